@@ -9,7 +9,7 @@ from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import load_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
 EXPERIMENTS = sorted((Path(__file__).parent.parent / "configs" / "experiments").glob("*.yaml"))
@@ -88,7 +88,7 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     found = plan(base, vary=vary)
     assert list(found.groups) == ["dot", "none"]
     expected = [(score, seed) for score in ("dot", "none") for seed in (1, 2)]
-    assert [(trial.group, trial.seed) for trial in found.trials] == expected
+    assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
         assert (trial.lengths, trial.samples, trial.checkpoint) == ((1, 2, 3), 1000, "best")
@@ -142,7 +142,7 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
     other, same_name = tmp_path / "other.yaml", tmp_path / "configs" / "deep" / "base.yaml"
     other.write_text("seed: 5\n")
     same_name.write_text("seed: 6\n")
-    assert [(trial.group, trial.seed) for trial in plan(base, other).trials] == [("base", 1), ("other", 5)]
+    assert [(trial.group, trial.config.seed) for trial in plan(base, other).trials] == [("base", 1), ("other", 5)]
     assert list(plan(base, same_name).groups) == ["base", "deep-base"]
     assert "two base configs have the same name" in refusal(base, base)
 
@@ -157,7 +157,7 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
     [
         ([], ["additive, hidden=8"] * 4),  # the first group
         (["model.attention.score=dot"], ["dot, hidden=8", "dot, hidden=16"] * 2),
-        (["model.attention.score=additive", "model.hidden=16"], ["additive, hidden=16"] * 4),
+        (["model.attention.score=bahdanau", "model.hidden=16"], ["additive, hidden=16"] * 4),
     ],
 )
 def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
@@ -187,13 +187,13 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
 def test_existing_runs_with_another_config_are_refused_and_unchanged(base, tmp_path):
     root = tmp_path / "runs"
     first, other = plan(base, vary=("seed=1-2",)).trials
-    create_run(root, first.name, load_config(base, ["training.steps=9"]), {}, exact=True)
+    create_run(NewRun(root, first.name), load_config(base, ["training.steps=9"]), {})
     (root / other.name).mkdir()
     (root / other.name / "notes.txt").write_text("mine")
     text = refusal(base, root=root, vary=("seed=1-2",))
     assert f"{root / first.name}: another config: training.steps is 1500, and 9 in the run" in text
     assert f"{root / other.name}: cannot be used: " in text
-    create_run(root, "e-seed_7", load_config(base, ["seed=7"]), {}, exact=True)
+    create_run(NewRun(root, "e-seed_7"), load_config(base, ["seed=7"]), {})
     assert plan(base, root=root, vary=("seed=7",)).trials[0].name == "e-seed_7"
 
 
@@ -229,7 +229,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     found = make_plan(compose_experiment(written(base)), Path("none"))
     assert (found.name, found.metric) == ("mine", "teacher_forced")
     expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
-    assert [(trial.group, trial.seed) for trial in found.trials] == expected
+    assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
         assert (trial.lengths, trial.samples, trial.checkpoint) == ((3, 4, 5), 10, "last")
         assert (trial.config.training.steps, trial.baseline) == (5, "scaled")
@@ -267,7 +267,7 @@ def test_a_plan_is_read_back_from_the_runs_directory(base, tmp_path):
     save_plan(found, tmp_path)
     assert load_plan("mine", tmp_path) == found
     (tmp_path / ".mine.comparison.json").write_text("{")
-    with pytest.raises(Seq2AttnError, match="not a record of a comparison"):
+    with pytest.raises(Seq2AttnError, match="not a valid record: it is not valid JSON"):
         load_plan("mine", tmp_path)
 
 

@@ -11,7 +11,7 @@ from seq2attn.comparison.experiment import Published, compose_experiment
 from seq2attn.comparison.groups import rank
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.files import write_json
 
 EXACT = {  # group -> length -> values of seeds 1, 2, 3
@@ -34,9 +34,9 @@ def records(group, length, exact, entropy=None):
 
 def finish(root, trial):
     """The files of a trial that was run."""
-    run = create_run(root, trial.name, trial.config, {}, exact=True)
+    run = create_run(NewRun(root, trial.name), trial.config, {})
     write_json(run.status_file, {"state": "finished", "step": 20})
-    place = trial.seed - 1
+    place = trial.config.seed - 1
     rows = [one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])]
     rows = [{**one, "samples": trial.samples} for one in rows]
     settings = {"checkpoint": trial.checkpoint, "seed": 0, "step": 20, "trained_steps": 20}
@@ -45,7 +45,7 @@ def finish(root, trial):
     write_json(run.evaluations / "best-001.json", record)
     lines = [
         {"step": 10, "loss": 9.0},
-        {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.seed)},
+        {"step": 10, "evaluation": records("dot", 3, 0.0, 2.0 + trial.config.seed)},
         {"step": 20, "loss": LOSSES[trial.group][place]},
     ]
     run.metrics_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -115,7 +115,7 @@ def test_intervals_of_differences_stay_within_what_is_possible(planned):
     values = {"dot": (0.0, 0.0, 0.0), "scaled": (1.0, 1.0, 0.0)}
     for trial in make().trials:
         if trial.group in values:
-            value = values[trial.group][trial.seed - 1]
+            value = values[trial.group][trial.config.seed - 1]
             path = root / trial.name / "evaluations" / "best-001.json"
             record = json.loads(path.read_text())
             for one in record["rows"]:

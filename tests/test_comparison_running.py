@@ -21,7 +21,7 @@ from seq2attn.comparison.plan import load_plan, make_plan
 from seq2attn.comparison.run import DIED, LOST
 from seq2attn.comparison.trial import Outcome, Workplace, find_evaluation, train_and_measure, versions
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
@@ -101,7 +101,7 @@ def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
 
 def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
     made, place = trial
-    create_run(made.root, "other", made.config.model_copy(update={"seed": 4}), {}, exact=True)
+    create_run(NewRun(made.root, "other"), made.config.model_copy(update={"seed": 4}), {})
     outcome = train_and_measure(replace(made, name="other"), place)  # made meanwhile
     assert outcome.state == "failed" and "another config: seed is 3, and 4 in the run" in outcome.reason
     assert not Run(made.root / "other").has_checkpoint
@@ -169,7 +169,7 @@ def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
 
 def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
     compare("seed=1")
-    create_run(Path("runs"), "e-seed_2", run(1).config().model_copy(update={"seed": 2}), {}, exact=True)
+    create_run(NewRun(Path("runs"), "e-seed_2"), run(1).config().model_copy(update={"seed": 2}), {})
     with training_lock(run(2)):
         assert is_training(run(2))
         found = compare("seed=1-3")
@@ -181,16 +181,18 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
 def test_calls_that_train_some_seeds_each_have_one_record():
     compare("seed=1-2")
     compare("seed=3")
-    assert [trial.seed for trial in load_plan("e", Path("runs")).trials] == [3, 1, 2]
+    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [3, 1, 2]
+    compare("seed=4", executor=lambda: compare("seed=5") and Inline())  # another job, meanwhile
+    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [4, 5, 3, 1, 2]
     compare("seed=3", samples=5)  # measured otherwise: another table
-    assert [trial.seed for trial in load_plan("e", Path("runs")).trials] == [3]
+    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [3]
 
 
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     class Forgetful(Inline):
         def submit(self, call, /, trial, place):
             future = super().submit(call, trial, place)
-            if trial.seed == 2:
+            if trial.config.seed == 2:
                 future = Future()
                 future.set_exception(OSError("the result is lost"))
             return future
@@ -231,10 +233,10 @@ class Deadly(Inline):
     def submit(self, call, /, trial, place):
         if self.broken:
             raise BrokenExecutor
-        self.seen.append(trial.seed)
+        self.seen.append(trial.config.seed)
         self.pending.append((Future(), trial))
         if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
-            self.broken = any(other.seed == 3 for _, other in self.pending)
+            self.broken = any(other.config.seed == 3 for _, other in self.pending)
             for future, other in self.pending:
                 future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(other, place))
         future = self.pending[-1][0]

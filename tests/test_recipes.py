@@ -9,7 +9,7 @@ from seq2attn.config import load_config
 from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.training.loop import Trainer
 
 pytestmark = pytest.mark.slow
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def trained(tmp_path, config_file, overrides=()):
     """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
     config = load_config(config_file, overrides)
-    run = create_run(tmp_path, "recipe", config, {})
+    run = create_run(NewRun(tmp_path, "recipe", exact=False), config, {})
     cpu = torch.device("cpu")
     trainer = Trainer(run, config, build_model(config), cpu, Display(), build_training_data(config, cpu))
     assert trainer.train() is None

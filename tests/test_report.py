@@ -16,7 +16,7 @@ from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import check_config
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.files import write_json
 
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
@@ -46,7 +46,7 @@ def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
     """A run as training leaves it, without a model."""
     config = check_config({"model": {"hidden": 4, "embedding": 2}, "task": {"alphabet": alphabet}}, overrides)
     environment = {"created": "2030-01-01T12:00:00+00:00", "command": ["train", NASTY]}
-    run = create_run(root, name, config, environment, exact=True)
+    run = create_run(NewRun(root, name), config, environment)
     lines = [{"step": step, "loss": 4 / step, "tokens_per_second": 1000.0} for step in range(1, 21)]
     lines[3]["loss"] = float("nan")
     results = [*length(1, 1.0), *length(2, 0.25), *length(3, 0.0, trained=False)]
@@ -127,7 +127,7 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
 
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     plain = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
-    new = create_run(tmp_path, "new", check_config({}), {}, exact=True)
+    new = create_run(NewRun(tmp_path, "new"), check_config({}), {})
     assert report_of_runs([plain])[1]["Attention"] == ""
     _, sections = report_of_runs([new])
     assert sections["Training"] == sections["Accuracy by string length"] == sections["Attention"] == ""
@@ -147,7 +147,7 @@ def made(tmp_path_factory):
         run = finish(folder / "runs", trial)
         write_json(run.environment_file, {"command": [NASTY], "experiment": trial.experiment})
         if trial.group != "none":
-            maps = [one_map("ab", "ba", trial.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
+            maps = [one_map("ab", "ba", trial.config.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
             run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
     save_plan(plan, folder / "runs")
     return folder

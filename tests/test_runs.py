@@ -9,7 +9,7 @@ import pytest
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Row
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import last_step, save_evaluation
 from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
@@ -19,7 +19,7 @@ CONFIG = Config()
 
 def make(root, name, *, made=1_000_000.0, checkpoint="best"):
     created = datetime.fromtimestamp(made, UTC).isoformat()
-    run = create_run(root, name, CONFIG, {"created": created}, exact=True)
+    run = create_run(NewRun(root, name), CONFIG, {"created": created})
     if checkpoint:
         run.checkpoint(checkpoint).write_bytes(b"")
     return run
@@ -41,7 +41,7 @@ def message(call, *arguments, **keywords):
 
 def test_a_new_run_holds_its_config_and_environment(tmp_path):
     config = check_config({"seed": 7, "model": {"hidden": 8}})
-    run = create_run(tmp_path / "deep" / "runs", "mine", config, {"threads": 1})
+    run = create_run(NewRun(tmp_path / "deep" / "runs", "mine", exact=False), config, {"threads": 1})
     assert run.path == tmp_path / "deep" / "runs" / "mine-001"
     assert run.config() == config
     assert run.environment().threads == 1
@@ -55,11 +55,11 @@ def test_the_next_number_is_the_highest_plus_one(tmp_path):
     taken = ["a-001", "a-007", "a-b-050", "b-060", "a-0x9"]
     for name in taken:
         make(tmp_path, name)
-    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-008"
-    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-009"
+    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-008"
+    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-009"
     make(tmp_path, "a-999")
-    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1000"
-    assert create_run(tmp_path, "a", CONFIG, {}).name == "a-1001"
+    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-1000"
+    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-1001"
 
 
 def test_threads_never_get_the_same_run(tmp_path):
@@ -67,7 +67,7 @@ def test_threads_never_get_the_same_run(tmp_path):
 
     def several(_):
         start.wait()
-        return [create_run(tmp_path, "a", CONFIG, {}).name for _ in range(5)]
+        return [create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name for _ in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         made = [name for part in pool.map(several, range(8)) for name in part]
@@ -79,7 +79,7 @@ def test_a_root_that_is_a_file_is_an_error(tmp_path, exact):
     root = tmp_path / "runs"
     root.write_text("")
     with pytest.raises(Seq2AttnError, match="runs: cannot be written: Not a directory"):
-        create_run(root, "a", CONFIG, {}, exact=exact)
+        create_run(NewRun(root, "a", exact=exact), CONFIG, {})
 
 
 OUTSIDE = ["", ".", "..", "../a", "a/b", "/etc", "~", ".hidden", "-rf", "a b", "a\n", "a\0", "é", "a" * 101]
@@ -88,7 +88,9 @@ OUTSIDE = ["", ".", "..", "../a", "a/b", "/etc", "~", ".hidden", "-rf", "a b", "
 def test_names_that_lead_elsewhere_are_refused(tmp_path):
     for name in OUTSIDE:
         for exact in (False, True):
-            assert "is not a valid run name" in message(create_run, tmp_path / "runs", name, CONFIG, {}, exact=exact)
+            assert "is not a valid run name" in message(
+                create_run, NewRun(tmp_path / "runs", name, exact=exact), CONFIG, {}
+            )
     assert list(tmp_path.iterdir()) == []
     for name in ("a", "scaled-001", "A.b_c-9", "0", "a" * 100):
         check_name(name)

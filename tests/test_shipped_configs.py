@@ -8,7 +8,7 @@ import torch
 from seq2attn.build import build_model, build_training_data, read_task
 from seq2attn.config import load_config
 from seq2attn.display.progress import Display
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.training.loop import Trainer
 
 ROOT = Path(__file__).parent.parent
@@ -34,7 +34,7 @@ def on_files(folder):
 def test_it_trains(path, tmp_path):
     config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
     task, cpu = read_task(config), torch.device("cpu")
-    run, data = create_run(tmp_path, "run", config, {}), build_training_data(config, cpu, task)
+    run, data = create_run(NewRun(tmp_path, "run", exact=False), config, {}), build_training_data(config, cpu, task)
     trainer = Trainer(run, config, build_model(config, task), cpu, Display(), data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None

@@ -18,7 +18,7 @@ from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
 from seq2attn.trained.model import load_run
@@ -82,7 +82,7 @@ class Signalled(Trainer):
 
 
 def start(root, config=CONFIG, display=None):
-    return go_on(create_run(root, "tiny", config, {}), config, display)
+    return go_on(create_run(NewRun(root, "tiny", exact=False), config, {}), config, display)
 
 
 def go_on(run, config=CONFIG, display=None):
@@ -296,7 +296,7 @@ def test_training_is_adamw_on_clipped_gradients(tmp_path, clip, decay):
     second = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
     logged = [line for line in metrics(run) if "loss" in line]
     for step in range(6):
-        batch = data.batch(step)
+        batch = next(data.batches(step))
         loss = own_loss(model(batch).logits, batch.decoder_output)
         model.zero_grad()
         loss.backward()

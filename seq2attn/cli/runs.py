@@ -88,7 +88,7 @@ def _record(run: Run, *, with_config: bool) -> dict[str, Any]:
     status, environment = run.status(), run.environment()
     made = environment.created and f"{environment.created:%Y-%m-%d %H:%M}"
     own = {"run": run.name, "state": state_of(run, status), "made": made, "note": environment.note}
-    return values | status.model_dump() | own
+    return values | status.model_dump(exclude_none=True) | own
 
 
 def _matching(records: list[dict[str, Any]], texts: Sequence[str]) -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def compose_experiment(
     stems = [path.stem for path in paths]
     bases = {path.stem if stems.count(path.stem) == 1 else run_name(path): path for path in paths}
     if len(bases) < len(paths):
-        raise Seq2AttnError(f"two base configs have the same name: {', '.join(stems)}", hint="List each once.")
+        raise Seq2AttnError(f"two base configs have the same name: {', '.join(stems)}", hint="Rename or drop one.")
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
     elif not axes:
@@ -133,7 +133,7 @@ def compose_experiment(
         hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
         raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
     if name is None:
-        name = run_word(file.stem if file else f"compare-{stems[0]}" if len(bases) == 1 else "compare")
+        name = run_word(file.stem if file else f"compare-{stems[0]}" if len(bases) == 1 else "") or "compare"
     check_name(name)
     given = override_list(overrides)
     own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}

@@ -142,7 +142,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
 def _read(trial: Trial) -> TrialResult | None:
     """What a trial measured; None if it is not done."""
     saved = find_evaluation(trial)
-    return None if saved is None else TrialResult(trial.name, trial.seed, saved, read_metrics(trial.run))
+    return None if saved is None else TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
 
 
 def _summaries(

@@ -18,10 +18,11 @@ from seq2attn.comparison.experiment import CONFIG, ERROR_RATES, MOST_TRIALS, SEE
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import Config, load_config
 from seq2attn.config.load import flat_values, override_list, place_of
-from seq2attn.errors import LARGEST_FILE, ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.runs.create import run_word
-from seq2attn.runs.files import reading, write_atomically
-from seq2attn.runs.run import Run, check_name, check_plain
+from seq2attn.runs.files import write_atomically
+from seq2attn.runs.records import read_record
+from seq2attn.runs.run import Run, check_name, check_plain, runs_dir_option
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
 """keys of which labels show only the value"""
@@ -56,9 +57,8 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     trials, problems = _make_trials(experiment, root)
     problems = problems or _problems(experiment, trials)
     if not problems and (problems := _blocked(trials)):
-        hint += (
-            f"\nChoose another --name, or remove those runs; seq2attn report {experiment.name} shows what was measured."
-        )
+        shown = f"seq2attn report {experiment.name}{runs_dir_option(root)}"
+        hint += f"\nChoose another --name, or remove those runs; {shown} shows what was measured."
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     metric = experiment.settings.metric or ("wer" if all(trial.on_files for trial in trials) else "exact_match")
@@ -106,7 +106,7 @@ def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -
         samples=settings.samples or config.evaluation.samples,
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
-        published=_published(settings.published, {**flat_values(config), CONFIG: base}),
+        published=_published(settings.published, config, base),
     )
 
 
@@ -151,9 +151,17 @@ def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
     return name.removesuffix(f"-seed_{seed}")[: LONGEST_NAME - len(end)] + end
 
 
-def _published(figures: Sequence[Published], values: Mapping[str, Any]) -> Published:
-    """The published figures of a config with these values, the first ones of a length."""
-    own = [item for item in figures if item.where.items() <= values.items()]
+def _has(config: Config, base: Any, values: Mapping[str, Any]) -> bool:
+    """Whether a config, made from `base`, has these values, however they are written."""
+    own = {key: value for key, value in values.items() if key != CONFIG}
+    with contextlib.suppress(ConfigError):
+        return bool(values.get(CONFIG, base) == base and load_config(config, override_list(own)) == config)
+    return False
+
+
+def _published(figures: Sequence[Published], config: Config, base: str) -> Published:
+    """The published figures of a config, the first ones of a length."""
+    own = [item for item in figures if _has(config, base, item.where)]
     by_length = {length: value for item in reversed(own) for length, value in item.values.items()}
     return Published(values=by_length, loss=next((item.loss for item in own if item.loss is not None), None))
 
@@ -198,10 +206,14 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 
 
 def _baselines(trials: Sequence[Trial], baseline: Mapping[str, Any]) -> dict[str, str]:
-    """The group that each group is compared with: the first one, or that of its own values and `baseline`'s."""
-    groups = {trial.group: trial.values for trial in trials}
-    wanted = {name: {**values, **baseline} if baseline else trials[0].values for name, values in groups.items()}
-    return {name: next((other for other in groups if groups[other] == wanted[name]), "") for name in groups}
+    """The group that each group is compared with: the first one, or the one that has `baseline`, and its other values."""
+    first = {trial.group: trial for trial in reversed(trials)}
+    if not baseline:
+        return dict.fromkeys(first, trials[0].group if trials else "")
+    others = {name: {key: trial.values[key] for key in trial.values.keys() - baseline} for name, trial in first.items()}
+    varied = [trial for trial in first.values() if baseline.keys() <= trial.values.keys()]
+    found = [trial.group for trial in varied if _has(trial.config, trial.values.get(CONFIG), baseline)]
+    return {name: next((other for other in found if others[other] == others[name]), "") for name in first}
 
 
 # ---- the record in the runs directory ----
@@ -228,12 +240,7 @@ def save_plan(plan: Plan, root: Path) -> None:
 
 def load_plan(name: str, root: Path) -> Plan:
     """The recorded plan of the comparison `name`: as last started, and what other calls of it trained."""
-    file = root / RECORD.format(name)
-    with reading(file, LARGEST_FILE["record"]) as opened:
-        try:
-            plan = TypeAdapter(Plan).validate_json(opened.read())
-        except ValueError as error:
-            raise Seq2AttnError(f"{file}: not a record of a comparison: {error}", exit_code=1) from None
+    plan = read_record(Plan, root / RECORD.format(name), strict=False)
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
         check_plain(Run(root / trial.name))

@@ -67,8 +67,6 @@ def compare(
         expected = "dask:ADDRESS, such as dask:tcp://HOST:8786, or in Python a function that makes an Executor"
         raise Seq2AttnError(f"--executor: expected {expected}, found {shown(executor)}")
     plan = make_plan(experiment, root)
-    from seq2attn.training.step import why_slow
-
     trials = [replace(trial, root=root.resolve()) for trial in plan.trials if find_evaluation(trial) is None]
     name, done = plan.name, len(plan.trials) - len(trials)
     with make_display(progress) as display, stop_on_signals() as request:
@@ -76,7 +74,7 @@ def compare(
             save_plan(plan, root)
             display.note(f"{name}: all {done:,} trials are done")
             return gather(plan)
-        for line in filter(None, [*_read_tasks(trials), why_slow(choose_device(device))]):
+        for line in _read_tasks(trials, None if isinstance(executor, str) else device):
             display.note(line)
         with (
             _executors(executor, workers, len(trials)) as (make_executor, at_once),
@@ -86,17 +84,21 @@ def compare(
             counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
             display.note(f"{name}: {counts}; runs in {root}")
             outcomes = run_trials(trials, place, make_executor, at_once, display, request)
+            save_plan(plan, root)  # another job may have written its trials meanwhile
     failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
-def _read_tasks(trials: Sequence[Trial]) -> list[str]:
-    """Read the files of the trials' tasks before any trial runs, and return what users should know about them."""
+def _read_tasks(trials: Sequence[Trial], device: str | None) -> list[str]:
+    """Read the files of the trials' tasks before any runs; what users should know about them, and `device` if it is here."""
     from seq2attn.build import read_task
+    from seq2attn.training.step import may_compile, why_slow
 
-    notes: list[str] = []
-    for trial in {(str(trial.config.task), trial.families, trial.lengths): trial for trial in trials}.values():
+    slow = device and why_slow(choose_device(device))  # raises if there is no such device
+    notes = [slow for trial in trials if slow and may_compile(trial.config)]
+    tasks = {str((one.config.task, one.config.evaluation, one.families, one.lengths)): one for one in trials}
+    for trial in tasks.values():
         task, while_training = read_task(trial.config), trial.config.evaluation
         task.check_evaluation(trial.families, trial.lengths)
         task.check_evaluation(while_training.families, while_training.lengths or ())

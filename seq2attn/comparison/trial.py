@@ -71,11 +71,6 @@ class Trial:
     published: Published
     baseline: str = ""  # the group that its group is compared with, which may be its own
 
-    @property
-    def seed(self) -> int:
-        """The config's."""
-        return int(self.settings["seed"])
-
     @functools.cached_property
     def config(self) -> Config:
         """The checked config."""

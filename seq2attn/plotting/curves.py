@@ -130,7 +130,7 @@ def draw_lengths(panel: Any, places: Mapping[Any, float], untrained: Collection[
     """The axis of string lengths, each at its place, lengths in `untrained` on grey; and the axis of a share."""
     for length in untrained:
         panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
-    labelled = list(places)[:: math.ceil(len(places) / most)]
+    labelled = list(places)[:: math.ceil(len(places) / most) or 1]
     panel.set_xticks([places[length] for length in labelled], map(str, labelled))
     grey = " (grey: never seen in training)" if untrained else ""
     panel.set(xlabel=f"string length{grey}", ylim=(-0.03, 1.05))

@@ -75,32 +75,26 @@ def run_word(text: str) -> str:
 
 
 def create_run(
-    root: Path,
-    name: str,
-    config: Config,
-    environment: Mapping[str, Any],
-    *,
-    exact: bool = False,
-    learned: Mapping[str, Any] | None = None,
+    new: NewRun, config: Config, environment: Mapping[str, Any], learned: Mapping[str, Any] | None = None
 ) -> Run:
-    """A new run directory: `name` itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+    """The new run's directory: its name itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
 
     learned: what the run's task learned from its files.
 
     Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a temporary name and
     renamed once it is complete, so that no run lacks its config.
     """
-    check_name(name)
-    made = Run(root / f".new-{secrets.token_hex(8)}")
+    check_name(new.name)
+    made = Run(new.root / f".new-{secrets.token_hex(8)}")
     try:
-        with writing(root):
+        with writing(new.root):
             made.checkpoints.mkdir(parents=True)
             created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
             write_json(made.environment_file, {"created": created, **environment})
             if learned is not None:
                 write_json(made.task_file, learned)
             write_atomically(made.config_file, dump_config(config).encode())
-            return Run(_place(made.path, root, name, exact=exact))
+            return Run(_place(made.path, new.root, new.name, exact=new.exact))
     finally:
         shutil.rmtree(made.path, ignore_errors=True)
 
@@ -172,7 +166,7 @@ def prepare_training(
     note: str | None = None,
 ) -> tuple[Config, Run | NewRun]:
     """The config to train, and the run that is continued with it or made for it in `root`."""
-    run = find_run(root, resume) if isinstance(resume, str) else resume
+    run = resume if resume is None or isinstance(resume, Run) else find_run(root, resume)
     if run is not None and (name or note or (overrides and config is None)):  # a config of files may be changed
         raise Seq2AttnError(
             "--resume continues a run unchanged; --set, --name and --note are for new runs",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, cast
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
@@ -151,10 +151,10 @@ class Snapshot(Record):
 # ---- reading ----
 
 
-def read_record(kind: type[Kind], path: Path, what: str = "record") -> Kind:
+def read_record(kind: type[Kind], path: Path, what: str = "record", *, strict: bool = True) -> Kind:
     """The record in a file. Raises `Seq2AttnError` for anything else, and if there is no file."""
     with reading(path, LARGEST_FILE[what]) as file:
-        return parse(kind, file.read(), path)
+        return parse(kind, file.read(), path, strict=strict)
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
@@ -171,10 +171,10 @@ def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
                 yield parse(kind, line, path, number)
 
 
-def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None) -> Kind:
+def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None, *, strict: bool = True) -> Kind:
     """The record in a JSON text, which is that of `path`, or of one line of it."""
     try:
-        record: Kind = _reader(cast(Any, kind)).validate_json(text, strict=True)
+        record: Kind = _reader(kind).validate_json(text, strict=strict)
         return record
     except ValidationError as error:
         place, hint = (path, None) if line is None else (f"{path}:{line}", "Remove that line; the others are kept.")
@@ -191,6 +191,4 @@ def reason_of(error: ValidationError) -> str:
     return f"{problem.path}: {problem.message}" if problem.path else problem.message
 
 
-@cache
-def _reader(kind: Any) -> Any:
-    return TypeAdapter(kind)
+_reader: Any = cache(TypeAdapter)

@@ -122,7 +122,8 @@ def plugin_options(plugins: Iterable[str]) -> str:
 
 def runs_dir_option(root: Path) -> str:
     """` --runs-dir ROOT` for a suggested command, or an empty string if `root` is its default."""
-    return "" if root == DEFAULT_ROOT or os.environ.get("SEQ2ATTN_RUNS") else f" --runs-dir {shlex.quote(str(root))}"
+    usual = Path(os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
+    return "" if root == usual else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def resume_command(run: Run) -> str:
@@ -215,18 +216,14 @@ def training_lock(run: Run, wait: float = WAIT) -> Iterator[None]:
     """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed one holds nothing."""
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
-    lock = FileLock(run.lock_file, timeout=wait, thread_local=False)
-    with writing(run.lock_file):
-        try:
-            lock.acquire()
-        except Timeout:
-            raise BeingTrained(
-                f"run {run.name!r} is being trained by another process", hint="Wait for it, or stop it; then resume."
-            ) from None
-    try:
+    with contextlib.ExitStack() as held:
+        with writing(run.lock_file):
+            try:
+                held.enter_context(FileLock(run.lock_file, timeout=wait, thread_local=False))
+            except Timeout:
+                message = f"run {run.name!r} is being trained by another process"
+                raise BeingTrained(message, hint="Wait for it, or stop it; then resume.") from None
         yield
-    finally:
-        lock.release()
 
 
 def is_training(run: Run) -> bool:

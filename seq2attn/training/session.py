@@ -13,7 +13,7 @@ from seq2attn.config import Config
 from seq2attn.config.plugins import plugin_error
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.machine import choose_device, keep_freed_memory
 from seq2attn.runs.run import Run, resume_command, training_lock
@@ -21,7 +21,7 @@ from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import LeafDiffers, describe, why_slow
+from seq2attn.training.step import LeafDiffers, describe, may_compile, why_slow
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,17 @@ def train(
     The data files that `config` names are opened: it must be one that the user named (`config_to_resume`). If they cannot be
     read, the model cannot be built, or a plug-in fails when it is tried, no run is created.
     `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
-    With `request`, the caller handles signals and sets it to stop.
+    A run that was started on a CPU stays there, unless `device` says otherwise. With `request`, the caller handles signals
+    and sets it to stop.
     """
     display = display or Display()
     keep_freed_memory()
-    threads = threads or (where.environment().threads if isinstance(where, Run) else 1)
+    if threads is None:
+        threads = where.environment().threads if isinstance(where, Run) else 1
+    need_count("threads", threads)
     torch.set_num_threads(threads)
+    if device == "auto" and isinstance(where, Run) and where.environment().device == "cpu":
+        device = "cpu"
     chosen_device = choose_device(device)
     task = read_task(config)
     check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
@@ -70,7 +75,7 @@ def train(
     else:
         kernels = describe(chosen_device)
         environment = describe_environment(where, config, chosen_device, threads, kernels)
-        run = create_run(where.root, where.name, config, environment, exact=where.exact, learned=task.learned())
+        run = create_run(where, config, environment, task.learned())
     stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
     with training_lock(run), stopping as stop:
         trainer = Trainer(run, config, model, chosen_device, display, data)
@@ -105,10 +110,11 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
         return
     yield from trainer.data.task.notes
-    if trainer.config.model.architecture == "gru":
-        yield from filter(None, [why_slow(trainer.device)])
-        before, now = run.environment().kernels or "not compiled", describe(trainer.device)
-        if step and before != now:
-            yield f"{run.path} was started with other kernels ({before}) than it continues with ({now})"
-            yield "its weights will not be bit-identical to those of an uninterrupted run"
+    started, device, compiled = run.environment(), trainer.device, may_compile(trainer.config)
+    if compiled and (slow := why_slow(device)):
+        yield slow
+    before, now = (started.device, started.kernels or "not compiled"), (device.type, describe(device))
+    if step and before != now and (compiled or started.device != device.type):
+        yield f"{run.path} was started on {', '.join(map(str, before))} and continues on {', '.join(now)}"
+        yield "its weights will not be bit-identical to those of an uninterrupted run"
     yield f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from {trainer.span.place(step)}"

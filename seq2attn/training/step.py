@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.config import Config
+from seq2attn.config.schema import RecurrentConfig
 from seq2attn.data.batches import Batch, generator
 from seq2attn.kernels import describe, leaf_for, why_slow
 from seq2attn.model.decoder import Reverser
@@ -52,13 +53,9 @@ class TrainingStep:
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
         self._leaf: Forward | None = leaf_for(model) if device.type == "cpu" else None
 
-    def use_formulas(self) -> None:
-        """From now on compute every step by the model itself."""
-        self._leaf = None
-
-    def without_branches(self) -> None:
-        """From now on compute every step by the model itself, and so that a step can be traced as one graph."""
-        self._leaf, self._compares = None, False
+    def use_formulas(self, *, traced: bool = False) -> None:
+        """From now on compute every step by the model itself; traced: so that a step can be traced as one graph."""
+        self._leaf, self._compares = None, self._compares and not traced
 
     def prove(self, batch: Batch, number: int) -> None:
         """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does. Changes nothing.
@@ -130,6 +127,11 @@ class TrainingStep:
         tensors = (self._parameters, self._gradients, *self._moments)
         updates = [self._updates] * len(self._parameters)
         torch._fused_adamw_(*tensors, [], updates, lr=rate, weight_decay=self.config.training.weight_decay, **ADAMW)
+
+
+def may_compile(config: Config) -> bool:
+    """Whether there are compiled recurrences for the cell of this model."""
+    return isinstance(config.model, RecurrentConfig) and config.model.cell.name == "gru"
 
 
 # ---- the proof that the faster form computes what the formulas say ----

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from seq2attn.config import check_config
-from seq2attn.runs.create import create_run
+from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
@@ -21,7 +21,7 @@ def resident():
 
 @pytest.mark.parametrize("steps", [5_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_logged_steps(tmp_path, record_figure, steps):
-    run = create_run(tmp_path, "long", check_config({}), {})
+    run = create_run(NewRun(tmp_path, "long", exact=False), check_config({}), {})
     recorder, before = Recorder(run), 0
     for step in range(1, steps + 1):
         recorder.step(step, dict.fromkeys(NAMES, 0.123456789))
