@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 
 LARGEST_FILE = {  # bytes of a file that somebody else may have written: what is larger is not read
@@ -66,6 +67,17 @@ class ConfigError(Seq2AttnError):
         lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
         lines += ["  ..."] if len(problems) > MOST_PROBLEMS else []
         super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
+
+
+def need_count(name: str, value: object, least: int = 1) -> None:
+    """Raise `Seq2AttnError` unless a value is a whole number from `least`, NumPy's too."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise Seq2AttnError(f"{name} must be a whole number from {least}; found {shown(value)}")
+
+
+def is_number(value: object, low: float, high: float) -> bool:
+    """Whether it is a real number from `low` to `high`, NumPy's too."""
+    return isinstance(value, Real) and low <= float(value) <= high
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -42,7 +42,7 @@ def configured(score="additive", *, decoder="bahdanau", history="none", window="
 
 def trained_loss(model, config):
     """Of the first step of training."""
-    step, batch = TrainingStep(model, config, CPU), build_training_data(config, CPU).batch(0)
+    step, batch = TrainingStep(model, config, CPU), next(build_training_data(config, CPU).batches())
     return float(training_losses(step.forward(batch, 0), batch, config.training).total.detach())
 
 
@@ -78,7 +78,7 @@ def exported(model, source, inputs):
 def assert_trained_is_used(model, config, plain):
     """What the first step trains, with another loss than `plain`, is what predicts, is evaluated and is exported."""
     assert trained_loss(model, config) != pytest.approx(plain, abs=1e-6)
-    batch = build_training_data(config, CPU).batch(0)
+    batch = next(build_training_data(config, CPU).batches())
     logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
     model.eval()
     predicted, weights = stepped(model, batch)
@@ -119,7 +119,7 @@ def position_and_features(function):
 
 def test_the_matrix_form_is_the_loop():
     config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
-    model, batch = build_model(config), build_training_data(config, CPU).batch(0)
+    model, batch = build_model(config), next(build_training_data(config, CPU).batches())
     memory, state = model.encode(batch.source, batch.source_lengths)
     called = []
     model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
@@ -135,7 +135,7 @@ def test_each_weight_follows_its_own_gradient():
     mine = {"project": lambda self, keys: keys @ self.key_map.weight.T.contiguous()}
     register("turned")(type("Turned", (Additive,), mine))
     config = configured("turned")
-    model, batch = build_model(config), build_training_data(config, CPU).batch(0)
+    model, batch = build_model(config), next(build_training_data(config, CPU).batches())
     step, weight = TrainingStep(model, config, CPU), model.decoder.attention.score.key_map.weight
     loss = training_losses(step.forward(batch, 0), batch, config.training).total
     before, (slope,) = weight.detach().clone(), torch.autograd.grad(loss, [weight], retain_graph=True)

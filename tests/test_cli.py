@@ -114,6 +114,7 @@ def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    assert seq2attn("train", "-c", "tiny.yaml", "--runs-dir", "runs").err.endswith(" --runs-dir runs\n")
     assert succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-steps_1-002\n"
     assert succeed("predict", "ab", "--run", "tiny-steps_1-001").count("\n") == 1
 
@@ -152,12 +153,13 @@ def test_states_without_a_readable_status(work):
     assert (run / "checkpoints" / "last.safetensors").is_file()
 
 
-def test_resuming_with_other_kernels_is_noted(work):
+def test_a_run_of_a_cpu_is_resumed_there_and_other_kernels_are_noted(work, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     config, environment = (work / "runs" / "second" / name for name in ("config.yaml", "environment.json"))
     config.write_text(config.read_text().replace("steps: 1\n", "steps: 2\n"))
     environment.write_text(json.dumps(json.loads(environment.read_text()) | {"kernels": "compiled elsewhere"}))
     said = " ".join(seq2attn("train", "--resume", "second").err.split())
-    assert "was started with other kernels (compiled elsewhere) than it continues with (" in said
+    assert "was started on cpu, compiled elsewhere and continues on cpu, " in said
     assert "resuming runs/second on cpu from step 1" in said
 
 
@@ -381,8 +383,12 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     assert listed("--sort", "-made") == listed() and listed("--sort", "made").split()[:-2] == newest_first[::-1]
     assert listed("--where", "run=a", "--where", "seed=11", "--where", "model.attention.window={name: global}") == "a"
     done = seq2attn("runs", "--where", f"{rate}=7")
-    assert (done.code, len(done.rows())) == (0, 0) and f"no run has {rate}=7; there are: " in done.err
-    assert "0.0005" in done.err
+    assert (done.code, done.rows()) == (
+        0,
+        [],
+    ) and f"no run has {rate}=7; there are: 0.03, 0.01, None, 0.0005" in done.err
+    (work / "runs" / "a" / "status.json").unlink()
+    assert listed("--where", "run=a", "--where", "seed=2") == "a"  # as its config says
 
 
 def test_a_note_is_kept_with_the_run_and_shown(work):

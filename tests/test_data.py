@@ -97,7 +97,7 @@ DIGESTS = {  # of batches 0 and 1000, from the code before tasks drew their own 
 def test_the_draws_of_a_seed_never_change(task):
     plain = training_data(task, min_length=1, max_length=12, batch_size=64)
     other = training_data(task, min_length=3, max_length=7, batch_size=64, source_eos=True, word_dropout=0.25)
-    found = [data.batch(index) for data in (plain, other) for index in (0, 1000)]
+    found = [next(data.batches(index)) for data in (plain, other) for index in (0, 1000)]
     assert tuple(map(digest, found)) == DIGESTS[task]
 
 
@@ -106,13 +106,13 @@ def test_the_draws_of_a_seed_never_change(task):
 )
 def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(made, batch_size, start):
     data = made(batch_size=batch_size, seed=4)
-    expected = data.batch(start + 3)
-    assert not any(same(data.batch(index), expected) for index in (start, start + 2, start + 4))
+    expected = next(data.batches(start + 3))
+    assert not any(same(next(data.batches(index)), expected) for index in (start, start + 2, start + 4))
     torch.rand(3)
-    assert same(made(batch_size=batch_size, seed=4).batch(start + 3), expected)
+    assert same(next(made(batch_size=batch_size, seed=4).batches(start + 3)), expected)
     before = torch.get_rng_state()
     for index, batch in zip(range(start, start + 4), data.batches(start), strict=False):
-        assert same(batch, data.batch(index))
+        assert same(batch, next(data.batches(index)))
         lengths = batch.source_lengths.tolist()
         assert lengths == sorted(lengths, reverse=True)
         assert batch.source.size(1) == (6 if made is training_data else lengths[0])  # no column is padding only
@@ -122,19 +122,19 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
 @pytest.mark.parametrize(("made", "batch_size"), [(training_data, 16), (training_data, 1500), (epoch_data, 16)])
 def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
     streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
-    found = [data.batch(index) for data in streams for index in (0, 1, 2, 3, 300, 301)]
+    found = [next(data.batches(index)) for data in streams for index in (0, 1, 2, 3, 300, 301)]
     assert len({str(batch.source[:16]) for batch in found}) == 4 * 6
 
 
 @pytest.mark.parametrize(("made", "size", "share"), [(training_data, 512, 0.25), (epoch_data, 100, 0.5)])
 def test_word_dropout_changes_only_the_decoders_input(made, size, share):
-    one, other = (made(batch_size=size, word_dropout=dropout).batch(3) for dropout in (0, share))
+    one, other = (next(made(batch_size=size, word_dropout=dropout).batches(3)) for dropout in (0, share))
     assert lists(one)[:2] + lists(one)[3:] == lists(other)[:2] + lists(other)[3:]
     blanked = (one.decoder_input > 2) & (other.decoder_input == 0)
     assert torch.equal(other.decoder_input, one.decoder_input.masked_fill(blanked, 0))  # <sos> stays
     count = int((one.decoder_input > 2).sum())
     assert abs(int(blanked.sum()) - share * count) < 4 * math.sqrt(count * share * (1 - share))
-    assert same(other, made(batch_size=size, word_dropout=share).batch(3))
+    assert same(other, next(made(batch_size=size, word_dropout=share).batches(3)))
 
 
 # ---- a finite set of pairs ----
@@ -146,7 +146,7 @@ def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
     assert data.per_epoch == -(-53 // batch_size)
     vocabulary = data.task.source_vocabulary
     for epoch in (0, 3):
-        drawn = [data.batch(epoch * data.per_epoch + place) for place in range(data.per_epoch)]
+        drawn = [next(data.batches(epoch * data.per_epoch + place)) for place in range(data.per_epoch)]
         sources = [word for batch in drawn for word in words(batch, vocabulary)]
         rows = [row for batch in drawn for row in zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)]
         assert Counter(sources) == Counter(WORDS)

@@ -104,7 +104,7 @@ def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_giv
     model = KINDS[kind]()
     (_, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
     names = [name for name in (*WHOLE, "attention.weights", "attention.context") if name in cache]
-    names = ["encoder.states"] if kind == "transformer" else names
+    names = {"transformer": ["encoder.states"], "hard_monotonic": names[:-1]}.get(kind, names)
     for name in names:
         own = model.run_with_cache(TEXT, patch=every_row(cache, name))[1]
         assert all(np.array_equal(own[quantity], cache[quantity]) for quantity in cache), name
@@ -150,6 +150,7 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
         (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
+        (KINDS["hard_monotonic"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (lambda: trained(Ensemble([make_model()])), {}, "an ensemble has an inside for each of its models"),
     ],
 )
@@ -174,6 +175,8 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
             call(model)
     with pytest.raises(Seq2AttnError, match=r"expected a config: .*; found a TrainedModel"):
         seq2attn.train(model)
+    with pytest.raises(Seq2AttnError, match="an override is KEY=VALUE; found 5"):
+        seq2attn.train({}, [5])
     assert "encoder.states (4, 5)" in repr(model.run_with_cache(TEXT)[1])
 
 

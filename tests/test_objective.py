@@ -14,7 +14,7 @@ V = 8
 
 def make_batch():
     task, cpu = Reverse(alphabet="abcde", max_length=5), torch.device("cpu")
-    return TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batch(0)
+    return next(TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches())
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

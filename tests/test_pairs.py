@@ -238,6 +238,7 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     header = "warning: line 1, 'word' -> 'ipa', is read as a pair; if it is a header, add --set task.header=true"
     assert header in notes(f"word\tipa\n{TRAIN}") and header in notes("word\tipa\nb\tipa z\n", "word\tipa\na\tx\n")
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
+    assert "warning: a pair has 2,000 characters, the median 4; mem" in notes(TRAIN + "ab" * 1000 + "\tx\n")
     assert "warning: all targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen

@@ -128,7 +128,7 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     (work / "moved.tsv").rename(train)
     with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
         seq2attn.train(run, device="cpu")
-    assert seq2attn.train("my.yaml", resume=run, device="cpu") == run
+    assert seq2attn.train("my.yaml", resume=run.path, device="cpu").path.samefile(run.path)
     assert run.status().state == "finished"
     run.task_file.write_text("[]")
     done = cli("predict", "ab")

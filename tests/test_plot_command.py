@@ -93,7 +93,7 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.attention_file.unlink()
     done = cli("plot", "attention", "--plot", "x.png")
     assert done.code == 2
-    assert "has no recorded attention: it has no evaluation yet" in done.err
+    assert "has no recorded attention: see training.snapshots" in done.err
     tiny.status_file.write_text('{"score": "none"}')
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
     config = Path("plain.yaml")

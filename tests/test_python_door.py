@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -121,16 +122,25 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
 
 
 def test_interventions_are_those_of_the_predictor(model):
-    changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "ban": [2], "temperature": 2.0, "write": {0: "b"}}
-    changes |= {"padding": 2, "mask_padding": False}
+    changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "temperature": 2.0, "write": {0: "b"}}
+    changes |= {"ban": np.array([2, 3]), "padding": 2, "mask_padding": False}
     (expected,) = replace(model.predictor, changes=Changes(**changes)).predict(["ab"], keep_weights=True)
     answer = model.predict("ab", **changes)
     assert (answer.output, answer.output[0], answer.weights.shape[1]) == (expected.output, "b", 5)
     assert np.allclose(answer.weights, expected.weights) and answer.weights[0, 1] == 0.5
     beamed = model.predict("ab", beam=3)
     assert (beamed.hypotheses[0].output, len(beamed.hypotheses)) == (beamed.output, 3)
-    with pytest.raises(Seq2AttnError, match="a beam keeps 1 or more hypotheses, found 0"):
-        model.predict("ab", beam=0)
+    predict, evaluate, train = partial(model.predict, "ab"), partial(model.evaluate, [3]), partial(seq2attn.train, {})
+    for call, wrong, message in (
+        (predict, {"beam": 2, "length_penalty": np.nan}, "length_penalty must be a number from 0 to 10; found nan"),
+        (predict, {"length_penalty": 1.0}, "length_penalty ranks the outputs of a beam"),
+        (predict, {"beam": 0}, "beam must be a whole number from 1; found 0"),
+        *((evaluate, {"samples": wrong}, "samples must be a whole number from 1; found ") for wrong in (0, 2.5)),
+        (evaluate, {"seed": -1}, "seed must be a whole number from 0; found -1"),
+        (train, {"threads": 0}, "threads must be a whole number from 1; found 0"),
+    ):
+        with pytest.raises(Seq2AttnError, match=message):
+            call(**wrong)
 
 
 def test_load_takes_a_checkpoint(runs_copy):

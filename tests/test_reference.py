@@ -21,7 +21,7 @@ def both(score, decoder, feeding, dtype, **options):
     ours = build_model(unit.config()).to(dtype)
     plain = PlainReverser(29, 32, 7, score, decoder, feeding, **options).to(dtype)
     plain.load_state_dict({torchs_name(name, decoder == "luong"): tensor for name, tensor in ours.state_dict().items()})
-    batch = build_training_data(unit.config(), CPU).batch(0)
+    batch = next(build_training_data(unit.config(), CPU).batches())
     assert len(batch.source_lengths.unique()) > 1
     return ours, plain, batch
 

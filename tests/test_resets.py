@@ -48,8 +48,8 @@ def drawn_in_training(config, batch, step):
 @pytest.mark.parametrize("share", ["encoder_reset", "decoder_reset"])
 def test_reset_shares_change_the_states_but_not_the_data(share):
     config = configured(**{share: 0.5})
-    batch = build_training_data(config, CPU).batch(0)
-    assert torch.equal(batch.source, build_training_data(configured(), CPU).batch(0).source)
+    batch = next(build_training_data(config, CPU).batches())
+    assert torch.equal(batch.source, next(build_training_data(configured(), CPU).batches()).source)
     (drawn,) = drawn_in_training(config, batch, 0)
     resets = (drawn.forward, drawn.backward, drawn.decoder)
     drawn = [bool(one) and not one[0].kept.all() for one in resets]
@@ -71,7 +71,7 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
 
 def test_resets_are_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
-    batch = build_training_data(config, CPU).batch(0)
+    batch = next(build_training_data(config, CPU).batches())
     ((first,), (again,), (next_step,)) = (drawn_in_training(config, batch, step) for step in (0, 0, 1))
     assert torch.equal(first.decoder[0].noise, again.decoder[0].noise)
     assert not torch.equal(first.decoder[0].noise, next_step.decoder[0].noise)

@@ -11,6 +11,7 @@ from seq2attn.cli.options import option
 from seq2attn.display.console import note, on_terminal, write_json
 from seq2attn.display.progress import make_display
 from seq2attn.display.table import Table
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT
 
@@ -63,6 +64,8 @@ def evaluate(
 
     wanted = None if lengths is None else options.parsed("--lengths", parse_lengths, lengths)
     kinds = None if families is None else options.parsed("--families", parse_families, families)
+    if errors and data and errors.resolve() == data.resolve():
+        raise Seq2AttnError(f"--errors: {errors} is the file of --data", hint="Name another file, which is replaced.")
     search = options.beam_search(beam, length_penalty)
     members = options.find_runs(runs_dir, names)
     from seq2attn.trained.model import load_ensemble
@@ -81,7 +84,7 @@ def evaluate(
             wanted, samples=samples, seed=seed, families=kinds, data=data, errors=errors is not None, watch=watch
         )
     learned = (trained.task.learned() or {}).get("files", {})
-    if evaluation.data and learned["train"]["sha256"] == evaluation.data["sha256"]:
+    if evaluation.data and learned.get("train", {}).get("sha256") == evaluation.data["sha256"]:
         note("this is the file that the model was trained on: the rates show how well it remembers")
     title = " + ".join(run.name for run in members)
     try:

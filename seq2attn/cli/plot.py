@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import option
 from seq2attn.display.console import note
 from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.runs.run import DEFAULT_ROOT, Run, runs_dir_option
 
 if TYPE_CHECKING:
     from seq2attn.runs.records import Metrics
@@ -65,7 +66,8 @@ def accuracy(
     (run,) = chosen
     latest = latest_by_length(run)
     if latest is None:
-        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=f"Make one: seq2attn eval {run.name}")
+        hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
+        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
     options.save_figure(accuracy_figure(latest[1], f"{run.name}: {latest[0]}"), file)
 
 
@@ -91,13 +93,13 @@ def attention(
     (chosen,) = options.find_runs(runs_dir, [run] if run else None)
     snapshots = read_attention(chosen)
     if not snapshots:
-        why = "it has no attention (score 'none')" if chosen.status().score == "none" else "it has no evaluation yet"
+        why = "it has no attention (score 'none')" if chosen.status().score == "none" else "see training.snapshots"
         raise Seq2AttnError(f"run {chosen.name!r} has no recorded attention: {why}")
-    recorded = [one.source for one in snapshots[0][1]]
+    where, recorded = runs_dir_option(runs_dir), [one.source for one in snapshots[0][1]]
     for text in set(strings or ()) - set(recorded):
         raise Seq2AttnError(
             f"run {chosen.name!r} has no recorded attention for {shown(text)}; recorded: {', '.join(recorded)}",
-            hint=f"For any string, with the trained model: seq2attn predict {text} --run {chosen.name} --plot FILE",
+            hint=f"For any string: seq2attn predict --run {chosen.name}{where} --plot FILE -- {shlex.quote(text)}",
         )
     places = [recorded.index(text) for text in strings or recorded]
     snapshots = [(step, [maps[place] for place in places]) for step, maps in snapshots]

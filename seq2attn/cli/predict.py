@@ -137,7 +137,7 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """The sources in the lines of standard input; None for a line that the model cannot read, after a message."""
     refused = 0
     for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-        source = predictor.task.source_of(line.removesuffix("\n").removesuffix("\r"))
+        source = predictor.task.source_of(line.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r"))
         try:
             predictor.read(source)
         except Seq2AttnError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -64,7 +64,12 @@ def override_list(overrides: Overrides) -> list[str]:
     """Overrides as `KEY=VALUE`."""
     if isinstance(overrides, Mapping):
         return [f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in overrides.items()]
-    return [overrides] if isinstance(overrides, str) else list(overrides)
+    several = isinstance(overrides, Iterable) and not isinstance(overrides, str)
+    made: list[str] = list(overrides) if several else [overrides]  # type: ignore[list-item]
+    for override in made:
+        if not isinstance(override, str):
+            raise Seq2AttnError(f"an override is KEY=VALUE; found {shown(override)}")
+    return made
 
 
 def flat_values(config: Config | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

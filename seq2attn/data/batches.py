@@ -106,12 +106,8 @@ class TrainingData:
     device: torch.device
     word_dropout: float = 0.0
 
-    def batch(self, index: int) -> Batch:
-        """Batch number `index` (from 0), its longest sources first."""
-        return next(self.batches(index))
-
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Batches number `start`, `start` + 1, ...: an endless stream. A block is drawn at once and returned in views."""
+        """Batches number `start`, `start` + 1, ..., without end, the longest sources of each first: views of blocks."""
         longest_target = self.task.target_length(self.task.max_length)
         at_once = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
         for block in itertools.count(start // at_once):

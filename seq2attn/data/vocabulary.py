@@ -75,8 +75,8 @@ class Vocabulary:
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{shown(text)} lacks features, or has an empty one", hint=hint)
-        if self.unknown and re.search("[\t\ud800-\udfff]", "".join([*symbols, *features])):
-            raise Seq2AttnError(f"{shown(text)} has a tab too many, or is not UTF-8 text")
+        if self.unknown and (wrong := re.search("[\t\ud800-\udfff]", "".join([*symbols, *features]))):
+            raise Seq2AttnError(f"{shown(text)} {'has a tab too many' if wrong[0] < ' ' else 'is not UTF-8 text'}")
         unseen = [] if self.unknown else self.unseen(text)
         if unseen:
             kind = "symbols" if self.separator else "characters"

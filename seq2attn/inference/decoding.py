@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, SOS
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, is_number, need_count, shown
 from seq2attn.model.interface import Intervention, Model
 
 
@@ -97,8 +97,9 @@ class BeamSearch:
     """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation"""
 
     def __post_init__(self) -> None:
-        if isinstance(self.width, bool) or not isinstance(self.width, int) or self.width < 1:
-            raise Seq2AttnError(f"a beam keeps 1 or more hypotheses, found {self.width!r}")
+        need_count("beam", self.width)
+        if not is_number(self.length_penalty, 0, 10):
+            raise Seq2AttnError(f"length_penalty must be a number from 0 to 10; found {shown(self.length_penalty)}")
 
     def score(self, log_probability: Tensor, count: Tensor) -> Tensor:
         """log P(Y|X) / lp(Y); `count`: the tokens of Y."""

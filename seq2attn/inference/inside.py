@@ -21,6 +21,7 @@ from seq2attn.inference.interventions import UNCHANGED, is_index
 from seq2attn.model.attention import Attended, Attention, NoAttention
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
+from seq2attn.model.hard_monotonic import HardMonotonicDecoder
 from seq2attn.model.interface import Decoded, Model, Resets
 from seq2attn.model.transformer import Transformer
 
@@ -75,7 +76,8 @@ class Inside(Model):
         names = ["encoder.states"]
         if isinstance(model, Reverser):
             attention = model.decoder.attention
-            names += ["decoder.state"] + ["attention.context"] * (not isinstance(attention, NoAttention))
+            reads = not isinstance(attention, NoAttention) and not isinstance(model.decoder, HardMonotonicDecoder)
+            names += ["decoder.state"] + ["attention.context"] * reads
             names += ["attention.weights"] * isinstance(attention, Attention)  # of heads, each has its own
         for key in self.patch:
             if not (isinstance(key, tuple) and len(key) == 2 and is_index(key[1])):

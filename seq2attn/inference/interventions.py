@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, TypedDict
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError, is_number, shown
 from seq2attn.model.interface import Intervention
 
 MOST_PADDING = 1000
@@ -53,21 +53,25 @@ class Changes:
 
     def __post_init__(self) -> None:
         force = isinstance(self.force, Mapping) and all(
-            _is_cell(cell) and _is_number(weight, 0, 1) for cell, weight in self.force.items()
+            _is_cell(cell) and is_number(weight, 0, 1) for cell, weight in self.force.items()
         )
         ban = isinstance(self.ban, Collection) and all(_is_cell(place) or is_index(place) for place in self.ban)
-        write = isinstance(self.write, Mapping) and all(map(is_index, self.write))
+        write = isinstance(self.write, Mapping) and all(
+            is_index(step) and isinstance(symbol, str) for step, symbol in self.write.items()
+        )
         padding = is_index(self.padding) and self.padding <= MOST_PADDING
         for name, right, wanted in (
             ("force", force, "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}"),
             ("ban", ban, "positions, or (step, position), such as [2, (0, 4)]"),
-            ("temperature", _is_number(self.temperature, 0.001, 1000), "a number from 0.001 to 1000"),
+            ("temperature", is_number(self.temperature, 0.001, 1000), "a number from 0.001 to 1000"),
             ("write", write, 'step -> symbol, such as {0: "x"}'),
             ("padding", padding, f"a whole number from 0 to {MOST_PADDING}"),
+            ("mask_padding", self.mask_padding in (None, True, False), "True, False or None"),
         ):
             if not right:
                 message = f"{name} must be {wanted}; found {shown(getattr(self, name))}"
                 raise Seq2AttnError(message, hint="Steps and positions count from 0.")
+        object.__setattr__(self, "ban", tuple(self.ban))  # a NumPy array compares by element
 
     @classmethod
     def of(cls, call: str, known: type, given: Mapping[str, Any]) -> Changes:
@@ -133,10 +137,6 @@ def is_index(value: Any) -> bool:
 
 def _is_cell(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(is_index, value))
-
-
-def _is_number(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, Real) and low <= float(value) <= high
 
 
 UNCHANGED = Changes()

@@ -17,7 +17,7 @@ from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError, need_count, shown
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
@@ -99,6 +99,8 @@ class TrainedModel:
         Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and interventions that do not fit.
         """
         texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+        if length_penalty and beam is None:
+            raise Seq2AttnError("length_penalty ranks the outputs of a beam", hint="Add a beam, such as beam=5.")
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
         model = Inside(self.module, patch) if patch else self.module
         made = Changes.of("predict", Interventions, changes)
@@ -139,10 +141,11 @@ class TrainedModel:
         made = Changes.of("evaluate", AttentionChanges, changes)
         predictor = replace(self.predictor, changes=made) if changes else self.predictor
         config, task, name = self.config, self.task, self.run.name
+        need_count("seed", seed, 0)
         if isinstance(task, Pairs):
             given = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}
             for option in (option for option, value in given.items() if value is not None):
-                raise Seq2AttnError(f"{option}: run {name!r} is measured on all pairs of a file")
+                raise Seq2AttnError(f"{option}: run {name!r} is measured on all pairs of a file; leave it out")
             if data is None:
                 dev = shlex.quote(config.data_files.get("dev", "FILE"))
                 raise Seq2AttnError(
@@ -154,11 +157,13 @@ class TrainedModel:
         elif data is not None:
             raise Seq2AttnError(f"data: run {name!r} is on task {config.task.name!r}, which draws its own strings")
         else:
+            samples = config.evaluation.samples if samples is None else samples
+            need_count("samples", samples)
             trained = config.evaluation.lengths or task.trained_lengths
             results = evaluate(
                 predictor,
                 parse_lengths(trained if lengths is None else lengths),
-                samples=samples or config.evaluation.samples,
+                samples=samples,
                 seed=seed,
                 families=parse_families(config.evaluation.families if families is None else families),
                 errors=errors,

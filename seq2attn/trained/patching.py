@@ -40,7 +40,8 @@ class PatchMap:
             answer.source, answer.output, answer.output_symbols, rows[: len(effect)], tuple(map(tuple, effect))
         )
         ax, most = axes_for(ax), max(float(self.effect.max()), 1.0)
-        draw_map(ax, drawn, title=f"{self.quantity} of {self.other.source!r} in {answer.source!r}", most=most)
+        title = f"{self.quantity} of {self.other.source!r} in {answer.source!r}"
+        draw_map(ax, drawn, title=title.replace("$", r"\$"), most=most)
         ax.set(xlabel="ln p lost at", ylabel="patched at")
         ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
         return ax

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import torch
@@ -113,6 +114,9 @@ class Pairs(Task):
         """What spoils a training: what may not be a pair, is on both sides, or cannot be learned."""
         if both := sum(map(set(pairs).__contains__, measured)):
             yield f"warning: {both:,} of {len(measured):,} dev pairs are also in the training file"
+        usual, longest = median(sizes := [max(map(len, pair)) for pair in pairs]), max(sizes)
+        if longest > max(1000, 20 * usual):
+            yield f"warning: a pair has {longest:,} characters, the median {usual:g}; memory grows with the longest squared"
         (_, first), separator = pairs[0], self.form.target_separator
         targets = [target for _, target in pairs if len(target) > 1]
         whole = [target for target in targets if separator not in target]
