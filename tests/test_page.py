@@ -295,6 +295,9 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
         assert shown.run(f"{TYPE} type_({text!r}); return {ANSWER}") == answer_of(predictor, text)
     for text, message in (("abQ", "does not know Q"), ("", "Type a string.")):
         assert message in shown.run(f"{TYPE} type_({text!r}); return by('message').textContent")
+    stuck = "const kept = Session.prototype.decode; Session.prototype.decode = () => broadcast([2, 1, 3], [4]); "
+    told = "Session.prototype.decode = kept; return by('message').textContent"
+    assert "cannot read that: sizes 3 and 4 do not fit" in shown.run(f"{stuck} {TYPE} type_('ba'); {told}")
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
 
 

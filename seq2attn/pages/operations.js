@@ -39,7 +39,9 @@ function broadcast(...shapes) {
   const rank = Math.max(...shapes.map(shape => shape.length));
   return Array.from({length: rank}, (_, axis) => shapes.reduce((size, shape) => {
     const own = shape[axis - rank + shape.length];
-    return own === undefined || own === 1 ? size : own;
+    if (own === undefined || own === 1 || own === size) return size;
+    if (size !== 1) throw new Error(`sizes ${size} and ${own} do not fit`);
+    return own;
   }, 1));
 }
 

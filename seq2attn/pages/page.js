@@ -242,7 +242,9 @@ const describe = ({about}) => Object.entries(about).map(([name, value]) => `${na
 // ---- the whole page ----
 
 function update() {
-  for (const view of views) view.compute();
+  for (const view of views) {
+    try { view.compute(); } catch (error) { view.problem = `${view.spec.name} cannot read that: ${error.message}`; }
+  }
   draw();
 }
 
