@@ -116,7 +116,7 @@ class CentredInTheWidth(Window):
 class InfiniteOutside(LocalM):
     def forward(self, query, lengths, width, first):
         allowed = super().forward(query, lengths, width, first).allowed
-        return View(allowed, 1e300 ** (2.0 - allowed.double()))
+        return View(allowed, 1e30 ** (2.0 - allowed.float()))
 
 
 class CountsItsCalls(Coverage):
@@ -201,7 +201,7 @@ BROKEN = [
             self, features, weights.mT, memory))),
     ("padding", "depends on padding", changed_part(
         BahdanauDecoder, "begin", lambda self, first, memory: BahdanauDecoder.begin(
-            self, tuple(part + memory.source.double().mean(dim=1, keepdim=True) for part in first), memory))),
+            self, tuple(part + memory.source.to(part).mean(dim=1, keepdim=True) for part in first), memory))),
     ("shape", "first state: 1 tensors, expected", changed_part(Last, "forward", lambda _, encoded: encoded.final[:1])),
     ("padding", "depends on padding", changed_part(Zeros, "forward", lambda self, encoded: tuple(
         part + encoded.states[:, -1] for part in Zeros.forward(self, encoded)))),

@@ -146,7 +146,7 @@ def test_a_refused_file_names_the_options_that_read_it(tmp_path, content, option
     with pytest.raises(Seq2AttnError) as caught:
         read_pairs(written(tmp_path / "a.csv", content), Format(target_separator=" "))
     first, _, header = caught.value.hint.partition("\n")
-    words = [word.partition("=") for word in shlex.split(first.partition(": --set ")[2]) if word != "--set"]
+    words = [word.partition("=") for word in shlex.split(first.partition(": train --set ")[2]) if word != "--set"]
     assert {key.removeprefix("task."): json.loads(value) for key, _, value in words} == options
     assert first.startswith(f"{len(pairs):,} of ") and " -> ".join(map(repr, pairs[0])) in first
     first_is_bad = re.search(r"line 1:|lines \(1,", caught.value.message)

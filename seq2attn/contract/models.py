@@ -287,4 +287,4 @@ WHILE_TRAINING = rules(
 )
 """the rules that a config's own parts must keep before they are trained, in the precision of training"""
 RULES = WHILE_TRAINING | rules(check_pairs, check_parameters, check_gradients)
-"""all, in float64"""
+"""all, in float64 but for `shape`"""

@@ -27,28 +27,29 @@ MODELS: tuple[dict[str, Any], ...] = (
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Each rule of this part with these options, in float64, up to the first that is broken: what breaks it, or nothing.
+    """Each rule of this part with these options, up to the first that is broken: what breaks it, or nothing. `shape` is
+    tried in float32, as in training, the others in float64.
 
     The rules build on each other: what breaks one often breaks those after it too.
     """
     key, registry = next(pair for pair in PARTS.items() if pair[1].kind == kind)
     part = registry.load(name)
-    narrow = registry.get(name).equal_widths or kind == "initial state"
 
-    def make(settings: dict[str, Any]) -> Any:
+    def make(settings: dict[str, Any], dtype: torch.dtype) -> Any:
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
         config = check_config(values, {key: {"name": name, **options}})
         task = build_task(config)
         if kind == "task":
             return task
-        return make_trial(config, task, [part], torch.float64, torch.device("cpu"))
+        return make_trial(config, task, [part], dtype, torch.device("cpu"))
 
     rules = tasks.RULES if kind == "task" else models.RULES
-    places = [{}] if kind == "task" else [{} if narrow else MODELS[0], *MODELS[1:]]
+    places = [{}] if kind == "task" else [{} if registry.get(name).equal_widths else MODELS[0], *MODELS[1:]]
     results: dict[str, str] = {}
     for rule, check in rules.items():
-        reasons = (_broken(check, partial(make, settings), part) for settings in places)
+        dtype = torch.float32 if rule == "shape" else torch.float64
+        reasons = (_broken(check, partial(make, settings, dtype), part) for settings in places)
         results[rule] = next(filter(None, reasons), "")
         if results[rule]:
             break

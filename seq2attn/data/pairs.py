@@ -154,10 +154,9 @@ def _advice(lines: Sequence[str], form: Format, problems: Mapping[str, Sequence[
         f"task.features_column say which columns are used; if there are more than {form.width}, set task.columns."
     )
     if pairs and best != form:
-        options = " ".join(f"--set {shlex.quote(change)}" for change in changes(best))
+        options = "train " + " ".join(f"--set {shlex.quote(change)}" for change in changes(best))
         first = " -> ".join(map(shown, pairs[0]))
-        advice = f"{len(pairs):,} of {len(lines):,} lines are read with these options of train, the first as {first}: "
-        advice += options
+        advice = f"{len(pairs):,} of {len(lines):,} lines are read with these options, the first as {first}: {options}"
     return f"{advice}\nIf line 1 is a header: --set task.header=true" if malformed[0] == 1 > form.header else advice
 
 
