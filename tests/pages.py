@@ -238,13 +238,15 @@ function decodeAll(model, requests) {
 
 
 def largest_differences(
-    found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]
+    found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]], most: int | None = None
 ) -> tuple[float, float]:
-    """The largest absolute difference of logits and of weights. Raises AssertionError where the outputs differ, unless the
-    two best symbols of the first step that differs are so close that rounding decides; what follows it is then left out.
+    """The largest absolute differences of logits and weights in the first `most` steps. Raises AssertionError where outputs
+    differ, unless the two best symbols of the first step that differs are so close that rounding decides; what follows it is
+    then left out.
     """
     logits = weights = 0.0
-    for one, other in zip(found, expected, strict=True):
+    for pair in zip(found, expected, strict=True):
+        one, other = ({key: rows if rows is None else rows[:most] for key, rows in both.items()} for both in pair)
         pairs = enumerate(itertools.zip_longest(one["tokens"], other["tokens"]))
         differs = next((step for step, (mine, theirs) in pairs if mine != theirs), None)
         if differs is not None:

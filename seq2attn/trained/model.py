@@ -142,6 +142,7 @@ class TrainedModel:
         predictor = replace(self.predictor, changes=made) if changes else self.predictor
         config, task, name = self.config, self.task, self.run.name
         need_count("seed", seed, 0)
+        need_count("samples", 1 if samples is None else samples)
         if isinstance(task, Pairs):
             given = {"lengths": lengths, "samples": samples, "families": families, "seed": seed or None}
             for option in (option for option, value in given.items() if value is not None):
@@ -157,13 +158,11 @@ class TrainedModel:
         elif data is not None:
             raise Seq2AttnError(f"data: run {name!r} is on task {config.task.name!r}, which draws its own strings")
         else:
-            samples = config.evaluation.samples if samples is None else samples
-            need_count("samples", samples)
             trained = config.evaluation.lengths or task.trained_lengths
             results = evaluate(
                 predictor,
                 parse_lengths(trained if lengths is None else lengths),
-                samples=samples,
+                samples=samples or config.evaluation.samples,
                 seed=seed,
                 families=parse_families(config.evaluation.families if families is None else families),
                 errors=errors,

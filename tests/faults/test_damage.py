@@ -124,7 +124,6 @@ DAMAGE = {
     "NaN weights": (tensors_are({WEIGHT: nan}), f"damaged: {WEIGHT} holds values that are not finite"),
     "missing moment": (tensors_are({MOMENT: None}), FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'"),
     "NaN moment": (tensors_are({MOMENT: nan}), f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are"),
-    "moment of wrong shape": (tensors_are({MOMENT: torch.Tensor.flatten}), FOREIGN + "has torch.float32 (24,) as "),
     "step of -1": (state_is(step=-1), f"{HEADER}.step: should be greater than or equal to 0, found -1"),
     "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
     "formulas a number": (state_is(formulas=1), STATE + "formulas: should be a valid boolean, found 1"),
