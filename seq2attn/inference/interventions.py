@@ -57,16 +57,13 @@ class Changes:
         )
         ban = isinstance(self.ban, Collection) and all(_is_cell(place) or is_index(place) for place in self.ban)
         write = isinstance(self.write, Mapping) and all(map(is_index, self.write))
+        write = write and all(isinstance(symbol, str) for symbol in self.write.values())
         padding = is_index(self.padding) and self.padding <= MOST_PADDING
         for name, right, wanted in (
             ("force", force, "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}"),
             ("ban", ban, "positions, or (step, position), such as [2, (0, 4)]"),
             ("temperature", is_number(self.temperature, 0.001, 1000), "a number from 0.001 to 1000"),
-            (
-                "write",
-                write and all(isinstance(one, str) for one in self.write.values()),
-                'step -> symbol, such as {0: "x"}',
-            ),
+            ("write", write, 'step -> symbol, such as {0: "x"}'),
             ("padding", padding, f"a whole number from 0 to {MOST_PADDING}"),
             ("mask_padding", self.mask_padding in (None, True, False), "True, False or None"),
         ):
