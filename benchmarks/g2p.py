@@ -23,9 +23,9 @@ from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.results import Evaluation
+from seq2attn.inference.trained_model import load_ensemble
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
-from seq2attn.trained.model import load_ensemble
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
 RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds

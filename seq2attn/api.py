@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
-from seq2attn.config.plugins import load_plugins
 from seq2attn.display.progress import make_display
-from seq2attn.inference.interventions import AttentionChanges
+from seq2attn.inference.changes import AttentionChanges
 from seq2attn.inference.results import Evaluation
+from seq2attn.inference.trained_model import TrainedModel, load_run
+from seq2attn.plugins import load_plugins
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, find_run
-from seq2attn.trained.model import TrainedModel, load_run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison

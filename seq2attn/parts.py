@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Literal
 
-from seq2attn.errors import character_name
-from seq2attn.registry import Entry, Registry, option, options
+from seq2attn.options import option, options
+from seq2attn.registry import Entry, Registry
+from seq2attn.text import character_name
 
 DIGITS = "0123456789"
 LONGEST = 100_000  # positions of a string
@@ -216,16 +217,16 @@ HISTORIES = Registry("history", group="seq2attn.histories", entries=[
           own_weights=True),
     Entry("monotonic", "p_j sum_k<=j alpha_{t-1,k} prod_k<=l<j (1 - p_l), p = sigmoid(e + r)",
           "from where attention was, key after key is passed or attended to; it never goes back",
-          "Raffel et al. 2017, eq. 9 to 11", ".model.advancing:Monotonic", options(
+          "Raffel et al. 2017, eq. 9 to 11", ".model.monotonic:Monotonic", options(
               bias=option(float, -1.0, "r at first; below 0, so that attention gets far enough to learn"),
               noise=option(float, 1.0, "standard deviation of what is added to e + r in training", 0)), own_weights=True),
     Entry("gaussian", "e_j = ln sum_k a_k exp(-b_k (kappa_k - j)^2), kappa_t = kappa_{t-1} + c; a, b, c = exp(W s + d)",
           "a mixture of Gaussians whose means only advance; what keys contain has no influence",
-          "Graves 2013, eq. 46 to 51, normalised", ".model.advancing:Gaussian",
+          "Graves 2013, eq. 46 to 51, normalised", ".model.monotonic:Gaussian",
           options(components=option(int, 5, "K, Gaussians of the mixture", 1, 1024))),
     Entry("dynamic_convolution", "e_j = v.tanh(U (F * alpha_{t-1}) + T (G(s) * alpha_{t-1}) + b) + ln (P * alpha_{t-1})",
           "filters of the previous weights, learned, made from the query, and P, which moves forwards",
-          "Battenberg et al. 2020, section 3.2", ".model.advancing:DynamicConvolution", options(
+          "Battenberg et al. 2020, section 3.2", ".model.monotonic:DynamicConvolution", options(
               filters=option(int, 8, "filters that are learned, and as many that are made", 1, 1024),
               kernel=option(int, 21, "kernel size of the filters, positions; odd", 1, 1001, check=_odd))),
 ])

@@ -11,107 +11,16 @@ import inspect
 import json
 import re
 import traceback
-import unicodedata
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    model_serializer,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
+from pydantic import BaseModel
+from pydantic_core import core_schema
 
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown, shown_path
-
-
-class Section(BaseModel):
-    """Keys and values of a YAML file."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-        protected_namespaces=(),
-    )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _explain_unknown_keys(cls, values: Any, validate: Callable[[Any], Any]) -> Any:
-        """Of a key that there is not, an error that lists those that there are."""
-        try:
-            return validate(values)
-        except ValidationError as error:
-            names = sorted(field.alias or name for name, field in cls.model_fields.items() if name != "name")
-            part = f" of {values['name']!r}" if isinstance(values, Mapping) and "name" in values else ""
-            lines = []
-            for detail in error.errors(include_url=False):
-                kind, message, location = detail["type"], detail["msg"], detail["loc"]
-                if kind == "extra_forbidden":
-                    guess = did_you_mean(str(location[-1]), names)
-                    kind, message = "unknown", f"unknown key{part}; {guess}allowed here: {', '.join(names) or 'none'}"
-                problem = PydanticCustomError(kind, "{message}", {"message": message})
-                lines.append(InitErrorDetails(type=problem, loc=location, input=detail["input"]))
-            raise ValidationError.from_exception_data(cls.__name__, lines) from None
-
-
-class Options(Section):
-    """The part that a config chose: its name, and the value of each of its options, defaults included.
-
-    Each part that has options has a subclass with a field for each. A config writes a part without any as its name alone.
-    """
-
-    model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)  # there is no source to search
-    name: str
-
-    @model_serializer(mode="wrap")
-    def _written(self, write: Callable[[Options], dict[str, Any]]) -> Any:
-        values = write(self)
-        return values if len(values) > 1 else self.name
-
-
-def option(
-    kind: Any,
-    default: Any,
-    meaning: str,
-    least: float | None = None,
-    most: float | None = None,
-    *,
-    above: float | None = None,
-    check: Callable[[Any], Any] = lambda value: value,
-    is_file: bool = False,
-) -> tuple[Any, Any]:
-    """One option, as `options` takes it; a default of None means that null is allowed.
-
-    check: returns the value or raises `ValueError`. is_file: it is the path of a data file, which a config resolves relative
-    to itself. Other text is kept in Unicode's normal form C.
-    """
-    form = composed if kind is str and not is_file else lambda value: value
-    kind = Annotated[kind, Field(ge=least, le=most, gt=above), AfterValidator(lambda value: check(form(value)))]
-    extra: Any = {"is_file": True} if is_file else None
-    return kind | None if default is None else kind, Field(default, description=meaning, json_schema_extra=extra)
-
-
-def composed(text: str) -> str:
-    """Text in Unicode's normal form C, in which a letter and its accent are one character."""
-    return unicodedata.normalize("NFC", text)
-
-
-def options(**fields: tuple[Any, Any]) -> type[Options]:
-    """The model of the options of a part."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model is
-        model: type[Options] = create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
-    return model
+from seq2attn.errors import Seq2AttnError
+from seq2attn.options import Options, option, options
+from seq2attn.text import did_you_mean, shown, shown_path
 
 
 @dataclass(frozen=True)
@@ -274,9 +183,9 @@ def register(
         if missing:
             raise Seq2AttnError(f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}")
         base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-        for option in _needed(cls)[len(_needed(base)) :]:  # beyond what parts of its kind are made with
-            message = f"{registry.kind} {name!r}: option {option!r} of {cls.__name__} has no default"
-            raise Seq2AttnError(message, hint=f"A config may leave options out: write {option}: int = 8, for example.")
+        for needed in _needed(cls)[len(_needed(base)) :]:  # beyond what parts of its kind are made with
+            message = f"{registry.kind} {name!r}: option {needed!r} of {cls.__name__} has no default"
+            raise Seq2AttnError(message, hint=f"A config may leave options out: write {needed}: int = 8, for example.")
         fields = signature_options(cls)
         if "name" in fields:
             raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")

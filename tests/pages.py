@@ -18,8 +18,9 @@ from seq2attn.config import load_config
 from seq2attn.data.batches import read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.model.points import hooked_points
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 if TYPE_CHECKING:
@@ -86,13 +87,13 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     model, ids = predictor.model.eval(), predictor.task.source_vocabulary.encode(text)
     source, lengths = read_sources(*pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos)
     source = F.pad(source, (0, changes.padding), value=PAD)
-    changes.check(source.size(1))
     write = changes.written(predictor.task.target_vocabulary)
+    hooks = changes.hooks(model, source, lengths)
     memory, state = model.encode(source, lengths)
     tokens, logits, weights = [SOS], [], []
     for step in range(output_bound(predictor.task, len(ids))):
-        changed = model.intervene(memory, changes.at(step, lengths, source.size(1), torch.float32))
-        decoded, state = model.step(torch.tensor(tokens[-1:]), state, changed)
+        with hooked_points(hooks):
+            decoded, state = model.step(torch.tensor(tokens[-1:]), state, memory)
         logits.append(decoded.logits[0, 0].numpy())
         weights += [] if decoded.weights is None else [decoded.weights[0, 0].numpy()]
         tokens.append(write.get(step, int(logits[-1].argmax())))

@@ -91,13 +91,13 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     scaled_or_zero(seen_by(model.encoder.layers[1].cell, run)[0], below[0])
     bottom, top = model.decoder.cell.cells
     first = seen_by(bottom, run)
-    scaled_or_zero(torch.stack([one[:, :16] for one in first], dim=1), model.decoder.embedding(tokens).detach())
+    scaled_or_zero(torch.cat([one[..., :16] for one in first], dim=1), model.decoder.embedding(tokens).detach())
     outputs = []
     handle = bottom.register_forward_hook(lambda *call: outputs.append(call[2][0].detach()))
     scaled_or_zero(torch.stack(seen_by(top, run)), torch.stack(outputs))
     handle.remove()
     features, contexts = [], []
     model.decoder.cell.register_forward_hook(lambda *call: features.append(call[2][0].detach()))
-    model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.squeeze(1).detach()))
+    model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.detach()))
     (read,) = seen_by(model.decoder.output, run)
-    scaled_or_zero(read, torch.cat([torch.stack(features, dim=1), torch.stack(contexts, dim=1)], dim=2))
+    scaled_or_zero(read, torch.cat([torch.cat(features, dim=1), torch.cat(contexts, dim=1)], dim=2))

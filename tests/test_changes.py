@@ -16,7 +16,7 @@ from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
 from seq2attn.model.cells import GRU
-from seq2attn.model.decoder import BahdanauDecoder, Decoder, LuongDecoder
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Bridge
 from seq2attn.model.histories import Location, Shift
 from seq2attn.model.scores import Additive
@@ -124,7 +124,8 @@ def test_the_matrix_form_is_the_loop():
     called = []
     model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
     at_once, after = model.decoder(batch.decoder_input, state, memory)
-    one_by_one, end = Decoder.forward(model.decoder, batch.decoder_input, state, memory)
+    model.decoder.at_once = lambda state: False
+    one_by_one, end = model.decoder(batch.decoder_input, state, memory)
     assert len(called) == 1 + batch.decoder_input.size(1)
     torch.testing.assert_close(at_once, one_by_one)
     torch.testing.assert_close(after.cell, end.cell)
@@ -182,8 +183,8 @@ OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the
     ("score", Additive, "with_features", {"history": "location"}, changed),
     ("window", LocalP, "forward", {}, view),
     *(("history", Location, method, {}, changed) for method in ("forward", "update", "combine")),
-    ("history", Shift, "read", {}, changed),
-    *(("cell", GRU, method, {}, changed) for method in ("step", "read", "output")),
+    ("history", Shift, "extra_context", {}, changed),
+    *(("cell", GRU, method, {}, changed) for method in ("step", "project_input", "output")),
     ("cell", GRU, "initial", {}, parts_of),
     *(("decoder", kind, "advance", {}, position_and_features) for kind in (BahdanauDecoder, LuongDecoder)),
     ("decoder", LuongDecoder, "begin", {}, begun),
@@ -246,7 +247,7 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
 
         def forward(batch, resets):
             count.append(1)
-            decoded = model(batch, resets)
+            decoded = model(batch)
             return decoded._replace(logits=wrong(decoded.logits)) if len(count) > calls else decoded
 
         return forward
@@ -273,7 +274,7 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
     def leaf(model):
         plain = type(model).forward
         model.forward = types.MethodType(lambda self, *given: off(plain(self, *given), own), model)
-        return lambda batch, resets: off(plain(model, batch, resets), error)
+        return lambda batch, resets: off(plain(model, batch), error)
 
     _, found, said = run_with(leaf, tmp_path)
     assert (found.state["formulas"], bool(said)) == (not trusted, not trusted)

@@ -16,7 +16,7 @@ from measured import value_of
 import seq2attn as package
 from seq2attn import __version__
 from seq2attn.config import check_config, load_config
-from seq2attn.data.tasks import Answer
+from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
@@ -317,7 +317,7 @@ def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     assert "the map is too wide for this terminal; --plot FILE draws it" in long.err and not short.err
 
 
-@pytest.mark.parametrize("answer", [None, Answer("bb")])
+@pytest.mark.parametrize("answer", [None, Solution("bb")])
 def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch, answer):
     assert "(expected: ba)" in succeed("predict", "ab", "--run", "second", terminal=True)
     monkeypatch.setattr(Reverse, "answer", lambda self, text: answer)

@@ -26,6 +26,8 @@ from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import PAD
+from seq2attn.model.points import hooked_points
+from seq2attn.model.resets import draw_resets, reset_hooks
 from seq2attn.parts import SCORES
 
 FACTORS = {
@@ -131,9 +133,14 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     steps = 5 if choices["history"] == "shift_by_key" else 3  # its past goes back two steps
     source, lengths, tokens = make_batch(LENGTHS, steps, padding=2 if masked else 0)
     tokens[:2, 1] = PAD  # as word dropout leaves them
-    resets = model.draw_resets(torch.Generator().manual_seed(2), source, tokens, encoder=share, decoder=share)
-    decoded = model(as_batch(source, lengths, tokens), resets)
-    drawn = {"": resets.forward, "backward_": resets.backward, "decoder": resets.decoder}
+    random = torch.Generator().manual_seed(2)
+    resets = draw_resets(model, random, source, tokens, encoder=share, decoder=share)
+    with hooked_points(reset_hooks(resets)):
+        decoded = model(as_batch(source, lengths, tokens))
+    layers = model.encoder.layers
+    cells = {"": [one.cell for one in layers], "backward_": [one.backward_cell for one in layers]}
+    cells["decoder"] = [model.decoder.cell]
+    drawn = {which: [resets[cell] for cell in some if cell in resets] for which, some in cells.items()}
     for row, size in enumerate(LENGTHS if masked else LENGTHS[:1]):  # without the mask, padding changes the others
         of_row = {
             which: (layers[0].kept[row], torch.cat([one.noise[row] for one in layers], dim=1))
@@ -154,7 +161,7 @@ def test_teacher_forcing_is_stepping_from_any_rows(choices):
     forced = model(as_batch(source, lengths, tokens))
     memory, state = model.encode(source, lengths)
     for position in range(3):
-        assert int(state.position) == position
+        assert state.position == position
         selected, _ = model.step(tokens[rows, position], model.select(state, rows), model.select(memory, rows))
         decoded, state = model.step(tokens[:, position], state, memory)
         for found, of in ((decoded, slice(None)), (selected, rows)):

@@ -6,9 +6,10 @@ import pytest
 
 from seq2attn.config import check_config, flat_values, load_config
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import ConfigError, Seq2AttnError, shown
+from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.options import Options
 from seq2attn.parts import HISTORIES
-from seq2attn.registry import Options
+from seq2attn.text import shown
 
 WINDOW = "model.attention.window"
 

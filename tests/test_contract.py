@@ -10,7 +10,7 @@ from torch import nn
 from seq2attn.contract.models import Broken
 from seq2attn.contract.parts import check_part
 from seq2attn.contract.tasks import check_examples
-from seq2attn.data.tasks import Answer, Task
+from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.tasks.strings import Copy, Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
@@ -163,7 +163,7 @@ def drawn(choose):
 SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
 SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
 WRONG_GRADIENT = scored(lambda query, keys: HalfTheGradient.apply(query @ keys.mT))
-WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Answer(text))
+WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Solution(text))
 SEED, KEPT = itertools.count().__next__, []
 BROKEN = [
     ("shape", "scores: shape (3, 6, 4), expected (3, 4, 6)", scored(lambda query, keys: keys @ query.mT)),
@@ -191,11 +191,11 @@ BROKEN = [
         self, step._replace(past=step.past - step.past.mean(dim=2, keepdim=True))))),
     ("mask", "a row of weights sums to 0.5", changed_part(Coverage, "combine", lambda self, weights, *_: weights / 2)),
     ("randomness", "random", CountsItsCalls),
-    ("shape", "state after a step: 1 tensors, expected a tuple of 2", changed_part(Plain, "parts", 2)),
+    ("shape", "state after a step: 1 tensors, expected a tuple of 2", changed_part(Plain, "state_tensors", 2)),
     ("shape", "output: shape (4,), expected (3, 4)", changed_part(
         Plain, "step", lambda self, read, state: Plain.step(self, read, state)[0])),
     ("padding", "depends on padding", changed_part(
-        Plain, "forward", lambda self, x, state, lengths=None, reset=None: Plain.forward(self, x, state, None, reset))),
+        Plain, "forward", lambda self, x, state, lengths=None: Plain.forward(self, x, state))),
     ("shape", "weights: shape (3, 6, 4), expected (3, 4, 6)", changed_part(
         BahdanauDecoder, "decode", lambda self, features, weights, memory: BahdanauDecoder.decode(
             self, features, weights.mT, memory))),
@@ -216,7 +216,7 @@ BROKEN = [
     ("examples", "points outside the source", OutsideTheSource),
     ("answer", "but an example has", WRONG_ANSWER),
     ("answer", "has the alignment [0, 1", changed_part(
-        Reverse, "answer", lambda self, text: Answer(text[::-1], tuple(range(len(text)))))),
+        Reverse, "answer", lambda self, text: Solution(text[::-1], tuple(range(len(text)))))),
 ]  # fmt: skip
 
 

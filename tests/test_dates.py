@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seq2attn.contract.tasks import check_examples
-from seq2attn.data.tasks import Answer
+from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, read_date, write_date
 from seq2attn.errors import Seq2AttnError
 
@@ -53,7 +53,7 @@ def test_ordinals():
 def test_answers():
     task = Dates()
     assert task.answer("the thirty-first of December 1999").text == "1999-12-31"
-    assert task.answer("29 Feb 2000") == Answer("2000-02-29", None)
+    assert task.answer("29 Feb 2000") == Solution("2000-02-29", None)
     unknown = ("29 Feb 1900", "Monday, 3 May 1998", "3rd of Mai 1998", "3-5-1998", "0.5.1998", "", "21th of May 1998")
     assert [task.answer(text) for text in unknown] == [None] * 7
 

@@ -7,8 +7,8 @@ from measured import value_of
 
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.trained_model import load_ensemble, load_run
 from seq2attn.runs.run import Run
-from seq2attn.trained.model import load_ensemble, load_run
 
 
 def beam_of(runs, width):

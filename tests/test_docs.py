@@ -15,10 +15,10 @@ import seq2attn
 import seq2attn.parts
 from seq2attn.cli.app import app
 from seq2attn.config import load_config
-from seq2attn.config.plugins import load_plugin
 from seq2attn.contract.parts import check_part
-from seq2attn.data.tasks import Answer
-from seq2attn.inference.predictor import Prediction
+from seq2attn.data.tasks import Solution
+from seq2attn.inference.answer import Answer
+from seq2attn.plugins import load_plugin
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -149,10 +149,10 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
-    answer, row = Answer("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
+    answer, row = Solution("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
 
     def mistake(output, looked, finished=True):
-        made = Prediction("abc", output, finished, weights=[row[one] for one in looked])
+        made = Answer("abc", output, finished, weights=[row[one] for one in looked])
         return example["first_mistake"](made, answer)
 
     assert mistake("cba", [2, 1, 0]) == ("right", None)

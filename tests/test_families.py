@@ -127,7 +127,7 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
         made = [replace(row, value=0.25 if row.family == "unary" else 1.0, low=0.0, high=1.0) for row in found.rows]
         return replace(found, rows=tuple(made))
 
-    monkeypatch.setattr("seq2attn.trained.model.evaluate", measured)
+    monkeypatch.setattr("seq2attn.inference.trained_model.evaluate", measured)
     done = cli("eval", "--families", "all", "--lengths", "2", "5", "--samples", "4")
     assert done.code == 0, done.err
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.split()}

@@ -1,20 +1,22 @@
-"""A look inside: quantities by name against plain formulas, activation patching, and other weights over a data set."""
+"""A look inside: quantities by name against plain formulas, patching, hooks, and other weights over a data set."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from models import make_model
+from models import as_batch, make_batch, make_model
 
 import seq2attn
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.ensemble import Ensemble
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.cells import Cell
+from seq2attn.model.points import Point, hooked, is_hooked
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
-from seq2attn.trained.model import TrainedModel
 
 TEXT, OTHER = "abcd", "dcab"
 WHOLE = ("decoder.state", "encoder.states")  # what a step reads, besides the symbol before it
@@ -51,12 +53,16 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     model = made(arrangement=arrangement)
     answer, cache = model.run_with_cache(TEXT)
     attention = [f"attention.{name}" for name in ("query", "keys", "scores", "weights", "context")]
+    attention += ["attention.allowed", "attention.logits", "attention.normalised"]
     assert set(cache.names()) == {*WHOLE, "decoder.gates", *attention, "logits"}
     states, width = cache["encoder.states"], 5
     assert np.array_equal(cache["attention.weights"], answer.weights)
     np.testing.assert_allclose(cache["attention.keys"], states / width**0.5)
     np.testing.assert_allclose(cache["attention.scores"], cache["attention.query"] @ states.T / width**0.5)
     np.testing.assert_allclose(cache["attention.weights"], softmax(cache["attention.scores"]))
+    for same, other in (("logits", "scores"), ("normalised", "weights")):  # without a window and a history
+        assert np.array_equal(cache[f"attention.{same}"], cache[f"attention.{other}"])
+    assert cache["attention.allowed"].all()
     np.testing.assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
     vocabulary = model.task.target_vocabulary
     assert [vocabulary.tokens[index] for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
@@ -65,14 +71,17 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     np.testing.assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])
     query = state if arrangement == "bahdanau" else (1 - z) * n + z * state
     np.testing.assert_allclose(cache["attention.query"], query)
-    assert len(answer.output_symbols) > 3 and not any(part._forward_hooks for part in model.module.modules())
+    assert len(answer.output_symbols) > 3 and not is_hooked(model.module)
 
 
 @pytest.mark.parametrize(("cell", "layers"), [("gru", 1), ("gru", 2), ("lstm", 1), ("rnn", 1)])
 def test_gates_are_recomputed_from_the_weights(cell, layers):
     model = made(cell=cell, layers=layers)
     _, cache = model.run_with_cache(TEXT)
-    assert cache["decoder.state"].shape[1] == 5 * layers * (1 + (cell == "lstm"))
+    tensors = layers * (1 + (cell == "lstm"))
+    expected_axes = ("step", "width") if tensors == 1 else ("step", "tensor", "width")
+    assert cache.names()["decoder.state"] == expected_axes
+    states = cache["decoder.state"].reshape(-1, tensors, 5)
     if cell == "rnn":
         assert "decoder.gates" not in cache
         return
@@ -81,7 +90,7 @@ def test_gates_are_recomputed_from_the_weights(cell, layers):
     embedded = weights["decoder.embedding.weight"][[1, *cache["logits"].argmax(axis=1)[:-1]]]  # <sos>, then its own
     inputs = np.concatenate([embedded, cache["attention.context"]], axis=1)
     read = inputs @ weights[f"{prefix}weight_ih"].T + weights[f"{prefix}bias_ih"]
-    recalled = cache["decoder.state"][:, :5] @ weights[f"{prefix}weight_hh"].T + weights[f"{prefix}bias_hh"]
+    recalled = states[:, 0] @ weights[f"{prefix}weight_hh"].T + weights[f"{prefix}bias_hh"]
     if cell == "gru":
         r, z = (sigmoid(np.split(read + recalled, 3, axis=1)[gate]) for gate in (0, 1))
         expected = [r, z, np.tanh(read[:, 10:] + r * recalled[:, 10:])]
@@ -103,13 +112,14 @@ KINDS = {
 def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_give_its_answer(kind):
     model = KINDS[kind]()
     (_, cache), (other, source) = map(model.run_with_cache, (TEXT, OTHER))
-    names = [name for name in (*WHOLE, "attention.weights", "attention.context") if name in cache]
-    names = {"transformer": ["encoder.states"], "hard_monotonic": names[:-1]}.get(kind, names)
+    assert set(cache.names()) == set(cache)
+    fixed = {"attention.weights", "attention.context"} if kind == "hard_monotonic" else set()
+    names = [name for name in cache if name not in fixed]
     for name in names:
         own = model.run_with_cache(TEXT, patch=every_row(cache, name))[1]
         assert all(np.array_equal(own[quantity], cache[quantity]) for quantity in cache), name
     assert not np.allclose(source["logits"][0], cache["logits"][0])
-    both = every_row(source, *(name for name in WHOLE if name in names))
+    both = every_row(source, *(name for name in WHOLE if name in cache))
     patched, inside = model.run_with_cache(TEXT, patch=both)
     assert patched.output == other.output == model.predict(TEXT, patch=both).output
     if kind not in ("coverage", "hard_monotonic"):  # whose past weights and alignments are states of their own
@@ -138,20 +148,20 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
 @pytest.mark.parametrize(
     ("make", "patch", "message"),
     [
-        (made, {("logits", 0): [0.0]}, r"'logits' cannot be replaced in this model; allowed: .*decoder.state"),
+        (made, {("symbols", 0): [0.0]}, r"'symbols' cannot be replaced in this model; allowed: .*decoder.state"),
         (made, {("decoder.stat", 0): [0.0]}, r"did you mean 'decoder.state'\?"),
-        (made, {"decoder.state": 0}, r"expected \(name, step\), steps from 0, .*; found 'decoder.state'"),
+        (made, {"decoder.state": 0}, r"expected \(name, step\), steps from 0, or .*; found 'decoder.state'"),
         (made, {("decoder.state", -1): [0.0] * 5}, r"found \('decoder.state', -1\)"),
         (made, {("decoder.state", True): [0.0] * 5}, r"found \('decoder.state', True\)"),
         (made, {("decoder.state", 0): [float("nan")] * 5}, "decoder.state at 0 must have finite numbers; found .nan"),
         (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
         (made, {("decoder.state", 0): [0.0] * 4}, "patch: decoder.state at 0 has 5 numbers; found 4"),
-        (made, {("attention.weights", 1): "x"}, "attention.weights at 1 has 4 numbers; found a single value"),
+        (made, {("attention.weights", 1): "x"}, "attention.weights at 1 must be numbers; found 'x'"),
+        (made, {("attention.weights", 1): 0.5}, "attention.weights at 1 has 4 numbers; found one"),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
         (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
         (KINDS["hard_monotonic"], {("attention.context", 0): []}, "cannot be replaced in this model"),
-        (lambda: trained(Ensemble([make_model()])), {}, "an ensemble has an inside for each of its models"),
     ],
 )
 def test_what_does_not_fit_is_refused(make, patch, message):
@@ -163,8 +173,6 @@ def test_what_does_not_fit_is_refused(make, patch, message):
 
 def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
     model = made()
-    with pytest.raises(Seq2AttnError, match=r"run_with_cache takes one string; found \['abcd'\]"):
-        model.run_with_cache([TEXT])
     for call in (model.predict, model.run_with_cache):
         with pytest.raises(TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'patches'"):
             call(TEXT, patches={})
@@ -177,7 +185,7 @@ def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
         seq2attn.train(model)
     with pytest.raises(Seq2AttnError, match="an override is KEY=VALUE; found 5"):
         seq2attn.train({}, [5])
-    assert "encoder.states (4, 5)" in repr(model.run_with_cache(TEXT)[1])
+    assert "encoder.states (source 4, width 5)" in repr(model.run_with_cache(TEXT)[1])
 
 
 def test_a_cell_of_one_s_own_is_inside():
@@ -185,16 +193,149 @@ def test_a_cell_of_one_s_own_is_inside():
         def __init__(self, input_width, width):
             super().__init__(input_width, width)
             self.map = torch.nn.Linear(input_width, width)
+            self.new = Point("new", "width")
 
-        def gates(self, read, state):
-            return (torch.tanh(self.map(read)),)
-
-        def step(self, read, state):
-            return ((state[0] + self.gates(read, state)[0]) / 2,)
+        def step(self, inputs, state):
+            return ((state[0] + self.new(torch.tanh(self.map(inputs)))) / 2,)
 
     _, cache = made(cell=Leaky).run_with_cache(TEXT)
     states = cache["decoder.state"]
-    np.testing.assert_allclose(states[1:], (states + cache["decoder.gates"][:, 0])[:-1] / 2)
+    np.testing.assert_allclose(states[1:], (states + cache["decoder.new"])[:-1] / 2)
+
+
+# ---- many strings ----
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "heads"])
+def test_a_cache_of_many_strings_is_that_of_each(kind):
+    model = KINDS[kind]() if kind in KINDS else of_heads()
+    texts = ["abc", "ab", "abcd", "ab", "cba"]
+    answers, cache = model.run_with_cache(texts)
+    for row, text in enumerate(texts):
+        answer, alone = model.run_with_cache(text)
+        assert answer.output == answers[row].output
+        assert alone.lengths == {"step": len(answer.output_symbols), "source": len(text)}
+        assert {axis: length[row] for axis, length in cache.lengths.items()} == alone.lengths
+        for name, axes in cache.names().items():
+            assert axes == ("string", *alone.names()[name])
+            sizes = [alone.lengths.get(axis, size) for axis, size in zip(axes[1:], cache[name].shape[1:], strict=True)]
+            assert alone[name].shape == tuple(sizes)
+            whole = cache[name][row].copy()
+            np.testing.assert_allclose(whole[tuple(map(slice, sizes))], alone[name], rtol=1e-5, atol=1e-6)
+            whole[tuple(map(slice, sizes))] = np.nan if whole.dtype.kind == "f" else 0
+            assert not np.nan_to_num(whole, nan=0).any()  # the rest says nothing
+
+
+def of_heads():
+    values = {"hidden": 6, "embedding": 4, "source_eos": False, "attention": {"heads": 2, "history": "coverage"}}
+    return seq2attn.new_model({"task": {"alphabet": "abcde", "max_length": 4}, "model": values})[0]
+
+
+def test_each_head_and_each_layer_is_inside():
+    answer, cache = of_heads().run_with_cache(TEXT)
+    assert cache.names()["attention.weights"] == ("step", "head", "source")
+    assert cache.names()["attention.context"] == ("step", "head", "width")
+    np.testing.assert_allclose(cache["attention.weights"].mean(axis=1), answer.weights, atol=1e-7)
+    answer, cache = transformer().run_with_cache(TEXT)
+    assert cache.names()["attention.weights"] == ("step", "layer", "head", "source")
+    np.testing.assert_allclose(cache["attention.weights"][:, -1].mean(axis=1), answer.weights, atol=1e-7)
+    assert cache.names()["attention.keys"] == ("source", "layer", "width")
+    patch = {("attention.weights", 0): np.tile([0, 0, 0, 1.0], (2, 2, 1))}
+    assert transformer().predict(TEXT, patch=patch).weights[0].tolist() == [0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("kind", ["hard_monotonic", "order 0"])
+def test_the_weights_of_hard_monotonic_are_those_of_the_answer(kind):
+    answer, cache = made(arrangement=kind).run_with_cache(TEXT)
+    assert np.array_equal(cache["attention.weights"], answer.weights)
+    assert not np.allclose(cache["attention.transition"], answer.weights) or kind == "order 0"
+    np.testing.assert_allclose(cache["attention.transition"], cache["attention.normalised"])
+
+
+# ---- hooks ----
+
+
+def test_hooks_look_and_change_where_they_are_wanted():
+    model, other = made(), made(arrangement="luong")
+    plain, seen = model.predict(TEXT), []
+
+    def uniform(weights, first):
+        seen.append((first, tuple(weights.shape)))
+        return torch.full_like(weights, 1 / weights.size(-1))
+
+    with hooked(model, {"attention.weights": uniform}):
+        assert (model.predict(TEXT).weights == 0.25).all()
+        assert not (other.predict(TEXT).weights == 0.25).any()  # another model
+        forced = model.predict(TEXT, force={(0, 1): 1.0})
+        assert (forced.weights == 0.25).all()  # what is outside comes last
+    steps = len(plain.output_symbols)
+    assert seen[:steps] == [(step, (1, 1, 4)) for step in range(steps)]
+    assert np.array_equal(model.predict(TEXT).weights, plain.weights)
+    with hooked(model, {"decoder.gates": lambda gate, _: None, "logits": lambda logits, _: -logits}):
+        assert model.predict(TEXT).output_symbols[0] != plain.output_symbols[0]
+
+
+def test_a_hook_sees_the_position_of_what_is_computed_at_once():
+    model, positions = made(arrangement="luong").module, {"decoder.state": [], "encoder.state": [], "logits": []}
+    hooks = {name: lambda value, first, kept=kept: kept.append(first) for name, kept in positions.items()}
+    source, lengths, tokens = make_batch((4, 4), steps=3)
+    with hooked(model, hooks):
+        for _ in range(2):
+            model(as_batch(source, lengths, tokens))
+    assert positions == {"decoder.state": [0, 1, 2] * 2, "encoder.state": [0, 1, 2, 3] * 2, "logits": [0, 0]}
+
+
+def test_threads_and_tasks_do_not_notice_each_others_hooks():
+    """Each asks for something else of one model, again and again, and gets what it gets alone."""
+    model = made()
+    _, other = model.run_with_cache(OTHER)
+    asked = [
+        partial(model.predict, TEXT),
+        partial(model.predict, TEXT, force={(0, 3): 1.0, (1, 0): 1.0}),
+        partial(model.predict, TEXT, patch={("encoder.states", row): other["encoder.states"][row] for row in range(4)}),
+        lambda: model.run_with_cache(TEXT, ban=[0])[0],
+    ]
+    alone = [ask().weights for ask in asked]
+    assert not any(np.array_equal(one, alone[0]) for one in alone[1:])
+
+    def repeated(number):
+        return all(np.array_equal(asked[number]().weights, alone[number]) for _ in range(50))
+
+    def scaled(number):
+        return hooked(model, {"attention.weights": lambda weights, _: weights * number})
+
+    async def task(number):
+        with scaled(number):
+            expected = model.predict(TEXT).weights
+            await asyncio.sleep(0)  # the other tasks go on here, inside the context of this one
+            return [
+                np.array_equal(model.predict(TEXT).weights, expected) for _ in range(20) if not await asyncio.sleep(0)
+            ]
+
+    async def in_tasks():
+        return await asyncio.gather(*map(task, range(4)))
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(repeated, range(4)))
+    assert all(map(all, asyncio.run(in_tasks())))
+
+
+def test_hooks_that_do_not_fit_are_refused():
+    model = made()
+    with pytest.raises(Seq2AttnError, match=r"unknown point 'attention.weight'; did you mean 'attention.weights'\?"):
+        hooked(model, {"attention.weight": None}).__enter__()
+    for wrong, found in ((lambda weights, _: weights[..., 1:], r"\(1, 1, 3\)"), (lambda *_: 1.0, "1.0")):
+        with (
+            hooked(model, {"attention.weights": wrong}),
+            pytest.raises(Seq2AttnError, match=rf"a hook of weights returned {found}; expected a tensor \(1, 1, 4\)"),
+        ):
+            model.predict(TEXT)
+    model = made(arrangement="hard_monotonic")
+    with (
+        hooked(model, {"attention.context": lambda context, _: 2 * context}),
+        pytest.raises(Seq2AttnError, match="`hard_monotonic` reads no context"),
+    ):
+        model.predict(TEXT)
 
 
 SMALL = {
@@ -222,3 +363,7 @@ def test_attention_matters_to_a_trained_model(cli):
     assert flat.get("exact_match", 3).value == found["uniform"] and not run.evaluations.exists()
     with pytest.raises(Seq2AttnError, match="unknown position 4; allowed: 0 to 3"):
         model.evaluate([3], ban=[4])
+    padded = [
+        model.evaluate([3], samples=40, padding=3, mask_padding=mask).get("exact_match", 3) for mask in (True, False)
+    ]
+    assert padded[0].value == found["unchanged"] and padded[1].value < 1

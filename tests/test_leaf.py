@@ -20,6 +20,8 @@ from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.normalisers import Softmax
+from seq2attn.model.points import hooked_points
+from seq2attn.model.resets import draw_resets, reset_hooks
 from seq2attn.model.scores import Additive, General, Scaled
 
 pytestmark = pytest.mark.skipif(isinstance(library.load(torch.float64), str), reason="there is no compiled library")
@@ -37,7 +39,11 @@ def batch_for(lengths=(4, 2, 1), targets=(3, 3, 2), vocabulary=8):
 def loss_and_gradients(model, forward, batch, resets):
     """A loss that uses every real logit and weight, and each parameter's gradient; dropout is drawn anew."""
     torch.manual_seed(0)
-    decoded = forward(batch, resets)
+    if forward is model:
+        with hooked_points(reset_hooks(resets)):
+            decoded = model(batch)
+    else:
+        decoded = forward(batch, resets)
     real = is_real(batch.decoder_lengths, batch.decoder_input.size(1))
     loss = decoded.logits[real].square().sum() + decoded.logits[real][:, 0].sum()
     if decoded.weights is not None:
@@ -46,8 +52,8 @@ def loss_and_gradients(model, forward, batch, resets):
     return loss.detach(), gradients
 
 
-def assert_leaf_agrees(model, batch=None, resets=None, *, reads=True, decodes=True):
-    batch = batch or batch_for()
+def assert_leaf_agrees(model, batch=None, resets=(), *, reads=True, decodes=True):
+    batch, resets = batch or batch_for(), dict(resets)
     leaf = leaf_for(model)
     assert leaf is not None and (leaf.reads, leaf.decodes) == (reads, decodes)
     tolerance = 1e-4 if next(model.parameters()).dtype == torch.float32 else 1e-10
@@ -95,7 +101,7 @@ def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
 def test_resets_of_states(arrangement):
     model, batch = make_model(arrangement=arrangement, bidirectional=True), batch_for()
     random = torch.Generator().manual_seed(1)
-    resets = model.draw_resets(random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
+    resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
     assert_leaf_agrees(model, batch, resets)
 
 
@@ -140,7 +146,7 @@ def doubled(function):
     ("kind", "method", "options"),
     [
         (GRU, "step", {}),
-        (GRU, "read", {}),
+        (GRU, "project_input", {}),
         (nn.Linear, "forward", {}),
         (Scaled, "forward", {"score": "scaled"}),
         (General, "project", {"score": "general"}),
@@ -220,9 +226,9 @@ def test_large_products_on_several_threads_are_left_to_torch(monkeypatch):
     for largest, used in ((3 * 5**2, False), (3 * 5**2 + 1, True)):  # 3 rows of width 5
         monkeypatch.setattr(leaf, "LARGE", largest)
         calls.clear()
-        fast(batch)
+        fast(batch, {})
         assert bool(calls) is used
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     monkeypatch.setattr(leaf, "LARGE", 0)
-    fast(batch)
+    fast(batch, {})
     assert calls

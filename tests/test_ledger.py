@@ -3,9 +3,9 @@ import re
 import pytest
 from inline import call_main
 
+from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.interface import parameter_ledger
 
 
 def model_with(score, **model):

@@ -8,11 +8,11 @@ from models import SIX_STEPS
 from outcomes import StopAt, same_tensors
 
 from seq2attn.config import check_config
-from seq2attn.config.plugins import load_plugin, plugin_error
 from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.inference.trained_model import load_run
 from seq2attn.parts import WINDOWS
+from seq2attn.plugins import load_plugin, plugin_error
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.trained.model import load_run
 from seq2attn.training.session import NewRun, train
 
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -179,7 +179,7 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
         ),
         (
             "BahdanauDecoder",
-            "def advance(self, embedded, state, memory): return super().advance(embedded[:, :1], state, memory)",
+            "def advance(self, embedded, state, memory): return super().advance(embedded[..., :1], state, memory)",
             "decoder Odd (odd.py:10): shape: odd.py:12: RuntimeError",
         ),
     ],

@@ -27,7 +27,7 @@ from pages import (
 
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
 from seq2attn.parts import TASKS
 

@@ -11,10 +11,10 @@ from pages import CONFIGS, MECHANISMS
 
 from seq2attn.build import build_model
 from seq2attn.config import load_config
-from seq2attn.config.plugins import load_plugin
 from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples
 from seq2attn.parts import TASKS
+from seq2attn.plugins import load_plugin
 from seq2attn.training.losses import training_losses
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep

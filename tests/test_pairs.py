@@ -17,10 +17,10 @@ from seq2attn.data.pairs import Format, read_pairs
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import Ensemble
 from seq2attn.inference.evaluation import evaluate_pairs
-from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
 
 TRAIN = "ab\tx y\ncab\tz x y\nb\ty\n"

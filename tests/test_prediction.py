@@ -4,7 +4,7 @@ from test_evaluation import FakeModel, one_hot
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.data.tasks import Answer, Task
+from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference import predictor as predictor_module
@@ -114,7 +114,7 @@ class Spelled(Task):
     def answer(self, text):
         if set(text) != {"a"}:
             return None
-        return Answer("xy" * len(text), (0, 0) if text == "a" else None)
+        return Solution("xy" * len(text), (0, 0) if text == "a" else None)
 
 
 @pytest.mark.parametrize("source_eos", [False, True])

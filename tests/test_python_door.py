@@ -18,7 +18,7 @@ from outcomes import same_tensors
 import seq2attn
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.interventions import Changes
+from seq2attn.inference.changes import Changes
 from seq2attn.runs.run import Run
 
 VALUES = yaml.safe_load(TINY)

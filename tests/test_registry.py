@@ -8,10 +8,11 @@ import seq2attn
 from seq2attn import parts
 from seq2attn.cli.list import KINDS
 from seq2attn.config import check_config
-from seq2attn.config.plugins import load_plugin
 from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.options import options
 from seq2attn.parts import SCORES
-from seq2attn.registry import Entry, Registry, options, register, signature_options
+from seq2attn.plugins import load_plugin
+from seq2attn.registry import Entry, Registry, register, signature_options
 
 # ---- registry ----
 

@@ -4,7 +4,7 @@ import unicodedata
 import pytest
 import torch
 
-from seq2attn.data.tasks import Answer
+from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.strings import Duplicate, Reverse
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
@@ -41,11 +41,11 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 )
 def test_worked_examples(name, source, target, alignment):
     task = TASKS.get(name).load()
-    assert task().answer(source) == Answer(target, tuple(alignment))
+    assert task().answer(source) == Solution(target, tuple(alignment))
     if name == "sort":  # by the order of the alphabet
-        assert task(alphabet="cba").answer("abcab") == Answer("cbbaa", (2, 1, 4, 0, 3))
+        assert task(alphabet="cba").answer("abcab") == Solution("cbbaa", (2, 1, 4, 0, 3))
     if name == "recopy":
-        assert task(reverse=True).answer(source) == Answer(target[::-1], tuple(alignment[::-1]))
+        assert task(reverse=True).answer(source) == Solution(target[::-1], tuple(alignment[::-1]))
 
 
 def test_defaults_are_the_letters_and_lengths_of_1_to_12():
@@ -98,9 +98,9 @@ def test_sources_of_dedupe_are_runs_of_1_3_or_5():
 
 def test_sums_are_written_from_their_last_digit():
     task = TASKS.get("addition").load()(min_digits=2, max_digits=4)
-    assert task.answer("21+93") == Answer("15")  # 12 + 39
-    assert task.answer("9+1") == Answer("01")
-    assert task.answer("1" * 5000 + "+" + "8" * 5000) == Answer("9" * 5000)
+    assert task.answer("21+93") == Solution("15")  # 12 + 39
+    assert task.answer("9+1") == Solution("01")
+    assert task.answer("1" * 5000 + "+" + "8" * 5000) == Solution("9" * 5000)
     assert [task.answer(text) for text in ("12", "1+22", "+", "1+2+3")] == [None] * 4
     drawn = task.examples(torch.Generator().manual_seed(0), 200)
     sizes = set()

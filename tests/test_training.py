@@ -17,11 +17,11 @@ from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
+from seq2attn.inference.trained_model import load_run
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained.model import load_run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer

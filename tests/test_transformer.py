@@ -7,9 +7,9 @@ import torch
 from models import as_batch, close, is_real, make_batch
 from torch import nn
 
+from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model
 from seq2attn.config import check_config
-from seq2attn.model.interface import parameter_ledger
 from seq2attn.model.transformer import attend, project, sinusoids
 
 D, HEADS = 8, 2
@@ -42,7 +42,7 @@ def test_attention_is_pytorchs_own():
     query, states = torch.randn(2, 3, 4, D, dtype=torch.float64)
     valid = is_real(torch.tensor([4, 2, 1]), 4)
     torch.manual_seed(1)
-    found, weights, *_ = attend(attention, query, project(attention, states), valid[:, None, None])
+    found, weights, *_ = attend(attention, query, project(attention, states), valid.unsqueeze(1))
     given = {"key_padding_mask": ~valid, "average_attn_weights": False}
     torch.manual_seed(1)
     close(found, attention(query, states, states, **given)[0])

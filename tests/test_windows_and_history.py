@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from seq2attn.model.advancing import DynamicConvolution, Monotonic
 from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
+from seq2attn.model.monotonic import DynamicConvolution, Monotonic
 
 D = 4
 

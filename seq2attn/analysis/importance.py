@@ -5,7 +5,6 @@ Jain & Wallace (2019) permute weights; Wiegreffe & Pinter (2019) ask whether uni
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,11 +15,12 @@ from seq2attn.analysis.result import Analysis, column
 from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.ensemble import symbols_of
-from seq2attn.inference.interventions import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
-from seq2attn.model.interface import Intervention
+from seq2attn.model.interface import Model
+from seq2attn.model.points import Hook, Point, points
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,46 @@ class OtherWeights(Changes):
     other: Predictor | None = None
     seed: int = 0
 
-    def during(self, source: Tensor, lengths: Tensor, dtype: torch.dtype) -> Callable[[int], Intervention]:
-        plain = self.at(0, lengths, source.size(1), dtype)
+    of_model = True
+
+    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> dict[Point, Hook]:
+        known = points(model)
+        if "attention.weights" not in known:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        return dict.fromkeys(known["attention.weights"], self._hook(source, lengths))
+
+    def _hook(self, source: Tensor, lengths: Tensor) -> Hook:
         valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
         if self.kind == "permuted":
-            random = generator(source.device, self.seed, "permuted weights", source.size(1))
-            keys = (torch.rand(valid.shape, generator=random, device=source.device) for _ in itertools.count())
-            return lambda _: plain._replace(order=next(keys).masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays
-        weights: Tensor | None = (valid / lengths.view(-1, 1, 1)).to(dtype)  # (B, 1, S)
-        if self.other is not None:
-            weights = self.other.decode(source, lengths, keep_weights=True).weights  # (B, T, S)
-        if weights is None:
+            return self._permuted(valid)
+        if self.other is None:
+            return lambda weights, _: (valid / lengths.view(-1, 1, 1)).to(weights).expand_as(weights)
+        frozen = self.other.decode(source, lengths, keep_weights=True).weights  # (B, T, S)
+        if frozen is None:
             raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
-        rows = torch.split(weights, 1, dim=1)
-        return lambda step: plain._replace(forced=torch.ones_like(valid), weights=rows[min(step, len(rows) - 1)])
+
+        def hook(weights: Tensor, first: int) -> Tensor:
+            steps = torch.arange(first, first + weights.size(-2), device=weights.device)
+            rows = frozen[:, steps.clamp(max=frozen.size(1) - 1)]  # (B, L, S)
+            return rows.to(weights).view(len(rows), *[1] * (weights.dim() - 3), *rows.shape[1:]).expand_as(weights)
+
+        return hook
+
+    def _permuted(self, valid: Tensor) -> Hook:
+        """Each step's weights in an order of its own, the same in every head; padding stays where it is."""
+        random = generator(valid.device, self.seed, "permuted weights", valid.size(2))
+        orders: list[Tensor] = []  # (B, 1, S) of each step
+
+        def hook(weights: Tensor, first: int) -> Tensor:
+            last = first + weights.size(-2)
+            while len(orders) < last:
+                keys = torch.rand(valid.shape, generator=random, device=valid.device)
+                orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))
+            order = torch.cat(orders[first:last], dim=1)  # (B, L, S)
+            order = order.view(len(order), *[1] * (weights.dim() - 3), *order.shape[1:])
+            return weights.gather(-1, order.expand_as(weights))
+
+        return hook
 
 
 def attention_importance(

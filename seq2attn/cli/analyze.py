@@ -221,7 +221,7 @@ def importance(
 
     wanted = None if lengths is None else options.parsed("--lengths", parse_lengths, lengths)
     from seq2attn.analysis.importance import attention_importance
-    from seq2attn.trained.model import load_run
+    from seq2attn.inference.trained_model import load_run
 
     trained, *others = (load_run(one, checkpoint, "cpu") for one in runs)
 

@@ -134,6 +134,6 @@ def _explain(error: Exception) -> Seq2AttnError | None:
     if isinstance(error, OSError):
         what = error.filename or "reading or writing failed"
         return Seq2AttnError(f"{what}: {error.strerror or error}", exit_code=1)
-    from seq2attn.config.plugins import plugin_error
+    from seq2attn.plugins import plugin_error
 
     return plugin_error(error)

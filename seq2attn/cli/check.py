@@ -9,7 +9,8 @@ from seq2attn.cli import options
 from seq2attn.cli.options import argument
 from seq2attn.display.console import note
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import Seq2AttnError
+from seq2attn.text import did_you_mean, shown
 
 COLUMNS = [Column(name) for name in ("kind", "name", "rule", "result")]
 EQUAL_WIDTHS = 'If it is for keys as wide as queries only, say so: @register("name", equal_widths=True)'
@@ -39,7 +40,7 @@ def check(
 
       seq2attn check additive
     """
-    from seq2attn.config.plugins import foreign_parts
+    from seq2attn.plugins import foreign_parts
 
     added = [part for part, cls in _known().items() if cls in foreign_parts()]
     from seq2attn.contract.parts import check_part

@@ -68,7 +68,7 @@ def evaluate(
         raise Seq2AttnError(f"--errors: {errors} is the file of --data", hint="Name another file, which is replaced.")
     search = options.beam_search(beam, length_penalty)
     members = options.find_runs(runs_dir, names)
-    from seq2attn.trained.model import load_ensemble
+    from seq2attn.inference.trained_model import load_ensemble
 
     trained = load_ensemble(members, checkpoint, device)
     options.note_checkpoint(trained.run, checkpoint, trained)

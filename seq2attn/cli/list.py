@@ -13,9 +13,10 @@ from seq2attn.cli import options
 from seq2attn.cli.options import argument
 from seq2attn.display.console import json_text, note, on_terminal, write_json, write_line
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError, did_you_mean, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Entry, Registry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
+from seq2attn.text import did_you_mean, shown
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -123,9 +124,9 @@ def inspect(
       seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
     """
     config, run = _config(target, overrides or [], runs_dir)
+    from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.build import build_model, build_task, read_task
     from seq2attn.config.yaml_files import write_yaml
-    from seq2attn.model.interface import parameter_ledger
 
     missing = [path for path in config.data_files.values() if run is None and not os.path.exists(path)]
     learned, ledger = None, {}

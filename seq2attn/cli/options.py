@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
     from seq2attn.inference.decoding import BeamSearch
-    from seq2attn.trained.model import TrainedModel
+    from seq2attn.inference.trained_model import TrainedModel
 
 Parsed = TypeVar("Parsed")
 
@@ -39,7 +39,7 @@ def _check_animation(path: Path) -> Path:
 def _load_plugins(ctx: typer.Context, plugins: list[str] | None) -> list[str]:
     """Register the parts in each file."""
     if plugins and not ctx.resilient_parsing:  # resilient: while the shell completes a line
-        from seq2attn.config.plugins import load_plugins
+        from seq2attn.plugins import load_plugins
 
         load_plugins(plugins)
     return plugins or []

@@ -116,8 +116,8 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
+    from seq2attn.inference.trained_model import load_run
     from seq2attn.pages.folder import write_folder
-    from seq2attn.trained.model import load_run
 
     (chosen,) = options.find_runs(runs_dir, run and [run])
     folder = to or Path(f"{chosen.name}-export")

@@ -12,8 +12,9 @@ from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import option
 from seq2attn.display.console import note
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, Run, runs_dir_option
+from seq2attn.text import shown
 
 if TYPE_CHECKING:
     from seq2attn.runs.records import Metrics

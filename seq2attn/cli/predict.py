@@ -15,13 +15,15 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.options import argument, option
 from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
-from seq2attn.errors import MOST_NAMES, Seq2AttnError, first_of, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
+from seq2attn.text import MOST_NAMES, first_of, shown
 
 if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
-    from seq2attn.inference.predictor import Prediction, Predictor
+    from seq2attn.inference.answer import Answer
+    from seq2attn.inference.predictor import Predictor
 
 
 def predict(
@@ -66,7 +68,7 @@ def predict(
     search = options.beam_search(beam, length_penalty, n_best)
     chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
-    from seq2attn.trained.model import load_ensemble
+    from seq2attn.inference.trained_model import load_ensemble
 
     trained = load_ensemble(chosen, checkpoint, device)
     predictor, task = trained.predictor, trained.task
@@ -77,24 +79,24 @@ def predict(
     maps, records, unseen, count, refused, untrained = [], [], Counter[str](), 0, 0, 0
     heat = heat or ("colour" if on_terminal() else "none")
     keep_weights = as_json or plot is not None or heat != "none"
-    for prediction in _predictions(predictor, texts, keep_weights):
-        if prediction is None:
+    for answer in _answers(predictor, texts, keep_weights):
+        if answer is None:
             refused += 1
             if not as_json:
                 write_line("")
             continue
         count += 1
-        prediction = replace(prediction, hypotheses=prediction.hypotheses[:n_best])
+        answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
         if not as_json:
-            _print(prediction, heat, with_source=isinstance(task, Pairs), with_rates=n_best is not None)
+            _print(answer, heat, with_source=isinstance(task, Pairs), with_rates=n_best is not None)
         elif len(texts) == 1:
-            write_json(prediction.to_json(), indent=None)
+            write_json(answer.to_json(), indent=None)
         else:
-            records.append(prediction.to_json())
-        if plot is not None and prediction.map is not None:
-            maps.append(prediction.map)
-        unseen.update(task.source_vocabulary.unseen(prediction.source))
-        untrained += not task.is_trained(len(prediction.source_symbols) - predictor.source_eos)
+            records.append(answer.to_json())
+        if plot is not None and answer.map is not None:
+            maps.append(answer.map)
+        unseen.update(task.source_vocabulary.unseen(answer.source))
+        untrained += not task.is_trained(len(answer.source_symbols) - predictor.source_eos)
     if records:
         write_json(records, indent=None)
     _note_rest(task, unseen, untrained, count, refused)
@@ -117,8 +119,8 @@ def _note_rest(task: Task, unseen: Counter[str], untrained: int, count: int, ref
         raise typer.Exit(2)
 
 
-def _predictions(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Prediction | None]:
-    """The predictions for `texts`, or for the lines of standard input; None for a line that was refused."""
+def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Answer | None]:
+    """The answers for `texts`, or for the lines of standard input; None for a line that was refused."""
     if texts == ["-"] and sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
     predict = functools.partial(predictor.predict, keep_weights=keep_weights)
@@ -128,9 +130,9 @@ def _predictions(predictor: Predictor, texts: list[str], keep_weights: bool) -> 
             yield from predict([line])
         return
     sources, ahead = itertools.tee(_standard_input(predictor) if texts == ["-"] else texts)
-    predictions = predict(source for source in ahead if source is not None)  # in blocks, which are read ahead
+    answers = predict(source for source in ahead if source is not None)  # in blocks, which are read ahead
     for source in sources:
-        yield None if source is None else next(predictions)
+        yield None if source is None else next(answers)
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
@@ -152,30 +154,30 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
             yield source
 
 
-def _print(prediction: Prediction, heat: str, *, with_source: bool, with_rates: bool) -> None:
+def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) -> None:
     if heat != "none":
-        _print_map(prediction, digits=heat == "digits")
-        for one in prediction.hypotheses if with_rates else ():
+        _print_map(answer, digits=heat == "digits")
+        for one in answer.hypotheses if with_rates else ():
             write_line(f"  {one.log_probability:8.3f}  {one.output}")
     elif with_rates:
-        for one in prediction.hypotheses:
-            write_line(f"{prediction.source}\t{one.output}\t{one.log_probability:.6f}")
+        for one in answer.hypotheses:
+            write_line(f"{answer.source}\t{one.output}\t{one.log_probability:.6f}")
     else:
-        write_line(f"{prediction.source}\t{prediction.output}" if with_source else prediction.output)
-    if not prediction.finished:
-        note(f"{shown(prediction.source)}: no <eos> within the longest output allowed; the output was cut off")
+        write_line(f"{answer.source}\t{answer.output}" if with_source else answer.output)
+    if not answer.finished:
+        note(f"{shown(answer.source)}: no <eos> within the longest output allowed; the output was cut off")
 
 
-def _print_map(prediction: Prediction, *, digits: bool) -> None:
+def _print_map(answer: Answer, *, digits: bool) -> None:
     from rich.text import Text
 
     from seq2attn.plotting.cells import heat_map, legend
 
-    console, attention = stdout(), prediction.map
-    source = prediction.source.replace("\t", " ")  # before its features
-    line = Text(printable(f"{source} -> {prediction.output}"), style="bold")
-    if prediction.expected not in (None, prediction.output):
-        line.append(printable(f"   (expected: {prediction.expected})"), style="red")
+    console, attention = stdout(), answer.map
+    source = answer.source.replace("\t", " ")  # before its features
+    line = Text(printable(f"{source} -> {answer.output}"), style="bold")
+    if answer.expected not in (None, answer.output):
+        line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
     drawn = attention and heat_map(attention, console, digits=digits)
     if attention and drawn is not None:

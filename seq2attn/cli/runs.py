@@ -11,8 +11,9 @@ from seq2attn.cli import options
 from seq2attn.cli.options import option
 from seq2attn.display.console import note, write_json
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, check_plain, newest_first, state_of
+from seq2attn.text import did_you_mean, first_of, shown
 
 
 def runs(

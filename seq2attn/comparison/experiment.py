@@ -13,14 +13,16 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Field, ValidationError
 
 from seq2attn.config import Config
-from seq2attn.config.load import Overrides, describe_errors, override_list, place_of, surrogates
+from seq2attn.config.load import Overrides, override_list, place_of, surrogates
+from seq2attn.config.messages import describe_errors
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.inference.results import HEADINGS, RATES
-from seq2attn.registry import Section
+from seq2attn.options import Section
 from seq2attn.runs.create import run_name, run_word
 from seq2attn.runs.run import check_name
+from seq2attn.text import shown
 
 CONFIG = "config"  # the axis of several base configs
 SEED = "seed"

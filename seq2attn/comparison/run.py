@@ -26,14 +26,15 @@ from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.plan import make_plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import Outcome, Trial, Workplace, find_evaluation, train_and_measure, versions
-from seq2attn.config.plugins import loaded
 from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError
+from seq2attn.plugins import loaded
 from seq2attn.runs.files import writing
 from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
+from seq2attn.text import shown
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds

@@ -14,10 +14,10 @@ from typing import Any
 
 from seq2attn.comparison.experiment import Published
 from seq2attn.config import Config, check_config
-from seq2attn.config.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
+from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
@@ -213,9 +213,9 @@ def _run(trial: Trial, place: Workplace) -> None:
 
 
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
+    from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.build import read_task
-    from seq2attn.model.interface import parameter_ledger
-    from seq2attn.trained.model import load_run
+    from seq2attn.inference.trained_model import load_run
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, device)

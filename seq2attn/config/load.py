@@ -17,10 +17,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from seq2attn.config.messages import describe_errors
 from seq2attn.config.rules import combination_problems
-from seq2attn.config.schema import PARTS, Config, all_keys
+from seq2attn.config.schema import PARTS, Config
 from seq2attn.config.yaml_files import DEEPEST, find_config, read_file, read_text, write_yaml
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError, shown
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.text import shown
 
 Overrides = str | Sequence[str] | Mapping[str, Any]
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
@@ -184,23 +186,3 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
                 return place
     above = [written for written in places if _is_in(problem.path, written)]
     return places[max(above, key=len)] if above else None
-
-
-# ---- pydantic's errors ----
-
-
-def describe_errors(error: ValidationError) -> list[Problem]:
-    """Every problem that was found, under its dotted key."""
-    paths, problems = {path.rpartition(".")[2]: path for path, _ in reversed(list(all_keys()))}, []
-    for detail in error.errors(include_url=False):
-        path, value = ".".join(map(str, detail["loc"])), detail["input"]
-        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ").partition(" or instance of ")[0]
-        elsewhere = paths.get(path.rpartition(".")[2], path)
-        if detail["type"] == "missing":
-            message = "is missing"
-        elif detail["type"] == "unknown" and elsewhere != path:
-            message = message.replace("; ", f"; did you mean {elsewhere!r}? ", 1)
-        elif message.startswith("should "):
-            message += f", found {'nothing' if value is None else shown(value)}"
-        problems.append(Problem(path, message))
-    return problems

@@ -15,8 +15,10 @@ from pydantic import BaseModel, BeforeValidator, Field, NonNegativeFloat, Positi
 from pydantic.fields import FieldInfo
 
 from seq2attn import parts
-from seq2attn.errors import Seq2AttnError, shown
-from seq2attn.registry import Options, Registry, Section, composed
+from seq2attn.errors import Seq2AttnError
+from seq2attn.options import Options, Section, composed
+from seq2attn.registry import Registry
+from seq2attn.text import shown
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]

@@ -18,7 +18,8 @@ from typing import Any
 
 import yaml
 
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError, first_of, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError
+from seq2attn.text import first_of, shown
 
 DEEPEST = 20  # levels
 CONFIGS = "configs"

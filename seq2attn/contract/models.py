@@ -147,11 +147,11 @@ def _results(trial: Trial) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
         logits = draw(B, 1, width)
         weights = history.combine(masked_softmax(logits, allowed), logits, step)
         yield "weights", weights, (B, 1, width)
-        yield "addition to the context", history.read(weights, step), (B, 1, history.read_width)
+        yield "addition to the context", history.extra_context(weights, step), (B, 1, history.extra_width)
         yield "past", history.update(weights, step), (B, history.channels, width)
     for cell in trial.parts(Cell):
-        output, state = cell(draw(B, cell.input_width), cell.initial(B))
-        yield "output", output, (B, cell.width)
+        state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
+        yield "output", cell.output(state), (B, cell.width)
         yield from _state("state after a step", state, cell)
     first = model.initial_state(model.encoder(batch.source, batch.source_lengths))
     yield from _state("first state", first, model.decoder.cell)
@@ -164,7 +164,7 @@ def _results(trial: Trial) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
 def _state(what: str, state: Any, cell: Cell) -> Iterator[tuple[str, Any, tuple[int, ...]]]:
     """A tuple of as many tensors (B, D) as the cell keeps."""
     found = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
-    expected = f"{cell.parts} tensors"
+    expected = f"{cell.state_tensors} tensors"
     expect(found == expected, f"{what}: {found}, expected a tuple of {expected}")
     yield from ((f"{what}, tensor {index}", tensor, (B, cell.width)) for index, tensor in enumerate(state))
 

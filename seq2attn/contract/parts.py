@@ -10,12 +10,12 @@ import torch
 
 from seq2attn.build import build_task
 from seq2attn.config import Config, check_config
-from seq2attn.config.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models, tasks
 from seq2attn.contract.models import make_trial
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.registry import place_of
 
 MODELS: tuple[dict[str, Any], ...] = (

@@ -19,7 +19,8 @@ from statistics import mode
 from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, composed
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError
+from seq2attn.text import did_you_mean, first_of, shown
 
 LONGEST_LINE = 10_000  # characters
 MOST_LISTED = 10  # kinds of malformed lines in one message

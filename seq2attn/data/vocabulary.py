@@ -6,7 +6,8 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from seq2attn.errors import Seq2AttnError, character_name, first_of, is_visible, shown
+from seq2attn.errors import Seq2AttnError
+from seq2attn.text import character_name, first_of, is_visible, shown
 
 PAD, SOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL = ("<pad>", "<sos>", "<eos>")

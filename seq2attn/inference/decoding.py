@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.vocabulary import EOS, SOS
-from seq2attn.errors import Seq2AttnError, is_number, need_count, shown
-from seq2attn.model.interface import Intervention, Model
+from seq2attn.errors import Seq2AttnError, is_number, need_count
+from seq2attn.model.interface import Model
+from seq2attn.text import shown
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,12 @@ def greedy_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
-    intervene: Callable[[int], Intervention] | None = None,
     write: Mapping[int, int] | None = None,
 ) -> Decoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
-    source (B, S) ids, right-padded; lengths (B,). `intervene` gives the intervention of each output position, from 0;
-    `write` the ids that some positions emit in place of the likeliest.
+    source (B, S) ids, right-padded; lengths (B,). `write` has the ids that some positions, from 0, emit in place of the
+    likeliest.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
@@ -63,11 +63,7 @@ def greedy_decode(
     emitted = token.new_full((len(token), max_steps), EOS)  # allocated once: growing it at each step fragments memory
     weights = []
     for position in range(max_steps):
-        if intervene is not None:
-            memory = model.intervene(memory, intervene(position))
         decoded, state = model.step(token, state, memory)
-        if intervene is not None and decoded.weights is None:
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
         token = decoded.logits.squeeze(1).argmax(dim=1)
         if write and position in write:
             token = torch.full_like(token, write[position])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from seq2attn.data.batches import Batch
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.interface import Decoded, Intervention, Model, Resets
+from seq2attn.model.interface import Decoded, Model
 
 
 class Ensemble(Model):
@@ -32,15 +32,12 @@ class Ensemble(Model):
         encoded = [model.encode(source, lengths) for model in self._members]
         return tuple(memory for memory, _ in encoded), tuple(state for _, state in encoded)
 
-    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+    def forward(self, batch: Batch) -> Decoded:
         return average([model(batch) for model in self._members])
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         stepped = [model.step(tokens, *parts) for model, *parts in zip(self._members, state, memory, strict=True)]
         return average([decoded for decoded, _ in stepped]), tuple(after for _, after in stepped)
-
-    def intervene(self, memory: Any, intervention: Intervention) -> Any:
-        return tuple(model.intervene(part, intervention) for model, part in zip(self._members, memory, strict=True))
 
 
 def average(parts: Sequence[Decoded]) -> Decoded:

@@ -18,11 +18,11 @@ from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import PAD
 from seq2attn.inference.decoding import Decoding
 from seq2attn.inference.edits import align
-from seq2attn.inference.interventions import UNCHANGED
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
 from seq2attn.inference.statistics import Estimate, bootstrap
 from seq2attn.model.interface import Decoded
+from seq2attn.model.points import hooked_points, is_hooked
 from seq2attn.parts import RANDOM
 
 MAX_WEIGHTS = 2**24  # attention weights kept together: 64 MiB
@@ -76,7 +76,7 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
     loss = steps = 0.0
     for indices in predictor.decoded_together([len(task.source_vocabulary.encode(source)) for source, _ in pairs]):
         chunk = [pairs[index] for index in indices]
-        batch = make_batch(task.encode(chunk, predictor.device), source_eos=predictor.source_eos)
+        batch = predictor.padded(make_batch(task.encode(chunk, predictor.device), source_eos=predictor.source_eos))
         decoding = predictor.decode(batch.source, batch.source_lengths).best()
         measured = _measure(predictor, batch, decoding.tokens)
         loss += float(measured.pop("loss").double().sum())
@@ -115,7 +115,7 @@ def _batches(predictor: Predictor, family: str, length: int, samples: int, seed:
         drawn = make_batch(predictor.task.family(family, random, block, length), source_eos=predictor.source_eos)
         count = min(block, samples - first)
         for start in range(0, count, rows):
-            yield drawn.select(slice(start, min(start + rows, count))).to(predictor.device)
+            yield predictor.padded(drawn.select(slice(start, min(start + rows, count))).to(predictor.device))
 
 
 def _measure(predictor: Predictor, batch: Batch, tokens: Tensor | None = None) -> dict[str, Tensor]:
@@ -142,7 +142,8 @@ def _outputs(predictor: Predictor, batch: Batch, mistakes: Tensor) -> Tensor:
     """
     if predictor.search is not None:
         return predictor.decode(batch.source, batch.source_lengths).best().tokens
-    tokens, rows = batch.decoder_output.clone(), (mistakes > 0) | (predictor.changes != UNCHANGED)
+    changed = predictor.changes.of_model or is_hooked(predictor.model)
+    tokens, rows = batch.decoder_output.clone(), (mistakes > 0) | changed
     if rows.any():
         asked, most = batch.select(rows), tokens.size(1)
         decoded = predictor.decode(asked.source, asked.source_lengths, max_steps=most).tokens
@@ -174,19 +175,19 @@ def _forced(predictor: Predictor, batch: Batch) -> dict[str, Tensor]:
 
 
 def _teacher_forcing(predictor: Predictor, batch: Batch) -> Iterator[tuple[slice, Decoded]]:
-    """Positions, and the model's output there: all at once, or one by one with changes, and if the weights (B, L, S) would
-    not fit.
-    """
-    model, intervene = predictor.model, predictor.intervene(batch.source, batch.source_lengths)
-    rows, steps = batch.decoder_input.shape
-    if intervene is None and rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
-        yield slice(0, steps), model(batch)
+    """Positions, and the model's output there: all at once, or one by one if the weights (B, L, S) would not fit."""
+    model, (rows, steps) = predictor.model, batch.decoder_input.shape
+    hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
+    if rows * steps * batch.source.size(1) <= MAX_WEIGHTS:
+        with hooked_points(hooks):
+            decoded = model(batch)
+        yield slice(0, steps), decoded
         return
-    memory, state = model.encode(batch.source, batch.source_lengths)
+    with hooked_points(hooks):
+        memory, state = model.encode(batch.source, batch.source_lengths)
     for position, tokens in enumerate(batch.decoder_input.unbind(1)):  # (B,) each
-        if intervene is not None:
-            memory = model.intervene(memory, intervene(position))
-        decoded, state = model.step(tokens, state, memory)
+        with hooked_points(hooks):
+            decoded, state = model.step(tokens, state, memory)
         yield slice(position, position + 1), decoded
 
 
@@ -199,7 +200,7 @@ def _answers(predictor: Predictor, batch: Batch) -> Iterator[PairAnswer]:
     """The answers to sources of one length."""
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
     decoding = predictor.decode(batch.source, batch.source_lengths).best()
-    sources = batch.source[:, : batch.source.size(1) - predictor.source_eos].tolist()
+    sources = batch.source[:, : int(batch.source_lengths[0]) - predictor.source_eos].tolist()
     columns = zip(sources, batch.decoder_output.tolist(), batch.target_lengths.tolist(), strict=True)
     for row, (source, target, length) in enumerate(columns):
         yield _answer(predictor, (read.decode(source), write.decode(target[:length])), decoding, row)

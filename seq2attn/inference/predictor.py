@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from seq2attn.data.batches import read_sources
+from seq2attn.data.batches import Batch, read_sources
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, UNKNOWN
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.answer import Answer, Hypothesis
+from seq2attn.inference.cache import Cache, Recorder, collect
+from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greedy_decode
-from seq2attn.inference.interventions import UNCHANGED, Changes
-from seq2attn.inference.maps import AttentionMap
-from seq2attn.model.interface import Intervention, Model
+from seq2attn.model.interface import Model
+from seq2attn.model.points import hooked_points
 from seq2attn.parts import LONGEST
+from seq2attn.text import shown
 
 MAX_ROWS = 1024  # strings decoded together
 # Source tokens decoded together, except for a single string; self-attention needs memory for the square of a length.
@@ -34,63 +35,6 @@ LONGEST_WITH_WEIGHTS = 1000  # symbols of a source whose attention is kept: the 
 
 
 Source = tuple[str, list[int]]  # a text as it is shown, and its ids, without `<eos>`
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One of the outputs that beam search found for a string."""
-
-    output: str
-    log_probability: float  # nats, natural logarithm of the probability of the whole output with its `<eos>`
-    score: float  # what hypotheses are ranked by: the log-probability after the length penalty
-    finished: bool  # False if it was cut off before an `<eos>`
-
-
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The model's output for one string, and what the task knows about that string."""
-
-    source: str
-    output: str
-    finished: bool  # False if the model emitted no `<eos>` within the maximum number of steps
-    source_symbols: tuple[str, ...] = ()  # as the model reads them, with `<eos>` if it does: the columns of `weights`
-    output_symbols: tuple[str, ...] = ()  # the emitted tokens, with `<eos>`: the rows of `weights`
-    weights: NDArray[np.floating] | None = None  # (T, S) attention; None if not requested, or without attention
-    hypotheses: tuple[Hypothesis, ...] = ()  # what beam search found, best first: the first is the output
-    task: Task | None = None  # which may know the right answer
-
-    @property
-    def expected(self) -> str | None:
-        """The right answer, if the task knows it."""
-        answer = self.task and self.task.answer(self.source)
-        return answer.text if answer else None
-
-    @property
-    def ideal(self) -> tuple[int, ...]:
-        """The source position that each character of the right answer copies; empty if unknown."""
-        answer = self.task and self.task.answer(self.source)
-        return (answer.alignment if answer else None) or ()
-
-    @property
-    def correct(self) -> bool | None:
-        """Whether the output is the right answer; None if the task does not know that."""
-        expected = self.expected
-        return None if expected is None else self.finished and self.output == expected
-
-    @property
-    def map(self) -> AttentionMap | None:
-        """The attention as a record that `seq2attn.plotting` draws; None without weights."""
-        if self.weights is None:
-            return None
-        rows = tuple(map(tuple, np.asarray(self.weights).tolist()))
-        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, without what is unknown."""
-        record = asdict(replace(self, task=None, weights=None)) | {"expected": self.expected, "ideal": self.ideal}
-        if self.weights is not None:
-            record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
-        return {name: value for name, value in record.items() if value not in (None, ())}
 
 
 def output_bound(task: Task, length: int) -> int:
@@ -123,18 +67,18 @@ class Predictor:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
         return self.task.source_vocabulary.shown(text), self.task.source_vocabulary.encode(text)
 
-    def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Prediction]:
+    def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
         """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a block is decoded.
 
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
         sources, size = map(self.read, texts), BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         while block := _next_block(sources, size):
-            predictions: dict[int, Prediction] = {}
+            answers: dict[int, Answer] = {}
             for indices in self.decoded_together([len(ids) for _, ids in block]):
                 predicted = self._predict([block[index] for index in indices], keep_weights)
-                predictions.update(zip(indices, predicted, strict=True))
-            yield from (predictions[index] for index in range(len(block)))
+                answers.update(zip(indices, predicted, strict=True))
+            yield from (answers[index] for index in range(len(block)))
 
     def decoded_together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
         """The indices of sources of one length, at most as many as memory allows, of sources of `lengths` symbols."""
@@ -160,12 +104,13 @@ class Predictor:
         most = max_steps or output_bound(self.task, int(lengths.max()) - self.source_eos)
         needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
         options: dict[str, Any] = {"max_steps": most, "keep_weights": keep_weights or needed}
-        if self.search is None:
-            intervene, write = self.intervene(source, lengths), self.changes.written(self.task.target_vocabulary)
-            return greedy_decode(self.model, source, lengths, intervene=intervene, write=write, **options)
-        if self.changes != UNCHANGED:
-            raise Seq2AttnError("changes need greedy decoding, not a beam search")
-        return beam_decode(self.model, source, lengths, self.search, **options)
+        with hooked_points(self.changes.hooks(self.model, source, lengths)):
+            if self.search is None:
+                write = self.changes.written(self.task.target_vocabulary)
+                return greedy_decode(self.model, source, lengths, write=write, **options)
+            if self.changes.write:
+                raise Seq2AttnError("write needs greedy decoding, not a beam search")
+            return beam_decode(self.model, source, lengths, self.search, **options)
 
     @property
     def _copies(self) -> bool:
@@ -185,18 +130,31 @@ class Predictor:
                     symbols[step] = read[max(lacking, key=weights[step].tolist().__getitem__)]
         return symbols
 
-    def intervene(self, source: Tensor, lengths: Tensor) -> Callable[[int], Intervention] | None:
-        """The interventions at each step of decoding source (B, S), lengths (B,); None if there are none."""
-        if self.changes == UNCHANGED:
-            return None
-        return self.changes.during(source, lengths, next(self.model.parameters()).dtype)
+    def look_inside(self, texts: Sequence[str]) -> tuple[list[Answer], Cache]:
+        """Predictions for texts, decoded greedily, and what the model computed for them."""
+        sources = [self.read(text) for text in texts]
+        recorder, batches = Recorder(self.model), []
+        answers: dict[int, Answer] = {}
+        for indices in self.decoded_together([len(ids) for _, ids in sources]):
+            with hooked_points(recorder.hooks):
+                predicted = list(self._predict([sources[index] for index in indices], True))
+            answers.update(zip(indices, predicted, strict=True))
+            batches.append((indices, recorder.take(), [len(one.output_symbols) for one in predicted]))
+        return [answers[index] for index in range(len(sources))], collect(len(sources), batches)
 
-    def _predict(self, sources: Sequence[Source], keep_weights: bool) -> Iterator[Prediction]:
+    def padded(self, batch: Batch) -> Batch:
+        """Return the batch with as many `<pad>` after its sources as `changes` says."""
+        return replace(batch, source=self._pad(batch.source))
+
+    def _pad(self, source: Tensor) -> Tensor:
+        return F.pad(source, (0, self.changes.padding), value=PAD)
+
+    def _predict(self, sources: Sequence[Source], keep_weights: bool) -> Iterator[Answer]:
         """Predictions for sources of one length."""
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         ids, lengths = pad_rows([ids for _, ids in sources], self.device)
         batch, lengths = read_sources(ids, lengths, source_eos=self.source_eos)
-        batch = F.pad(batch, (0, self.changes.padding), value=PAD)
+        batch = self._pad(batch)
         shows = keep_weights and ids.size(1) <= LONGEST_WITH_WEIGHTS
         decoding = self.decode(batch, lengths, keep_weights=shows)
         best = decoding.best()
@@ -205,7 +163,7 @@ class Predictor:
             steps = count + finished  # with its <eos>
             weights = None if best.weights is None else best.weights[row, :steps]
             symbols = self.written(text, tokens[:steps], weights)
-            yield Prediction(
+            yield Answer(
                 text,
                 write.text(symbols[:count]),
                 finished,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import torch
@@ -20,8 +19,10 @@ from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
 from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey
-from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
+from seq2attn.model.points import hooked_points
+from seq2attn.model.resets import Reset, Resets, reset_hooks
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
@@ -69,49 +70,53 @@ class Leaf:
     reads: bool
     decodes: bool
 
-    def __call__(self, batch: Batch, resets: Resets | None = None) -> Decoded:
-        """As the model itself, up to rounding."""
-        model, resets = self.model, resets or NO_RESETS
+    def __call__(self, batch: Batch, resets: Resets) -> Decoded:
+        """As the model itself, up to rounding, with these resets of its states."""
+        with hooked_points(reset_hooks(resets)):  # for what is not in C
+            return self._forward(batch, resets)
+
+    def _forward(self, batch: Batch, resets: Resets) -> Decoded:
+        model = self.model
         width = max(model.encoder.top.width, model.decoder.cell.width)
         if len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1:
-            return model.forward(batch, resets)
-        read = self._encode if self.reads else model.encoder
-        encoded = read(batch.source, batch.source_lengths, resets)
+            return model.forward(batch)
+        if self.reads:
+            encoded = self._encode(batch.source, batch.source_lengths, resets)
+        else:
+            encoded = model.encoder(batch.source, batch.source_lengths)
         memory = model.decoder.attention.prepare(
             encoded.states, valid_mask(batch.source_lengths, batch.source.size(1)), batch.source
         )
         state = model.decoder.begin(model.initial_state(encoded), memory)
         if self.decodes:
-            return self._decode(batch, state, memory, *resets.decoder)
-        return model.decoder(batch.decoder_input, state, memory, *resets.decoder)[0]
+            return self._decode(batch, state, memory, resets.get(model.decoder.cell))
+        return model.decoder(batch.decoder_input, state, memory)[0]
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         encoder: Any = self.model.encoder
-        (bottom, reset, backward_reset), *above = zip_longest(encoder.layers, resets.forward, resets.backward)
-        states, final = self._read(bottom, bottom.cell, source, lengths, reset)  # (B, S, D)
+        bottom, *above = encoder.layers
+        states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
             turned = source.gather(1, index)
-            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, backward_reset)
+            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, resets)
             states = torch.cat([states, flip(back, index)], dim=2)
-        for layer, *reset in above:
-            states, last = layer(states, lengths, *reset)
+        for layer in above:
+            states, last = layer(states, lengths)
             final += last
         return Encoded(states, final)
 
-    def _read(
-        self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, reset: Reset | None
-    ) -> tuple[Tensor, State]:
+    def _read(self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets) -> tuple[Tensor, State]:
         """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each string's end."""
         embedding, attention = self.model.encoder.embedding, self.model.decoder.attention
         first = cell.initial(len(source))
         ends = attention.mask_padding and _is_descending(lengths, source.size(1))
-        inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, reset)
+        inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, resets.get(cell))
         inputs["lengths"] = lengths if ends else None
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
         return outputs, (outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),)
 
-    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None = None) -> Decoded:
+    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None) -> Decoded:
         decoder: Any = self.model.decoder
         attends = isinstance(decoder.attention, Attention)
         inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)

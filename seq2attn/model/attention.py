@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.model.histories import AttentionStep, History, NoHistory
-from seq2attn.model.interface import Intervention
 from seq2attn.model.normalisers import Normaliser, Softmax, log_count
+from seq2attn.model.points import Point
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -29,8 +29,6 @@ class Memory(NamedTuple):
     """(B,) real tokens of each source; None without a window"""
     prepared: Any = None
     """what `History.prepare` returns"""
-    intervention: Intervention | None = None
-    """what a person changes at the next position; None: nothing"""
 
 
 class Attended(NamedTuple):
@@ -41,18 +39,40 @@ class Attended(NamedTuple):
     weights: Tensor | None
     """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most; `sigmoid`: to anything);
     None without attention"""
-    scores: Tensor | None
-    """(B, L, S) before window, mask and normaliser; None without attention"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
-    softmax: Tensor | None = None
-    """(B, L, S) the normaliser's weights, before a window's factor, a history or an intervention changes them; None
-    without attention"""
-    query: Tensor | None = None
-    """what was compared with the keys, where that is not the argument: (B, H, L, d) of heads"""
 
 
-class Attention(nn.Module):
+class AttentionPoints(nn.Module):
+    """The hook points that every attention has.
+
+    each: what the points that share these names are: heads, or layers. heads: axes before those named here, if one call
+        computes several heads.
+    """
+
+    def __init__(self, each: str, *heads: str) -> None:
+        super().__init__()
+        self.query = Point("query", *heads, "step", "width", each=each)
+        """(B, L, ...) what is compared with the keys"""
+        self.keys = Point("keys", "source", "width", each=each)
+        """(B, S, ...) as `Score.project` returns them; visited once a sequence"""
+        self.valid = Point("valid", each=each)
+        """(B, 1, S) True = real token, or padding that is not masked"""
+        self.allowed = Point("allowed", *heads, "step", "source", each=each)
+        """(B, L, S) True = valid, and inside the window"""
+        self.scores = Point("scores", *heads, "step", "source", each=each)
+        """(B, L, S) of the score function"""
+        self.logits = Point("logits", *heads, "step", "source", each=each)
+        """(B, L, S) what the normaliser gets: the scores, with `scalable_softmax` times ln n"""
+        self.normalised = Point("normalised", *heads, "step", "source", each=each)
+        """(B, L, S) the normaliser's weights, before a window's factor and a history change them"""
+        self.weights = Point("weights", *heads, "step", "source", each=each)
+        """(B, L, S) what the values are averaged with"""
+        self.context = Point("context", "step", "width", each=each)
+        """(B, L, Dv)"""
+
+
+class Attention(AttentionPoints):
     """weights = softmax over the source of score(query, key); context = the values, averaged with these weights.
 
     normaliser: what makes weights of scores; None: the softmax.
@@ -74,7 +94,7 @@ class Attention(nn.Module):
         scalable_softmax: bool = False,
         mask_padding: bool = True,
     ) -> None:
-        super().__init__()
+        super().__init__("head")
         self.score = score
         self.normaliser = normaliser or Softmax()
         self.window = window
@@ -82,12 +102,12 @@ class Attention(nn.Module):
         self.scalable_softmax = scalable_softmax
         self.mask_padding = mask_padding
         self.value_width = score.value_width
-        self.context_width = score.value_width + self.history.read_width
+        self.context_width = score.value_width + self.history.extra_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
         return Memory(
-            keys=self.score.project(states),
+            keys=self.keys(self.score.project(states)),
             values=self.score.values(states),
             source=source,
             valid=(valid if self.mask_padding else torch.ones_like(valid)).unsqueeze(1),  # (B, 1, S)
@@ -104,32 +124,37 @@ class Attention(nn.Module):
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it is None.
         """
-        allowed, factor, change = memory.valid, None, memory.intervention
-        if change is not None:
-            allowed = change.allowed(allowed)
+        query = self.query(query)
+        allowed = self.valid(memory.valid).expand(-1, query.size(1), -1)  # (B, L, S)
+        factor = None
         if self.window is not None:
             assert memory.lengths is not None
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
-            allowed = inside & allowed  # (B, L, S)
+            allowed = inside & allowed
+        allowed = self.allowed(allowed)
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed)
-        scores = self.history.scores(step)
-        if scores is None:
-            features = self.history(step)  # (B, 1, S, feature_width)
-            keys, score = memory.keys, self.score
-            scores = score(query, keys) if features is None else score.with_features(query, keys, features)
-        logits = scores if change is None else scores / change.temperature  # (B, L, S)
+        logits = scores = self.scores(self._scores(step, memory.keys))  # (B, L, S)
         if self.scalable_softmax:
             logits = logits * log_count(allowed, scores)
-        weights = softmax = self.normaliser(logits, allowed)
+        logits = self.logits(logits)
+        weights = self.normalised(self.normaliser(logits, allowed))
         if factor is not None:
             weights = weights * factor
-        weights = self.history.combine(weights, logits, step)
-        if change is not None:
-            weights = change.set_weights(weights)
+        weights = self.weights(self.history.combine(weights, logits, step))
         context = torch.bmm(weights, memory.values)  # (B, L, S) x (B, S, Dv) -> (B, L, Dv)
-        if self.history.read_width:
-            context = torch.cat([context, self.history.read(weights, step)], dim=2)
-        return Attended(context, weights, scores, self.history.update(weights, step), softmax)
+        if self.history.extra_width:
+            context = torch.cat([context, self.history.extra_context(weights, step)], dim=2)
+        return Attended(self.context(context), weights, self.history.update(weights, step))
+
+    def _scores(self, step: AttentionStep, keys: Tensor) -> Tensor:
+        """Return the history's own scores (B, L, S), or those of the score function, with the history's features."""
+        scores = self.history.scores(step)
+        if scores is not None:
+            return scores
+        features = self.history(step)  # (B, 1, S, feature_width)
+        if features is None:
+            return self.score(step.query, keys)
+        return self.score.with_features(step.query, keys, features)
 
 
 class NoAttention(nn.Module):
@@ -148,4 +173,4 @@ class NoAttention(nn.Module):
 
     def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
         """As `Attention.forward`: contexts (B, L, 0), and no weights."""
-        return Attended(context=query[..., :0], weights=None, scores=None)
+        return Attended(context=query[..., :0], weights=None)

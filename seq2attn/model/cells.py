@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.model.interface import Reset
+from seq2attn.model.points import Point, positions
 from seq2attn.parts import CELLS
 
 State = tuple[Tensor, ...]
@@ -25,58 +25,58 @@ class Cell(nn.Module):
     """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own defines `step`."""
 
     registry: ClassVar = CELLS
-    parts = 1
-    """tensors in the state"""
+    state_tensors = 1
+    """how many tensors a state has"""
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__()
         self.input_width = input_width
         self.width = width
+        self.state_points = tuple(Point("state", "width", each="tensor") for _ in range(self.state_tensors))
+        """hook points of the state with which a step begins, (B, D) each"""
 
     @abstractmethod
-    def step(self, read: Tensor, state: State) -> State:
-        """One step: read (B, ...) from `read`, state (B, D) each -> the next state."""
+    def step(self, inputs: Tensor, state: State) -> State:
+        """Compute the next state from inputs (B, ...), as `project_input` returns them, and a state, (B, D) each."""
 
-    def gates(self, read: Tensor, state: State) -> State:
-        """What a step computes on its way to the next state, (B, D) each; the default: nothing. For looking inside."""
-        return ()
-
-    def read(self, inputs: Tensor) -> Tensor:
-        """The part of a step that depends on the input alone, for all steps at once: inputs (..., input_width).
-
-        The default: the inputs themselves.
-        """
+    def project_input(self, inputs: Tensor) -> Tensor:
+        """Compute what depends on the inputs (..., input_width) alone, for all steps at once. The default: the inputs."""
         return inputs
 
     def output(self, state: State) -> Tensor:
-        """(B, D) the hidden state, which is the cell's output."""
+        """Return the hidden state (B, D), which is the cell's output."""
         return state[0]
 
     def initial(self, rows: int) -> State:
-        """The zero state of `rows` strings."""
+        """Return the zero state of `rows` strings."""
         like = next(self.parameters())
-        return tuple(like.new_zeros(rows, self.width) for _ in range(self.parts))
+        return tuple(like.new_zeros(rows, self.width) for _ in range(self.state_tensors))
 
-    def forward(
-        self, inputs: Tensor, state: State, lengths: Tensor | None = None, reset: Reset | None = None
-    ) -> tuple[Tensor, State]:
-        """One step for inputs (B, input_width): the output (B, D) and the state after it.
+    def enter(self, state: State) -> State:
+        """Return the state with which a step begins: `state`, unless hooks replace it."""
+        return tuple([point(tensor) for point, tensor in zip(self.state_points, state, strict=True)])
 
-        All steps for inputs (B, S, input_width): the outputs (B, S, D), and the state after each string's last token;
-        lengths (B,), None: all S. Past a string's end its outputs are undefined.
+    def forward(self, inputs: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+        """Compute the steps for inputs (B, S, input_width), the first one from `state` as it is.
+
+        Returns the outputs (B, S, D), which past a string's end are undefined, and the state after each string's last
+        token; lengths (B,), None: all S.
         """
-        if inputs.dim() == 2:
-            state = self.step(self.read(inputs), state)
-            return self.output(state), state
+        if inputs.size(1) == 1:  # nothing to stack
+            state = self.step(self.project_input(inputs.squeeze(1)), state)
+            return self.output(state).unsqueeze(1), state
+        projected = self.project_input(inputs)  # (B, S, ...)
         states = []
-        for position, read in enumerate(self.read(inputs).unbind(1)):  # (B, ...) each
-            state = self.step(read, state if reset is None else reset(state, position))
+        for position, step_inputs in zip(positions(projected.size(1)), projected.unbind(1), strict=True):
+            if position:
+                state = self.enter(state)
+            state = self.step(step_inputs, state)  # (B, ...)
             states.append(state)
-        outputs = torch.stack(list(map(self.output, states)), dim=1)  # (B, S, D)
+        outputs = torch.stack([self.output(one) for one in states], dim=1)  # (B, S, D)
         if lengths is not None:
             last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-            parts = [torch.stack(part, dim=1) for part in zip(*states, strict=True)]  # (B, S, D) each
-            state = tuple(part.gather(1, last).squeeze(1) for part in parts)
+            tensors = [torch.stack(tensor, dim=1) for tensor in zip(*states, strict=True)]  # (B, S, D) each
+            state = tuple(tensor.gather(1, last).squeeze(1) for tensor in tensors)
         return outputs, state
 
 
@@ -100,12 +100,12 @@ class TorchCell(Cell):
         self.bias_ih = drawn(rows)
         self.bias_hh = drawn(rows)
 
-    def read(self, inputs: Tensor) -> Tensor:
-        """W_i x + b_i of all gates: (..., E) -> (..., G D)"""
+    def project_input(self, inputs: Tensor) -> Tensor:
+        """Compute W_i x + b_i of all gates: (..., E) -> (..., G D)."""
         return F.linear(inputs, self.weight_ih, self.bias_ih)
 
-    def recall(self, hidden: Tensor) -> Tensor:
-        """W_h h + b_h of all gates: (B, D) -> (B, G D)"""
+    def project_state(self, hidden: Tensor) -> Tensor:
+        """Compute W_h h + b_h of all gates: (B, D) -> (B, G D)."""
         return F.linear(hidden, self.weight_hh, self.bias_hh)
 
 
@@ -118,19 +118,19 @@ class GRU(TorchCell):
 
     blocks = 3
 
-    def gates(self, read: Tensor, state: State) -> State:
-        """r, z, n"""
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.r, self.z, self.n = (Point("gates", "width", each="gate") for _ in range(3))
+
+    def step(self, inputs: Tensor, state: State) -> State:
         (h,) = state
         widths = [2 * self.width, self.width]
-        read_rz, read_n = torch.split(read, widths, dim=1)
-        recalled_rz, recalled_n = torch.split(self.recall(h), widths, dim=1)
-        r, z = torch.sigmoid(read_rz + recalled_rz).chunk(2, dim=1)  # (B, D) each
-        n = torch.tanh(torch.addcmul(read_n, r, recalled_n))  # read_n + r * recalled_n
-        return r, z, n
-
-    def step(self, read: Tensor, state: State) -> State:
-        _, z, n = self.gates(read, state)
-        return (torch.lerp(n, state[0], z),)  # (1 - z) * n + z * h
+        input_rz, input_n = torch.split(inputs, widths, dim=1)
+        hidden_rz, hidden_n = torch.split(self.project_state(h), widths, dim=1)
+        r, z = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=1)  # (B, D) each
+        r, z = self.r(r), self.z(z)
+        n = self.n(torch.tanh(torch.addcmul(input_n, r, hidden_n)))  # tanh(input_n + r * hidden_n)
+        return (torch.lerp(n, h, z),)  # (1 - z) * n + z * h
 
 
 class LSTM(TorchCell):
@@ -141,24 +141,26 @@ class LSTM(TorchCell):
     """
 
     blocks = 4
-    parts = 2
+    state_tensors = 2
 
-    def gates(self, read: Tensor, state: State) -> State:
-        """i, f, g, o"""
-        i, f, g, o = (read + self.recall(state[0])).chunk(4, dim=1)  # (B, D) each
-        return torch.sigmoid(i), torch.sigmoid(f), torch.tanh(g), torch.sigmoid(o)
+    def __init__(self, input_width: int, width: int) -> None:
+        super().__init__(input_width, width)
+        self.i, self.f, self.g, self.o = (Point("gates", "width", each="gate") for _ in range(4))
 
-    def step(self, read: Tensor, state: State) -> State:
-        i, f, g, o = self.gates(read, state)
-        c = f * state[1] + i * g
+    def step(self, inputs: Tensor, state: State) -> State:
+        h, c = state
+        i, f, g, o = (inputs + self.project_state(h)).chunk(4, dim=1)  # (B, D) each
+        i, f, o = self.i(torch.sigmoid(i)), self.f(torch.sigmoid(f)), self.o(torch.sigmoid(o))
+        g = self.g(torch.tanh(g))
+        c = f * c + i * g
         return o * torch.tanh(c), c
 
 
 class RNN(TorchCell):
     """The simple recurrent network (Elman 1990): h' = tanh(W x + b + U h + d)."""
 
-    def step(self, read: Tensor, state: State) -> State:
-        return (torch.tanh(read + self.recall(state[0])),)
+    def step(self, inputs: Tensor, state: State) -> State:
+        return (torch.tanh(inputs + self.project_state(state[0])),)
 
 
 class Stack(Cell):
@@ -168,19 +170,23 @@ class Stack(Cell):
         super().__init__(cells[0].input_width, cells[-1].width)
         self.cells = nn.ModuleList(cells)
         self.dropout = nn.Dropout(dropout)
-        self.parts = sum(cell.parts for cell in cells)
+        self.state_tensors = sum(cell.state_tensors for cell in cells)
+        self.state_points = tuple(point for cell in cells for point in cell.state_points)
 
-    def step(self, read: Tensor, state: State) -> State:
+    def step(self, inputs: Tensor, state: State) -> State:
         after: State = ()
         for number, cell in enumerate(cast(list[Cell], self.cells)):
-            inputs = self.dropout(read) if number else read
-            read, own = cell(inputs, state[len(after) : len(after) + cell.parts])
-            after += own
+            if number:
+                inputs = self.dropout(inputs)
+            before = state[len(after) : len(after) + cell.state_tensors]
+            output, layer_state = cell(inputs.unsqueeze(1), before)
+            inputs = output.squeeze(1)
+            after += layer_state
         return after
 
     def output(self, state: State) -> Tensor:
         top = cast(Cell, self.cells[-1])
-        return top.output(state[-top.parts :])
+        return top.output(state[-top.state_tensors :])
 
 
 @dataclass(frozen=True)

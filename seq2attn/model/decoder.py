@@ -14,7 +14,8 @@ from seq2attn.model.attention import Memory
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoder, InitialState
 from seq2attn.model.heads import Attends
-from seq2attn.model.interface import NO_RESETS, Decoded, Model, Reset, Resets, layer_resets
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.points import Point, at
 from seq2attn.parts import DECODERS
 
 
@@ -23,8 +24,8 @@ class DecoderState(NamedTuple):
 
     cell: State
     """the recurrent cell's, (B, D) each"""
-    position: Tensor
-    """() number of output positions so far"""
+    position: int | Tensor = 0
+    """number of output positions so far; a tensor () in exported graphs"""
     past: Tensor | None = None
     """(B, C, S) input of the attention's history; None without a history"""
     attentional: Tensor | None = None
@@ -34,7 +35,7 @@ class DecoderState(NamedTuple):
 
 
 Step = tuple[DecoderState, Tensor, Tensor | None]
-"""one position: the state after it, features for the output layer (B, output_width), weights (B, S)"""
+"""L positions: the state after them, features for the output layer (B, L, output_width), weights (B, L, S)"""
 
 
 class Decoder(nn.Module):
@@ -64,36 +65,39 @@ class Decoder(nn.Module):
 
     @abstractmethod
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        """One position: embedded (B, E) -> next state, features for the output layer (B, output_width), weights (B, S)."""
+        """Compute one position from embedded (B, 1, E), or several if `at_once` allows it: (B, L, E).
+
+        Returns the state after them, features for the output layer (B, L, output_width) and weights (B, L, S).
+        """
+
+    def at_once(self, state: DecoderState) -> bool:
+        """Return whether `advance` may be given several positions in one call. The default: no."""
+        return False
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """The state before the first position, from the cell's first state."""
-        position = torch.zeros((), dtype=torch.int64, device=memory.keys.device)
-        return DecoderState(first, position, self.attention.begin(memory))
+        """Return the state before the first position, from the cell's first state."""
+        return DecoderState(first, past=self.attention.begin(memory))
 
-    def forward(
-        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> tuple[Decoded, DecoderState]:
-        """The last tokens (B, L) -> logits (B, L, V) and weights (B, L, S) of L positions, and the state after them.
-
-        A loop over `advance`. An arrangement may compute all positions at once instead (`LuongDecoder`).
-        """
+    def forward(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
+        """Decode L positions after the last tokens (B, L): logits (B, L, V), weights (B, L, S), and the state after them."""
+        embedded = self.embed(tokens)  # (B, L, E)
         features, weights = [], []
-        for position, embedded in enumerate(self.embed(tokens).unbind(1)):  # (B, E) each
-            if reset is not None:
-                state = state._replace(cell=reset(state.cell, position))
-            state, feature, weight = self.advance(embedded, state, memory)
-            features.append(feature)
-            weights += [] if weight is None else [weight]
-        all_weights = torch.stack(weights, dim=1) if weights else None  # (B, L, S)
-        return self.decode(torch.stack(features, dim=1), all_weights, memory), state
+        for part in [embedded] if self.at_once(state) else torch.split(embedded, 1, dim=1):
+            at(state.position)
+            state = state._replace(cell=self.cell.enter(state.cell))
+            state, part_features, part_weights = self.advance(part, state, memory)
+            features.append(part_features)
+            if part_weights is not None:
+                weights.append(part_weights)
+        all_weights = torch.cat(weights, dim=1) if weights else None  # (B, L, S)
+        return self.decode(torch.cat(features, dim=1), all_weights, memory), state
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """tokens (...) -> (..., E)"""
+        """Embed tokens (...), with dropout: (..., E)."""
         return self.dropout(self.embedding(tokens))
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
-        """features (B, L, output_width), weights (B, L, S) -> logits (B, L, V): where `pointer` mixes in the source."""
+        """Compute logits (B, L, V) from features (B, L, output_width) and weights (B, L, S), which `pointer` uses."""
         return Decoded(self.output(self.dropout(features)), weights)
 
 
@@ -111,11 +115,10 @@ class BahdanauDecoder(Decoder):
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
         attended = self.attention(query, memory, state.past, state.position)
-        context = attended.context.squeeze(1)  # (B, Dv)
-        output, cell = self.cell(torch.cat([embedded, context], dim=1), state.cell)
-        weights = None if attended.weights is None else attended.weights.squeeze(1)
-        state = DecoderState(cell, state.position + 1, attended.past)
-        return state, torch.cat([output, context], dim=1), weights
+        inputs = torch.cat([embedded, attended.context], dim=2)
+        output, cell = self.cell(inputs, state.cell)  # (B, 1, D)
+        features = torch.cat([output, attended.context], dim=2)
+        return DecoderState(cell, state.position + 1, attended.past), features, attended.weights
 
 
 class LuongDecoder(Decoder):
@@ -140,45 +143,26 @@ class LuongDecoder(Decoder):
         fed = torch.zeros_like(self.cell.output(first)) if self.input_feeding else None
         return state._replace(attentional=fed)
 
+    def at_once(self, state: DecoderState) -> bool:
+        """Return True if no position needs the attention of the one before."""
+        return not self.input_feeding and state.past is None
+
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        inputs = embedded if state.attentional is None else torch.cat([embedded, state.attentional], dim=1)
-        output, cell = self.cell(inputs, state.cell)  # (B, D)
-        query = output.unsqueeze(1)
-        attended = self.attention(query, memory, state.past, state.position)
-        features = self.features(attended.context, query, embedded.unsqueeze(1)).squeeze(1)  # (B, output_width)
-        weights = None if attended.weights is None else attended.weights.squeeze(1)
-        fed = features[:, : output.size(1)] if self.input_feeding else None
-        return DecoderState(cell, state.position + 1, attended.past, fed), features, weights
-
-    def forward(
-        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`. Without input feeding and history, the matrix form of `advance`: first the cell, over all
-        positions, then the attention of all states at once.
-        """
-        if self.input_feeding or state.past is not None or reset is not None or not self._is_matrix_form():
-            return super().forward(tokens, state, memory, reset)
-        embedded = self.embed(tokens)
-        states, cell = self.cell(embedded, state.cell)  # (B, L, D)
-        attended = self.attention(states, memory, None, state.position)
-        features = self.features(attended.context, states, embedded)
-        state = DecoderState(cell, state.position + tokens.size(1))
-        return self.decode(features, attended.weights, memory), state
-
-    def _is_matrix_form(self) -> bool:
-        """Whether `advance` is the one above, not a subclass's or another one, and no hook looks at single positions."""
-        parts = (*self.cell.modules(), self.attention)
-        hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
-        return getattr(self.advance, "__func__", None) is _LUONG_ADVANCE and not hooked
+        inputs = embedded  # (B, L, E)
+        if state.attentional is not None:
+            inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)
+        states, cell = self.cell(inputs, state.cell)  # (B, L, D)
+        attended = self.attention(states, memory, state.past, state.position)
+        features = self.features(attended.context, states, embedded)  # (B, L, output_width)
+        fed = features[:, -1, : states.size(2)] if self.input_feeding else None
+        after = DecoderState(cell, state.position + embedded.size(1), attended.past, fed)
+        return after, features, attended.weights
 
     def features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
         """The attentional vectors of contexts (B, L, Dv), states (B, L, D), embedded tokens (B, L, E): (B, L, D). What a
         subclass adds follows them, and is not fed back.
         """
         return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
-
-
-_LUONG_ADVANCE = LuongDecoder.advance
 
 
 # ---- encoder, initial state and decoder together ----
@@ -193,40 +177,23 @@ class Reverser(Model):
         self.initial_state = initial_state
         self.decoder = decoder
         self.copies = decoder.copies
+        self.logits = Point("logits", "step", "symbol")
 
-    def encode(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> tuple[Memory, DecoderState]:
-        encoded = self.encoder(source, lengths, resets)
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, DecoderState]:
+        encoded = self.encoder(source, lengths)
         valid = valid_mask(lengths, source.size(1))
         memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
-    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
-        resets = resets or NO_RESETS
-        memory, state = self.encode(batch.source, batch.source_lengths, resets)
-        return self.decoder(batch.decoder_input, state, memory, *resets.decoder)[0]
+    def forward(self, batch: Batch) -> Decoded:
+        memory, state = self.encode(batch.source, batch.source_lengths)
+        return self._decode(batch.decoder_input, state, memory)[0]
 
     def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        return self.decoder(tokens.unsqueeze(1), state, memory)
+        return self._decode(tokens.unsqueeze(1), state, memory)
 
-    def draw_resets(
-        self,
-        random: torch.Generator,
-        source: Tensor,
-        decoder_input: Tensor,
-        *,
-        encoder: float,
-        decoder: float,
-        first: bool = True,
-    ) -> Resets:
-        """Resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities for each state; the encoder's
-        first ones only if `first`.
-
-        Nothing is drawn where the probability is 0, nor for a direction that the encoder does not read in.
-        """
-        top, cell, layers = self.encoder.top, self.decoder.cell, len(self.encoder.layers)
-        backward = encoder if self.encoder.bidirectional else 0.0
-        return Resets(
-            forward=layer_resets(random, source, top.parts * top.width, layers, encoder, first),
-            backward=layer_resets(random, source, top.parts * top.width, layers, backward, first),
-            decoder=layer_resets(random, decoder_input, cell.parts * cell.width, 1, decoder),
-        )
+    def _decode(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
+        """Decode the positions after tokens (B, L)."""
+        decoded, after = self.decoder(tokens, state, memory)
+        at(state.position)
+        return decoded._replace(logits=self.logits(decoded.logits)), after

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import zip_longest
 from typing import ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.interface import NO_RESETS, Reset, Resets
+from seq2attn.model.points import Point, at
 from seq2attn.parts import INITIAL_STATES
 
 
@@ -33,18 +32,19 @@ class Layer(nn.Module):
         self.backward_cell = cells.make(input_width) if bidirectional else None
         self.dropout = nn.Dropout(cells.dropout)
 
-    def forward(
-        self, inputs: Tensor, lengths: Tensor, reset: Reset | None = None, backward_reset: Reset | None = None
-    ) -> Encoded:
-        """inputs (B, S, input_width), right-padded; lengths (B,)."""
-        first = self.cell.initial(len(inputs))
-        states, final = self.cell(self.dropout(inputs), first, lengths, reset)  # (B, S, D)
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Encoded:
+        """Read inputs (B, S, input_width), right-padded; lengths (B,)."""
+        states, final = self._run(self.cell, inputs, lengths)  # (B, S, D)
         if self.backward_cell is None:
             return Encoded(states, final)
         index = flip_index(lengths, inputs.size(1))  # (B, S)
-        first, turned = self.backward_cell.initial(len(inputs)), self.dropout(flip(inputs, index))
-        states_back, final = self.backward_cell(turned, first, lengths, backward_reset)
+        states_back, final = self._run(self.backward_cell, flip(inputs, index), lengths)
         return Encoded(torch.cat([states, flip(states_back, index)], dim=2), final)  # (B, S, 2D)
+
+    def _run(self, cell: Cell, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
+        first = cell.enter(cell.initial(len(inputs)))
+        outputs: tuple[Tensor, State] = cell(self.dropout(inputs), first, lengths)
+        return outputs
 
 
 class Encoder(nn.Module):
@@ -57,19 +57,21 @@ class Encoder(nn.Module):
         self.width = 2 * cells.width if bidirectional else cells.width
         widths = [embedding, *[self.width] * (cells.layers - 1)]
         self.layers = nn.ModuleList(Layer(width, cells, bidirectional=bidirectional) for width in widths)
+        self.states = Point("states", "source", "width")
 
     @property
     def top(self) -> Cell:
         """The forward cell of the top layer."""
         return cast(Layer, self.layers[-1]).cell
 
-    def forward(self, source: Tensor, lengths: Tensor, resets: Resets = NO_RESETS) -> Encoded:
-        """source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """Read source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
+        at(0)
         states, final = self.embedding(source), ()  # (B, S, E)
-        for layer, *reset in zip_longest(self.layers, resets.forward, resets.backward):
-            states, last = layer(states, lengths, *reset)
+        for layer in self.layers:
+            states, last = layer(states, lengths)
             final += last
-        return Encoded(states, final)
+        return Encoded(self.states(states), final)
 
 
 def flip_index(lengths: Tensor, width: int) -> Tensor:
@@ -92,13 +94,13 @@ def flip(rows: Tensor, index: Tensor) -> Tensor:
 
 
 class InitialState(nn.Module):
-    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.parts` tensors (B, D)."""
+    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.state_tensors` tensors (B, D)."""
 
     registry: ClassVar = INITIAL_STATES
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__()
-        self.parts = cell.parts
+        self.state_tensors = cell.state_tensors
         self.width = cell.width
 
     @abstractmethod
@@ -110,7 +112,7 @@ class Zeros(InitialState):
 
     def forward(self, encoded: Encoded) -> State:
         rows = encoded.states.size(0)
-        return tuple(encoded.states.new_zeros(rows, self.width) for _ in range(self.parts))
+        return tuple(encoded.states.new_zeros(rows, self.width) for _ in range(self.state_tensors))
 
 
 class Last(InitialState):
@@ -129,9 +131,9 @@ class Bridge(InitialState):
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__(encoder, cell)
-        self.top = -encoder.top.parts
-        self.map = nn.Linear(encoder.top.width, cell.parts * cell.width)
+        self.top = -encoder.top.state_tensors
+        self.map = nn.Linear(encoder.top.width, cell.state_tensors * cell.width)
 
     def forward(self, encoded: Encoded) -> State:
-        mapped = torch.tanh(self.map(encoded.final[self.top]))  # (B, parts * D)
-        return mapped.chunk(self.parts, dim=1)
+        mapped = torch.tanh(self.map(encoded.final[self.top]))  # (B, state_tensors * D)
+        return mapped.chunk(self.state_tensors, dim=1)

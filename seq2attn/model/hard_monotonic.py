@@ -6,11 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.attention import Memory
+from seq2attn.model.attention import Attention, Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.heads import Attends
-from seq2attn.model.interface import Decoded, Reset
+from seq2attn.model.interface import Decoded
+from seq2attn.model.points import Point, at
 
 NEVER = -1e30
 """stands for the logarithm of 0: differences of two are finite"""
@@ -43,6 +44,16 @@ class HardMonotonicDecoder(Decoder):
         self.cell = cells.stack(embedding)
         self.combine_state = nn.Linear(cells.width, cells.width)  # V, its columns of s, and of h
         self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
+        self.prior = Point(
+            "attention.weights",
+            "step",
+            "source",
+            fixed="`hard_monotonic` computes its weights from all alignments so far; `attention.transition` can be changed",
+        )
+        for part in attention.modules():
+            if isinstance(part, Attention):
+                part.weights.name = "transition"
+                part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         rows, width = memory.values.shape[:2]
@@ -50,22 +61,19 @@ class HardMonotonicDecoder(Decoder):
         start = torch.where(is_first, 0.0, NEVER).to(memory.values)
         return super().begin(first, memory)._replace(joint=start.expand(rows, width, self.output.out_features))
 
-    def forward(
-        self, tokens: Tensor, state: DecoderState, memory: Memory, reset: Reset | None = None
-    ) -> tuple[Decoded, DecoderState]:
+    def forward(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
         """As `Decoder.forward`. States do not depend on alignments, so that only the recursion over these is a loop; with a
         history everything is, and without gradients too, in less memory than (B, L, S, V).
         """
         if tokens.size(1) > 1 and (state.past is not None or not torch.is_grad_enabled()):
             parts = []
-            for position, token in enumerate(tokens.unbind(1)):  # (B,) each
-                if reset is not None:
-                    state = state._replace(cell=reset(state.cell, position))
-                decoded, state = self(token.unsqueeze(1), state, memory)
+            for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
+                decoded, state = self(token, state, memory)
                 parts.append(decoded)
             logits, weights = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
             return Decoded(logits, weights), state
-        states, cell = self.cell(self.embed(tokens), state.cell, None, reset)  # (B, L, D)
+        at(state.position)
+        states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         emissions = self._emissions(states, memory.values)  # (B, L, S, V)
         logs = self._transitions(attended.weights, memory)
@@ -73,7 +81,7 @@ class HardMonotonicDecoder(Decoder):
         joint = priors.unsqueeze(3) + emissions
         last = torch.cat([priors[:, -1].unsqueeze(2), joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
-        return Decoded(joint.logsumexp(dim=2), priors.exp()), after
+        return Decoded(joint.logsumexp(dim=2), self.prior(priors.exp())), after
 
     def _emissions(self, states: Tensor, values: Tensor) -> Tensor:
         """log e: states (B, L, D), values (B, S, Dv) -> (B, L, S, V)."""

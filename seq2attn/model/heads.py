@@ -16,12 +16,12 @@ class Heads(nn.Module):
     (Vaswani et al. 2017, section 3.2.2; in recurrent decoders Chen et al. 2018, section 3.3).
 
     The decoder's next layer is linear in the context and takes the place of W_o. Used like `Attention`, whose memory is that
-    of each head in `prepared`; the weights are the mean over heads, scores and softmax those of each head (B, H, L, S).
+    of each head in `prepared`; the weights that it returns are the mean over heads.
     """
 
     def __init__(self, query_width: int, key_width: int, attentions: Sequence[Attention]) -> None:
         super().__init__()
-        self.attentions = nn.ModuleList(attentions)
+        self.heads = nn.ModuleList(attentions)
         queries, keys = (sum(getattr(one.score, name) for one in attentions) for name in ("query_width", "key_width"))
         self.query_map = nn.Linear(query_width, queries, bias=False)
         self.key_map = nn.Linear(key_width, keys, bias=False)
@@ -49,22 +49,19 @@ class Heads(nn.Module):
         pasts = [None] * len(heads) if past is None else past.chunk(len(heads), dim=1)
         queries = self._split(self.query_map(query))  # H times (B, L, d)
         attended = [
-            head(one, own._replace(intervention=memory.intervention), before, first)
+            head(one, own, before, first)
             for head, one, own, before in zip(heads, queries, memory.prepared, pasts, strict=True)
         ]
-        weights, scores, softmax = (
-            torch.stack([getattr(one, name) for one in attended], dim=1) for name in ("weights", "scores", "softmax")
-        )  # (B, H, L, S)
+        weights = torch.stack([cast(Tensor, one.weights) for one in attended]).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         context = torch.cat([one.context for one in attended], dim=2)
-        after = _joined([one.past for one in attended])
-        return Attended(context, weights.mean(dim=1), scores, after, softmax, torch.stack(queries, dim=1))
+        return Attended(context, weights, _joined([one.past for one in attended]))
 
     def _heads(self) -> list[Attention]:
-        return cast(list[Attention], list(self.attentions))
+        return cast(list[Attention], list(self.heads))
 
     def _split(self, mapped: Tensor) -> tuple[Tensor, ...]:
         """(B, n, H d) -> H times (B, n, d)"""
-        return mapped.chunk(len(self.attentions), dim=2)
+        return mapped.chunk(len(self.heads), dim=2)
 
 
 Attends = Attention | Heads | NoAttention

@@ -39,7 +39,7 @@ class History(nn.Module):
     registry: ClassVar = HISTORIES
     channels = 1
     """C"""
-    read_width: int = 0
+    extra_width: int = 0
     """numbers that it adds to each context"""
     sums_to_one: ClassVar[bool] = True
     """whether the weights of `combine` sum to 1 where those of the normaliser do; otherwise to 1 at most"""
@@ -79,8 +79,8 @@ class History(nn.Module):
         """The past (B, C, S) after a step that has attended with weights (B, 1, S). The default: the weights."""
         return weights
 
-    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        """What a step with these weights (B, 1, S) adds to the context: (B, 1, read_width)."""
+    def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        """Return what a step with weights (B, 1, S) adds to the context: (B, 1, extra_width). The default: nothing."""
         return weights[..., :0]
 
 
@@ -169,7 +169,7 @@ class Shift(History):
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
         self.reach, self.evaluation_power = reach, evaluation_power
-        self.read_width = int(rereading)
+        self.extra_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.tensor(0.0))
 
@@ -192,7 +192,7 @@ class Shift(History):
         """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key (B, 2 reach + 1, S)."""
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
-    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
+    def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
         return (weights * step.past[:, 1:2]).sum(dim=2, keepdim=True)
 
 
@@ -241,8 +241,8 @@ class ShiftByKey(Shift):
         moves = F.conv1d(wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)
 
-    def read(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        return self.returning * super().read(weights * (1 - step.past[:, :1]), step)
+    def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        return self.returning * super().extra_context(weights * (1 - step.past[:, :1]), step)
 
 
 def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:

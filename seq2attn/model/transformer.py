@@ -10,6 +10,7 @@ Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import torch
@@ -18,24 +19,23 @@ from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Attended
-from seq2attn.model.interface import Decoded, Intervention, Model, Resets
+from seq2attn.model.attention import Attended, AttentionPoints
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import masked_softmax
+from seq2attn.model.points import Point, at
 
 
 class TransformerMemory(NamedTuple):
     """The encoded source."""
 
-    layers: tuple[Tensor, ...]
-    """(B, S, 2D) keys beside values of each decoder layer's cross-attention"""
+    layers: tuple[tuple[Tensor, Tensor], ...]
+    """(B, S, D) keys and values of each decoder layer's cross-attention"""
     valid: Tensor
-    """(B, 1, 1, S) True = real token"""
-    intervention: Intervention | None = None
-    """what a person changes at the next position; None: nothing"""
+    """(B, 1, S) True = real token"""
 
 
-TransformerState = tuple[Tensor, ...]
-"""the output so far: (B, positions so far, 2D) keys beside values of each decoder layer's self-attention"""
+TransformerState = tuple[tuple[Tensor, Tensor], ...]
+"""the output so far: (B, positions so far, D) keys and values of each decoder layer's self-attention"""
 
 
 class Transformer(Model):
@@ -71,54 +71,68 @@ class Transformer(Model):
         )
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
+        self.encoder_states = Point("encoder.states", "source", "width")
+        self.attention = nn.ModuleList(AttentionPoints("layer", "head") for _ in range(layers))
+        """hook points of each decoder layer's cross-attention"""
+        self.logits = Point("logits", "step", "symbol")
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
+        at(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
         for layer in self.encoder:
             states = layer(states, src_key_padding_mask=~valid)
-        states = self.encoder_norm(states)
-        layers = tuple(project(layer.multihead_attn, states) for layer in self._decoder_layers())
-        return TransformerMemory(layers, valid[:, None, None]), tuple(one[:, :0] for one in layers)
+        states = self.encoder_states(self.encoder_norm(states))
+        layers = []
+        for layer, points in self._decoder_layers():
+            keys, values = project(layer.multihead_attn, states)
+            layers.append((points.keys(keys), values))
+        empty = tuple((keys[:, :0], values[:, :0]) for keys, values in layers)
+        return TransformerMemory(tuple(layers), valid.unsqueeze(1)), empty
 
-    def forward(self, batch: Batch, resets: Resets | None = None) -> Decoded:
+    def forward(self, batch: Batch) -> Decoded:
         memory, state = self.encode(batch.source, batch.source_lengths)
-        return self.decode_attended(batch.decoder_input, state, memory)[0]
+        return self._decode(batch.decoder_input, state, memory)[0]
 
     def step(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
     ) -> tuple[Decoded, TransformerState]:
-        decoded, _, state = self.decode_attended(tokens.unsqueeze(1), state, memory)
-        return decoded, state
+        return self._decode(tokens.unsqueeze(1), state, memory)
 
-    def decode_attended(
+    def _decode(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
-    ) -> tuple[Decoded, Attended, TransformerState]:
-        """tokens (B, L) that follow those of `state` -> logits (B, L, V), weights (B, L, S), and the state after them.
+    ) -> tuple[Decoded, TransformerState]:
+        """Decode the positions after tokens (B, L), which follow those of `state`.
 
-        Between them the cross-attention of the last layer, whose weights and scores are (B, H, L, S).
+        Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and the state after them.
         """
-        first = state[0].size(1)
+        first = state[0][0].size(1)
+        at(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
-        earlier = positions <= positions[first:].unsqueeze(1)  # (L, first + L) True = not in the future
+        earlier = (positions <= positions[first:].unsqueeze(1)).unsqueeze(
+            0
+        )  # (1, L, first + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
-        kept = []
-        for layer, past, source in zip(self._decoder_layers(), state, memory.layers, strict=True):
+        after = []
+        for (layer, points), past, source in zip(self._decoder_layers(), state, memory.layers, strict=True):
             normed = layer.norm1(states)
-            kept.append(torch.cat([past, project(layer.self_attn, normed)], dim=1))  # (B, first + L, 2D)
-            states = states + layer.dropout1(attend(layer.self_attn, normed, kept[-1], earlier).context)
+            new = project(layer.self_attn, normed)
+            keys, values = (torch.cat(pair, dim=1) for pair in zip(past, new, strict=True))  # (B, first + L, D)
+            after.append((keys, values))
+            attended = attend(layer.self_attn, normed, (keys, values), earlier)
+            states = states + layer.dropout1(attended.context)
             normed = layer.norm2(states)
-            attended = attend(layer.multihead_attn, normed, source, memory.valid, memory.intervention)
+            attended = attend(layer.multihead_attn, normed, source, memory.valid, points)
             states = states + layer.dropout2(attended.context)
             inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
             states = states + layer.dropout3(layer.linear2(inner))
-        logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
+        logits = self.logits(self.output(self.decoder_norm(states)))  # (B, L, D) -> (B, L, V)
         assert attended.weights is not None
-        decoded = Decoded(logits, attended.weights.mean(dim=1))  # of the last layer, averaged over its heads
-        return decoded, attended, tuple(kept)
+        return Decoded(logits, attended.weights.mean(dim=1)), tuple(after)
 
-    def _decoder_layers(self) -> list[nn.TransformerDecoderLayer]:
-        return cast(list[nn.TransformerDecoderLayer], list(self.decoder))
+    def _decoder_layers(self) -> Iterator[tuple[nn.TransformerDecoderLayer, AttentionPoints]]:
+        layers = zip(self.decoder, self.attention, strict=True)
+        return cast(Iterator[tuple[nn.TransformerDecoderLayer, AttentionPoints]], layers)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         """tokens (B, L) at positions first, first + 1, ... -> (B, L, D)"""
@@ -134,35 +148,43 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
     return torch.where(places % 2 == 0, angles.sin(), angles.cos())
 
 
-def project(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:
-    """Keys beside values of states: (B, S, D) -> (B, S, 2D)."""
+def project(attention: nn.MultiheadAttention, states: Tensor) -> tuple[Tensor, Tensor]:
+    """Project states (B, S, D) to keys and values, (B, S, D) each."""
     width = attention.embed_dim
-    return F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])
+    both = F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])  # (B, S, 2D)
+    keys, values = both.chunk(2, dim=2)
+    return keys, values
+
+
+UNHOOKED = AttentionPoints("layer", "head")
+"""the points of self-attention, which belong to no model"""
 
 
 def attend(
     attention: nn.MultiheadAttention,
     query: Tensor,
-    projected: Tensor,
-    allowed: Tensor,
-    change: Intervention | None = None,
+    projected: tuple[Tensor, Tensor],
+    valid: Tensor,
+    points: AttentionPoints = UNHOOKED,
 ) -> Attended:
-    """The same as `attention` itself, for keys and values that are already projected, (B, S, 2D).
+    """Compute what `attention` itself does, for keys and values that are already projected, (B, S, D) each.
 
-    query (B, L, D); allowed broadcasts to (B, H, L, S);
-    change: applied in every head. Returns contexts (B, L, D), and weights and scores of each head (B, H, L, S).
+    query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of each head (B, H, L, S).
     """
     width = attention.embed_dim
-    mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])
-    parts = (mapped, *projected.chunk(2, dim=2))  # (B, L, D), (B, S, D), (B, S, D)
-    queries, keys, values = (part.view(*part.shape[:2], attention.num_heads, -1).transpose(1, 2) for part in parts)
-    logits = scores = queries @ keys.mT / math.sqrt(keys.size(3))  # (B, H, L, S)
-    if change is not None:
-        change = change.for_heads()
-        logits, allowed = scores / change.temperature, change.allowed(allowed)
-    softmax = weights = masked_softmax(logits, allowed)
-    if change is not None:
-        weights = change.set_weights(weights)
-    mixed = F.dropout(weights, attention.dropout, attention.training) @ values
-    mixed = mixed.transpose(1, 2).flatten(2)  # (B, H, L, d) -> (B, L, D)
-    return Attended(attention.out_proj(mixed), weights, scores, softmax=softmax, query=queries)
+    mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])  # (B, L, D)
+    queries, keys, values = (_heads(attention, one) for one in (mapped, *projected))
+    queries = points.query(queries)  # (B, H, L, d)
+    valid = points.valid(valid).expand(-1, query.size(1), -1)  # (B, L, S)
+    allowed = points.allowed(valid.unsqueeze(1))  # (B, 1, L, S)
+    scores = points.scores(queries @ keys.mT / math.sqrt(keys.size(3)))  # (B, H, L, S)
+    weights = points.normalised(masked_softmax(points.logits(scores), allowed))
+    weights = points.weights(weights)
+    mixed = F.dropout(weights, attention.dropout, attention.training) @ values  # (B, H, L, d)
+    context = attention.out_proj(mixed.transpose(1, 2).flatten(2))  # (B, L, D)
+    return Attended(points.context(context), weights)
+
+
+def _heads(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:
+    """(B, n, D) -> (B, H, n, d)"""
+    return states.view(*states.shape[:2], attention.num_heads, -1).transpose(1, 2)

@@ -10,10 +10,10 @@ from torch import Tensor
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.pages import read
 from seq2attn.pages.graphs import Exported, export_graphs
 from seq2attn.runs.files import write_atomically
-from seq2attn.trained.model import TrainedModel
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
 VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise", "split")

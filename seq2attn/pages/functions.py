@@ -13,13 +13,12 @@ from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
-from seq2attn.inference.inside import Inside
-from seq2attn.inference.interventions import Changes
-from seq2attn.model.attention import NoAttention
+from seq2attn.inference.changes import set_weights
 from seq2attn.model.cells import Cell, State
-from seq2attn.model.decoder import Reverser
+from seq2attn.model.decoder import DecoderState, Reverser
 from seq2attn.model.encoder import Encoded, Layer
 from seq2attn.model.interface import Model
+from seq2attn.model.points import Hook, hooked, points
 from seq2attn.model.transformer import Transformer
 
 Tensors = dict[str, Tensor]
@@ -94,14 +93,15 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
         memory = model.decoder.attention.prepare(tensors["states"], tensors["valid"], tensors["source"])
         encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
         state = model.decoder.begin(model.initial_state(encoded), memory)
-        return named("memory", memory) | named("state", state)
+        return named("memory", memory) | named("state", _with_tensors(state))
 
     yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
 
 
 def _read(embed: nn.Module, cell: Cell, like: State, tensors: Tensors) -> Tensors:
-    output, state = cell(embed(tensors["input"]), rebuilt("state", like, tensors))
-    return {"output": output, **named("state", state)}
+    inputs = embed(tensors["input"]).unsqueeze(1)  # (1, 1, E)
+    output, state = cell(inputs, rebuilt("state", like, tensors))
+    return {"output": output.squeeze(1), **named("state", state)}
 
 
 def _encode_whole(model: Model, source: Tensor) -> Function:
@@ -114,29 +114,77 @@ def _encode_whole(model: Model, source: Tensor) -> Function:
     return Function("prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)})
 
 
+SHOWN = {
+    "query": "attention.query",
+    "scores": "attention.scores",
+    "softmax": "attention.normalised",
+    "context": "attention.context",
+}
+"""output of a step -> the point that it shows"""
+
+
+def _keep(values: list[Tensor], value: Tensor, _: Any) -> None:
+    values.append(value)
+
+
 def _step(model: Model, source: Tensor, steps: int) -> Function:
-    """One output position."""
-    lengths = torch.tensor([source.size(1)])
-    memory, first = model.encode(source, lengths)
+    """One output position, with changes of the attention, `change.*`, as inputs."""
+    memory, first = model.encode(source, torch.tensor([source.size(1)]))
     token, state = torch.tensor([SOS]), first
     for _ in range(steps):
         _, state = model.step(token, state, memory)
-    change = Changes(mask_padding=True).at(0, lengths, source.size(1), torch.float32)
-    attends = not (isinstance(model, Reverser) and isinstance(model.decoder.attention, NoAttention))
-    inputs = {"token": token, **named("state", state), **named("memory", memory)}
-    if attends:
-        inputs |= named("change", change)
+    state = _with_tensors(state)
+    known = points(model)
+    changes = _no_changes(source.size(1)) if "attention.weights" in known else {}
+    if changes and known["attention.weights"][0].fixed:
+        del changes["change.forced"], changes["change.weights"]
 
     def step(tensors: Tensors) -> Tensors:
-        kept = rebuilt("memory", memory, tensors)
-        if attends:
-            kept = model.intervene(kept, rebuilt("change", change, tensors))
-        inside = Inside(model)
-        decoded, after = inside.step(tensors["token"], rebuilt("state", state, tensors), kept)
+        seen: dict[str, list[Tensor]] = {name: [] for name in SHOWN}
+        looks = {point: partial(_keep, seen[name]) for name, point in SHOWN.items() if changes}
+        with hooked(model, looks), hooked(model, _hooks(tensors)):
+            given = (rebuilt("state", state, tensors), rebuilt("memory", memory, tensors))
+            decoded, after = model.step(tensors["token"], *given)
         outputs = {"logits": decoded.logits, **named("state", after)}
         if decoded.weights is None:
             return outputs
-        shown = {name: getattr(inside.attended, name) for name in ("context", "scores", "softmax", "query")}
-        return outputs | {"weights": decoded.weights} | {name: one for name, one in shown.items() if one is not None}
+        outputs["weights"] = decoded.weights
+        for name, values in seen.items():
+            heads = len(values) > 1 and not isinstance(model, Transformer)
+            outputs[name] = torch.stack(values, dim=1) if heads else values[-1]  # of a Transformer, the last layer
+        return outputs
 
+    inputs = {"token": token, **named("state", state), **named("memory", memory), **changes}
     return Function("step", step, inputs, named("state", first) if isinstance(model, Transformer) else {})
+
+
+def _with_tensors(state: Any) -> Any:
+    """The decoder's state with its position as a tensor, which a graph can count."""
+    return state._replace(position=torch.tensor(state.position)) if isinstance(state, DecoderState) else state
+
+
+def _no_changes(width: int) -> Tensors:
+    """Inputs that change nothing."""
+    none = torch.zeros(1, 1, width, dtype=torch.bool)
+    return {
+        "change.banned": none,
+        "change.forced": none,
+        "change.weights": torch.zeros(1, 1, width),
+        "change.temperature": torch.ones(1, 1, 1),
+        "change.valid": ~none,
+    }
+
+
+def _hooks(tensors: Tensors) -> dict[str, Hook]:
+    """The hooks that make the changes in these inputs."""
+    if "change.banned" not in tensors:
+        return {}
+    hooks: dict[str, Hook] = {
+        "attention.valid": lambda valid, _: tensors["change.valid"].view_as(valid),
+        "attention.allowed": lambda allowed, _: allowed & ~tensors["change.banned"],
+        "attention.logits": lambda logits, _: logits / tensors["change.temperature"],
+    }
+    if "change.forced" in tensors:
+        forced, values = tensors["change.forced"], tensors["change.weights"]
+        hooks["attention.weights"] = lambda weights, _: set_weights(weights, forced, values)
+    return hooks

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seq2attn.config.plugins import described, foreign_parts
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, functions, right_answer
+from seq2attn.plugins import described, foreign_parts
 
 if TYPE_CHECKING:
     import onnx

@@ -21,6 +21,7 @@ from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.ensemble import symbols_of
 from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import load_run, new_model
 from seq2attn.model.histories import History
 from seq2attn.pages import filled, read
 from seq2attn.pages.folder import manifest
@@ -30,7 +31,6 @@ from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCOR
 from seq2attn.plotting.attention import spread
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
-from seq2attn.trained.model import load_run, new_model
 
 if TYPE_CHECKING:
     import onnx

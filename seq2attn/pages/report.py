@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model, build_task
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
@@ -15,7 +16,6 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.interface import parameter_ledger
 from seq2attn.pages import filled, read
 from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
 from seq2attn.plotting.cells import html_map

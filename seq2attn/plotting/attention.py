@@ -11,10 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2attn.errors import Seq2AttnError, first_of, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap
 from seq2attn.plotting.style import HEAT, apart, render, sign
 from seq2attn.runs.files import write_atomically
+from seq2attn.text import first_of, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

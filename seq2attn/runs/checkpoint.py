@@ -15,9 +15,10 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError, shown
+from seq2attn.errors import LARGEST_FILE, Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import Count, Record, reason_of
+from seq2attn.text import shown
 
 FORMAT = "seq2attn-checkpoint"
 MODEL = "model."  # prefix of the model's tensors

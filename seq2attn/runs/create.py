@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.config import Config, dump_config, flat_values, load_config
 from seq2attn.config.load import Overrides, override_list
-from seq2attn.config.plugins import loaded
 from seq2attn.config.yaml_files import find_config
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError
+from seq2attn.plugins import loaded
 from seq2attn.runs.files import write_atomically, write_json, writing
 from seq2attn.runs.run import Run, check_name, find_run, resume_command
+from seq2attn.text import shown
 
 if TYPE_CHECKING:
     import torch

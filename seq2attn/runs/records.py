@@ -183,7 +183,7 @@ def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None, *,
 
 def reason_of(error: ValidationError) -> str:
     """The first problem of a record in our words."""
-    from seq2attn.config.load import describe_errors
+    from seq2attn.config.messages import describe_errors
 
     if error.errors(include_url=False)[0]["type"] == "json_invalid":
         return "it is not valid JSON"

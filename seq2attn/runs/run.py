@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.errors import ConfigError, Seq2AttnError, did_you_mean, first_of, shown
+from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.files import writing
 from seq2attn.runs.records import Environment, Status, read_record
+from seq2attn.text import did_you_mean, first_of, shown
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -77,8 +78,8 @@ class Run:
         from importlib import metadata
 
         from seq2attn.config import load_config
-        from seq2attn.config.plugins import changed_plugins
         from seq2attn.display.console import note_once
+        from seq2attn.plugins import changed_plugins
 
         environment, here = self.environment(), metadata.version("seq2attn")
         made_by = environment.versions.get("seq2attn")

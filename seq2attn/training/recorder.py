@@ -20,12 +20,13 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
-from seq2attn.errors import Seq2AttnError, shown
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap, colour
 from seq2attn.inference.predictor import output_bound
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import append, writing
 from seq2attn.runs.run import Run
+from seq2attn.text import shown
 
 EVENTS = "events.out.tfevents.*"  # files
 LONGEST_TAG = 40  # characters of a source

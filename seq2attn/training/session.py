@@ -10,10 +10,10 @@ import torch
 
 from seq2attn.build import build_model, build_task, build_training_data, read_task
 from seq2attn.config import Config
-from seq2attn.config.plugins import plugin_error
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.plugins import plugin_error
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.machine import choose_device, keep_freed_memory
 from seq2attn.runs.run import Run, resume_command, training_lock

@@ -17,12 +17,14 @@ from seq2attn.config.schema import RecurrentConfig
 from seq2attn.data.batches import Batch, generator
 from seq2attn.kernels import describe, leaf_for, why_slow
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.interface import Decoded, Model, Resets
+from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.points import hooked_points, is_hooked
+from seq2attn.model.resets import Resets, draw_resets, reset_hooks
 from seq2attn.training.losses import training_losses
 
 __all__ = ["LeafDiffers", "TrainingStep", "describe", "is_due", "largest_error", "unchanged", "why_slow"]
 
-Forward = Callable[[Batch, Resets | None], Decoded]
+Forward = Callable[[Batch, Resets], Decoded]
 ADAMW: dict[str, Any] = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}  # as in torch
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}  # largest error, as a share of a parameter's largest gradient
 NOISE = 1e-2  # at least of this share of the largest gradient of all, or of 1, as probabilities near 1 are rounded
@@ -63,15 +65,15 @@ class TrainingStep:
         Rounding in float32 exceeds the tolerance where scores are large, as those of `dot` become, and over many steps of
         attention that moves: such a difference is judged in float64.
         """
-        if self._leaf is None:
+        if self._leaf is None or is_hooked(self.model):
             return
-        formulas, leaf = (self._computed(forward, batch, number) for forward in (self.model, self._leaf))
+        formulas, leaf = (self._computed(forward, batch, number) for forward in (self._formulas, self._leaf))
         if largest_error(leaf, formulas) <= 1:
             return
         exact = TrainingStep(copy.deepcopy(self.model).double(), self.config, torch.device("cpu"))
         if formulas[0].dtype == torch.float32 and exact._leaf is not None:
             exact.prove(batch, number)
-            right = [one.float() for one in exact._computed(exact.model, batch, number)]
+            right = [one.float() for one in exact._computed(exact._formulas, batch, number)]
             if largest_error(leaf, right) <= MOST_ROUNDING * max(1.0, largest_error(formulas, right)):
                 return
         raise LeafDiffers(number)
@@ -84,7 +86,12 @@ class TrainingStep:
 
     def forward(self, batch: Batch, number: int) -> Decoded:
         """The model's outputs in step `number` (from 0). Its random numbers are a function of seed and step alone."""
-        return self._call(self._leaf or self.model, batch, number)
+        forward = self._formulas if self._leaf is None or is_hooked(self.model) else self._leaf
+        return self._call(forward, batch, number)
+
+    def _formulas(self, batch: Batch, resets: Resets) -> Decoded:
+        with hooked_points(reset_hooks(resets)):
+            return self.model(batch)
 
     def _call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
         self.model.train()
@@ -94,12 +101,19 @@ class TrainingStep:
         else:  # of every device, which takes longer
             torch.manual_seed(seed)
         settings = self.config.training
-        shares = {"encoder": settings.encoder_reset, "decoder": settings.decoder_reset}
-        if not any(shares.values()):
-            return forward(batch, None)
+        if not (settings.encoder_reset or settings.decoder_reset):
+            return forward(batch, {})
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = generator(batch.source.device, self.config.seed, "resets", number)
-        drawn = self.model.draw_resets(resets, batch.source, batch.decoder_input, **shares, first=settings.reset_first)
+        drawn = draw_resets(
+            self.model,
+            resets,
+            batch.source,
+            batch.decoder_input,
+            encoder=settings.encoder_reset,
+            decoder=settings.decoder_reset,
+            first=settings.reset_first,
+        )
         return forward(batch, drawn)
 
     def gradients(self, total: Tensor) -> Tensor:

@@ -6,7 +6,7 @@
 docs/plugins.md has a task of each kind in a file of its own.
 """
 
-from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task
 from seq2attn.data.tasks.strings import StringTask
 
-__all__ = ["Answer", "Examples", "StringTask", "Task"]
+__all__ = ["Solution", "Examples", "StringTask", "Task"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import DIGITS
@@ -46,11 +46,11 @@ class Addition(Task):
     def is_trained(self, length: int) -> bool:
         return length % 2 == 1 and super().is_trained(length)
 
-    def answer(self, text: str) -> Answer | None:
+    def answer(self, text: str) -> Solution | None:
         """The sum; None unless `text` is two numbers of equally many digits."""
         numbers = text.split("+")
         known = len(numbers) == 2 and 0 < len(numbers[0]) == len(numbers[1]) and set(text) <= set(f"{DIGITS}+")
-        return Answer(_sum(text)) if known else None
+        return Solution(_sum(text)) if known else None
 
 
 def _sum(text: str) -> str:

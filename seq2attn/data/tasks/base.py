@@ -32,7 +32,7 @@ class Examples:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Solution:
     """The right answer to one source, and the source position that each of its characters copies, if it copies any."""
 
     text: str
@@ -87,7 +87,7 @@ class Task(ABC):
         for length in lengths if self.training_set is None else ():
             self.examples(torch.Generator(), 1, length)
 
-    def answer(self, text: str) -> Answer | None:
+    def answer(self, text: str) -> Solution | None:
         """The right answer to `text`; None if the task does not know it."""
         return None
 

@@ -10,7 +10,7 @@ import re
 import torch
 from torch import Tensor
 
-from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 
@@ -79,10 +79,10 @@ class Dates(Task):
     def target_length(self, source_length: int) -> int:
         return len("1998-05-03")
 
-    def answer(self, text: str) -> Answer | None:
+    def answer(self, text: str) -> Solution | None:
         """The date; None if `text` is not in one of the styles, or there is no such day."""
         date = read_date(text)
-        return None if date is None else Answer(date.isoformat())
+        return None if date is None else Solution(date.isoformat())
 
     def _pool(self, length: int | None) -> Tensor:
         """What `examples` draws from: (N,), each style * number of dates + date."""

@@ -14,8 +14,9 @@ from pydantic import Field, PositiveInt, ValidationError
 from seq2attn.data.pairs import Format, Pair, PairFile, read_pairs
 from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import FEATURES, Vocabulary
-from seq2attn.errors import Seq2AttnError, character_name, first_of, shown
-from seq2attn.registry import Section
+from seq2attn.errors import Seq2AttnError
+from seq2attn.options import Section
+from seq2attn.text import character_name, first_of, shown
 
 
 class Learned(Section):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.data.padding import pad_rows, valid_mask
-from seq2attn.data.tasks.base import Answer, Examples, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.parts import DIGITS, FAMILIES, RANDOM, SYMBOLS
 
@@ -73,13 +73,13 @@ class StringTask(Task):
         """The length of each target (B,), at most `target_length`; source and lengths as for `alignment`."""
         return self.expansion * lengths
 
-    def answer(self, text: str) -> Answer:
+    def answer(self, text: str) -> Solution:
         """The target of `text`, which may only use the alphabet."""
         solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], "cpu"))
         assert solved.alignment is not None
         length = int(solved.target_lengths)
         target, alignment = solved.target[0, :length].tolist(), solved.alignment[0, :length].tolist()
-        return Answer(self.target_vocabulary.decode(target), tuple(alignment))
+        return Solution(self.target_vocabulary.decode(target), tuple(alignment))
 
     def solve(self, source: Tensor, lengths: Tensor) -> Examples:
         """The examples with these sources (N, S), right-padded, of these lengths (N,)."""

@@ -12,8 +12,9 @@ from types import ModuleType
 
 from seq2attn.config.load import flat_values
 from seq2attn.config.schema import PARTS, Config
-from seq2attn.errors import Seq2AttnError, is_out_of_memory, shown_path
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.registry import place_of
+from seq2attn.text import shown_path
 
 MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MOST_FRAMES = 5  # of a plug-in's, shown with an exception

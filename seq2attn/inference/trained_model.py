@@ -12,33 +12,33 @@ from typing import Any, Unpack, overload
 from seq2attn.build import build_model, build_task, build_training_data, read_task
 from seq2attn.config import Config, load_config
 from seq2attn.config.load import Overrides
-from seq2attn.config.plugins import load_plugins
 from seq2attn.config.schema import parse_families, parse_lengths
 from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
-from seq2attn.errors import Seq2AttnError, need_count, shown
+from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.inference.answer import Answer
+from seq2attn.inference.cache import Cache, only
+from seq2attn.inference.changes import AttentionChanges, Changes, DecodingChanges
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
-from seq2attn.inference.inside import Cache, Inside, Patch
-from seq2attn.inference.interventions import AttentionChanges, Changes, Interventions
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
+from seq2attn.plugins import load_plugins
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
-from seq2attn.trained.answer import Answer
+from seq2attn.text import shown
 
 
-class Options(Interventions, total=False):
+class Options(DecodingChanges, total=False):
     """The keywords of `TrainedModel.predict`."""
 
     weights: bool
     beam: int | None
     length_penalty: float
-    patch: Patch | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,8 +77,7 @@ class TrainedModel:
         weights: bool = True,
         beam: int | None = None,
         length_penalty: float = 0.0,
-        patch: Patch | None = None,
-        **changes: Unpack[Interventions],
+        **changes: Unpack[DecodingChanges],
     ) -> Answer | list[Answer]:
         """The answer to one string, or the answers to several, in order.
 
@@ -102,22 +101,26 @@ class TrainedModel:
         if length_penalty and beam is None:
             raise Seq2AttnError("length_penalty ranks the outputs of a beam", hint="Add a beam, such as beam=5.")
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
-        model = Inside(self.module, patch) if patch else self.module
-        made = Changes.of("predict", Interventions, changes)
-        predictor = replace(self.predictor, model=model, search=search, changes=made)
-        answers = [Answer(**vars(prediction)) for prediction in predictor.predict(texts, keep_weights=weights)]
+        made = Changes.of("predict", DecodingChanges, changes)
+        predictor = replace(self.predictor, search=search, changes=made)
+        answers = list(predictor.predict(texts, keep_weights=weights))
         return answers[0] if isinstance(text, str) else answers
 
+    @overload
+    def run_with_cache(self, text: str, **changes: Unpack[DecodingChanges]) -> tuple[Answer, Cache]: ...  # type: ignore[overload-overlap]
+
+    @overload
+    def run_with_cache(self, text: Iterable[str], **changes: Unpack[DecodingChanges]) -> tuple[list[Answer], Cache]: ...
+
     def run_with_cache(
-        self, text: str, *, patch: Patch | None = None, **changes: Unpack[Interventions]
-    ) -> tuple[Answer, Cache]:
-        """The answer to a string, decoded greedily with the interventions of `predict`, and what the model computed."""
-        if not isinstance(text, str):
-            raise Seq2AttnError(f"run_with_cache takes one string; found {shown(text)}")
-        made, inside = Changes.of("run_with_cache", Interventions, changes), Inside(self.module, patch)
-        predictor = replace(self.predictor, model=inside, search=None, changes=made)
-        (prediction,) = predictor.predict([text], keep_weights=True)
-        return Answer(**vars(prediction)), inside.cache()
+        self, text: str | Iterable[str], **changes: Unpack[DecodingChanges]
+    ) -> tuple[Answer | list[Answer], Cache]:
+        """Answer a string, or several, greedily, with the changes of `predict`, and return what the model computed, too."""
+        made = Changes.of("run_with_cache", DecodingChanges, changes)
+        predictor = replace(self.predictor, search=None, changes=made)
+        texts = [text] if isinstance(text, str) else list(text)
+        answers, cache = predictor.look_inside(texts)
+        return (answers[0], only(cache)) if isinstance(text, str) else (answers, cache)
 
     def evaluate(
         self,

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2attn.inference.inside import Cache
+from seq2attn.inference.answer import Answer, axes_for
+from seq2attn.inference.cache import Cache
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.trained.answer import Answer, axes_for
-from seq2attn.trained.model import TrainedModel
+from seq2attn.inference.trained_model import TrainedModel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,18 +1,19 @@
-"""Interventions: weights that are set, banned keys, temperature and padding, in every arrangement, window and history."""
+"""Changes of attention: weights that are set, banned keys, temperature and padding, in every arrangement and history."""
 
 import math
 from dataclasses import replace
 
 import pytest
 import torch
-from models import ARRANGEMENTS, HISTORIES, WINDOWS, make_batch, make_model
+from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, make_batch, make_model
 
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import Ensemble
-from seq2attn.inference.interventions import Changes
 from seq2attn.inference.predictor import Predictor
+from seq2attn.model.points import hooked, hooked_points
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
@@ -20,13 +21,6 @@ SOURCE, LENGTHS, TOKENS = make_batch((4, 4), steps=3)
 EVERY = [("bahdanau", window, "none") for window in WINDOWS]
 EVERY += [("luong", "global", history) for history in HISTORIES if history != "none"]
 EVERY += [("feeding", "reversed", "shift"), ("bahdanau", "local_p", "coverage")]
-
-
-def intervention(width=4, rows=2, *, banned=(), forced=None, temperature=1.0, valid=None):
-    """The same for all rows; forced: position -> weight."""
-    force = {(0, position): weight for position, weight in (forced or {}).items()}
-    made = Changes(force, banned, temperature).at(0, torch.full((rows,), width), width, torch.float64)
-    return made._replace(valid=valid)
 
 
 def make(kind):
@@ -37,20 +31,34 @@ def make(kind):
     return make_model("dot", arrangement=arrangement, window=window, history=history, initial_state="last").eval()
 
 
-def outputs(model, change=None, source=SOURCE, lengths=LENGTHS, edit=None):
-    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step."""
-    with torch.no_grad():
+@torch.no_grad()
+def outputs(model, hooks=None, source=SOURCE, lengths=LENGTHS, edit=None):
+    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes or hooks by name."""
+    if isinstance(hooks, Changes):
+        context = hooked_points(hooks.hooks(model, source, lengths))
+    else:
+        context = hooked(model, hooks or {})
+    logits, weights = [], []
+    with context:
         memory, state = model.encode(source, lengths)
         if edit is not None:
             memory = edit(memory)
-        logits, weights = [], []
         for tokens in TOKENS.unbind(1):
-            if change is not None:
-                memory = model.intervene(memory, change)
             decoded, state = model.step(tokens, state, memory)
             logits.append(decoded.logits)
             weights.append(decoded.weights)
-        return torch.cat(logits, dim=1), torch.cat(weights, dim=1)
+    return torch.cat(logits, dim=1), torch.cat(weights, dim=1)
+
+
+def every_step(weights):
+    """position -> weight, the same at each of the three steps."""
+    return {(step, position): weight for step in range(3) for position, weight in weights.items()}
+
+
+def seen(model, *names):
+    """Hooks that keep what they see, by name."""
+    kept = {name: [] for name in names}
+    return kept, {name: lambda value, _, name=name: kept[name].append(value) for name in names}
 
 
 # rows that were worked out by hand: others' weights, set weights, result
@@ -69,15 +77,10 @@ def outputs(model, change=None, source=SOURCE, lengths=LENGTHS, edit=None):
     ],
 )
 def test_set_weights(weights, forced, expected):
-    found = intervention(3, 1, forced=forced).set_weights(torch.tensor([[weights]], dtype=torch.float64))
+    values = torch.tensor([[[forced.get(position, 0.0) for position in range(3)]]], dtype=torch.float64)
+    is_forced = torch.tensor([[[position in forced for position in range(3)]]])
+    found = set_weights(torch.tensor([[weights]], dtype=torch.float64), is_forced, values)
     torch.testing.assert_close(found, torch.tensor([[expected]], dtype=torch.float64), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
-def test_an_intervention_that_changes_nothing_changes_no_bit(kind):
-    model = make(kind)
-    for found, expected in zip(outputs(model, intervention()), outputs(model), strict=True):
-        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("kind", [*(kind for kind in EVERY if not kind[2].startswith("shift")), "transformer"], ids=str)
@@ -87,7 +90,7 @@ def test_a_banned_key_is_masked_as_padding_is(kind):
     def without(memory):
         return memory._replace(valid=memory.valid & kept)
 
-    banned, masked = outputs(model, intervention(banned=[1])), outputs(model, edit=without)
+    banned, masked = outputs(model, Changes(ban=[1])), outputs(model, edit=without)
     assert banned[1][..., 1].count_nonzero() == 0
     assert outputs(model)[1][..., 1].count_nonzero() > 0 or kind[1] == "reversed"
     for found, expected in zip(banned, masked, strict=True):
@@ -97,59 +100,67 @@ def test_a_banned_key_is_masked_as_padding_is(kind):
 @pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
 def test_a_set_weight_is_attended_with(kind):
     model = make(kind)
-    weights = outputs(model, intervention(forced={2: 0.75}, banned=[2]))[1]
+    weights = outputs(model, Changes(force=every_step({2: 0.75}), ban=[2]))[1]
     torch.testing.assert_close(weights[..., 2], torch.full_like(weights[..., 2], 0.75))
     others = weights[..., [0, 1, 3]].sum(dim=2)
     assert torch.all((others - 0.25).abs().lt(1e-12) | others.eq(0))  # all others may lie outside the window
-    assert not torch.allclose(outputs(model, intervention(forced={2: 0.75}))[0], outputs(model)[0])
+    assert not torch.allclose(outputs(model, Changes(force=every_step({2: 0.75})))[0], outputs(model)[0])
 
 
-@pytest.mark.parametrize("arrangement", ARRANGEMENTS)
+@pytest.mark.parametrize("arrangement", [name for name in ARRANGEMENTS if name not in ("hard_monotonic", "order 0")])
 def test_context_and_history_follow_from_set_weights(arrangement):
     model = make_model("dot", arrangement=arrangement, history="coverage").eval()
-    seen = []
-    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append((inputs[1], output)))
-    outputs(model, intervention(forced={0: 0.5, 3: 0.5}))
-    for memory, attended in seen:
+    attended = []
+    model.decoder.attention.register_forward_hook(lambda module, inputs, output: attended.append((inputs[1], output)))
+    outputs(model, Changes(force=every_step({0: 0.5, 3: 0.5})))
+    for memory, one in attended:
         halves = (memory.values[:, 0] + memory.values[:, 3]) / 2
-        torch.testing.assert_close(attended.context.squeeze(1), halves)
+        torch.testing.assert_close(one.context.squeeze(1), halves)
     expected = torch.tensor([[[1.5, 0.0, 0.0, 1.5]]] * 2, dtype=torch.float64)  # three steps
-    torch.testing.assert_close(seen[-1][1].past, expected)
+    torch.testing.assert_close(attended[-1][1].past, expected)
 
 
 def test_the_temperature_divides_the_scores():
     model = make_model("scaled", scalable_softmax=True).eval()
-    seen = []
-    model.decoder.attention.register_forward_hook(lambda module, inputs, output: seen.append(output))
-    outputs(model, intervention(temperature=0.5, banned=[0]))
-    for attended in seen:
-        kept = attended.scores[..., 1:]
-        expected = torch.softmax(kept / 0.5 * math.log(3), dim=2)  # three keys may be attended to
-        torch.testing.assert_close(attended.weights[..., 1:], expected)
-        torch.testing.assert_close(attended.softmax, attended.weights)
+    kept, hooks = seen(model, "attention.scores", "attention.weights", "attention.normalised")
+    with hooked(model, hooks):
+        outputs(model, Changes(temperature=0.5, ban=[0]))
+    for scores, weights, normalised in zip(*kept.values(), strict=True):
+        expected = torch.softmax(scores[..., 1:] / 0.5 * math.log(3), dim=2)  # three keys may be attended to
+        torch.testing.assert_close(weights[..., 1:], expected)
+        torch.testing.assert_close(normalised, weights)
 
 
 @pytest.mark.parametrize("scalable", [False, True])
 def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
     models = [make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)]
-    every = torch.ones(2, 1, 6, dtype=torch.bool)
-    pairs = zip(models, (every, torch.tensor([[[True] * 4 + [False] * 2]] * 2)), strict=True)
-    found = [outputs(model, intervention(6, valid=valid), source) for model, valid in pairs]
+    found = [
+        outputs(models[0], Changes(mask_padding=False), source),
+        outputs(models[1], Changes(mask_padding=True), source),
+    ]
     expected = [outputs(model, None, source) for model in models[::-1]]
     torch.testing.assert_close(found, expected)
     assert not torch.allclose(found[0][0], found[1][0])
+    beam = valid_hook(torch.tensor([[True, False], [False, True]]))(torch.zeros(4, 1, 2) > 0, 0)  # each row twice
+    assert beam.tolist() == [[[True, False]], [[True, False]], [[False, True]], [[False, True]]]
 
 
-def test_teacher_forcing_and_an_ensemble_intervene():
-    model, change = make_model("dot").eval(), intervention(forced={1: 0.5})
-    memory, state = model.encode(SOURCE, LENGTHS)
-    expected = outputs(model, change)
-    decoded, _ = model.decoder(TOKENS, state, model.intervene(memory, change))
-    torch.testing.assert_close(decoded.logits, expected[0])
-    other = make("transformer")
-    mean = (expected[1] + outputs(other, change)[1]) / 2
-    torch.testing.assert_close(outputs(Ensemble([model, other]), change)[1], mean)
+@pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
+def test_teacher_forcing_at_once_is_changed_as_single_steps_are(kind):
+    model = make(kind)
+    change = Changes(force={(1, 2): 0.75, (2, 0): 0.5, (2, 1): 0.5}, ban=[3, (0, 1)], temperature=2.0)
+    with hooked_points(change.hooks(model, SOURCE, LENGTHS)):
+        decoded = model(as_batch(SOURCE, LENGTHS, TOKENS))
+    logits, weights = outputs(model, change)
+    torch.testing.assert_close(decoded.logits, logits)
+    torch.testing.assert_close(decoded.weights, weights)
+
+
+def test_every_model_of_an_ensemble_is_changed():
+    models, change = [make(("luong", "global", "none")), make("transformer")], Changes(force=every_step({1: 0.5}))
+    first, second = (outputs(model, change)[1] for model in models)
+    torch.testing.assert_close(outputs(Ensemble(models), change)[1], (first + second) / 2)
 
 
 # ---- Changes: what a person asks for ----
@@ -229,5 +240,25 @@ def test_changes_need_attention_and_greedy_decoding():
         with pytest.raises(Seq2AttnError, match="no attention to change"):
             changed(predictor, **change)
     predictor.search = BeamSearch(2)
-    with pytest.raises(Seq2AttnError, match="greedy decoding"):
+    with pytest.raises(Seq2AttnError, match="write needs greedy decoding"):
+        changed(predictor, write={0: "a"})
+
+
+def test_a_beam_of_one_is_changed_as_greedy_decoding_is():
+    predictor = make_predictor()
+    changes = {"force": {(0, 2): 1.0, (2, 0): 0.5}, "ban": [1], "padding": 2, "mask_padding": False}
+    greedy = changed(predictor, **changes)
+    predictor.search = BeamSearch(1)
+    beam = changed(predictor, **changes)
+    assert beam.output == greedy.output
+    torch.testing.assert_close(torch.tensor(beam.weights), torch.tensor(greedy.weights))
+    predictor.search = BeamSearch(3)
+    assert changed(predictor, **changes).weights[0].tolist() == pytest.approx([0, 0, 1, 0, 0])
+
+
+@pytest.mark.parametrize("arrangement", ["hard_monotonic", "order 0"])
+def test_weights_that_an_exact_recursion_computes_cannot_be_set(arrangement):
+    predictor = make_predictor(arrangement=arrangement)
+    with pytest.raises(Seq2AttnError, match="`hard_monotonic` computes its weights from all alignments"):
         changed(predictor, force={(0, 0): 1.0})
+    assert changed(predictor, ban=[1]).weights[:, 1].max() < 1e-37  # as good as 0

@@ -1,0 +1,125 @@
+"""What a trained model answers: the output for one string, with its attention."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seq2attn.data.tasks import Task
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.maps import AttentionMap
+from seq2attn.text import shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One of the outputs that beam search found for a string."""
+
+    output: str
+    log_probability: float
+    """nats, natural logarithm of the probability of the whole output with its `<eos>`"""
+    score: float
+    """what hypotheses are ranked by: the log-probability after the length penalty"""
+    finished: bool
+    """False if it was cut off before an `<eos>`"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Answer:
+    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map."""
+
+    source: str
+    output: str
+    finished: bool
+    """False if the model emitted no `<eos>` within the maximum number of steps"""
+    source_symbols: tuple[str, ...] = ()
+    """as the model reads them, with `<eos>` if it does: the columns of `weights`"""
+    output_symbols: tuple[str, ...] = ()
+    """the emitted tokens, with `<eos>`: the rows of `weights`"""
+    weights: NDArray[np.floating] | None = None
+    """(T, S) attention; None if not requested, without attention, and for sources of more than 1,000 characters"""
+    hypotheses: tuple[Hypothesis, ...] = ()
+    """what beam search found, best first: the first is the output"""
+    task: Task | None = None
+    """which may know the right answer"""
+
+    @property
+    def expected(self) -> str | None:
+        """The right answer, if the task knows it."""
+        solution = self.task and self.task.answer(self.source)
+        return solution.text if solution else None
+
+    @property
+    def ideal(self) -> tuple[int, ...]:
+        """The source position that each character of the right answer copies; empty if unknown."""
+        solution = self.task and self.task.answer(self.source)
+        return (solution.alignment if solution else None) or ()
+
+    @property
+    def correct(self) -> bool | None:
+        """True if the output is the right answer; None if the task does not know that."""
+        expected = self.expected
+        return None if expected is None else self.finished and self.output == expected
+
+    @property
+    def map(self) -> AttentionMap | None:
+        """The attention as a record that `seq2attn.plotting` draws; None without weights."""
+        if self.weights is None:
+            return None
+        rows = tuple(tuple(row) for row in np.asarray(self.weights).tolist())
+        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal)
+
+    def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
+        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""
+        from seq2attn.plotting.attention import draw_map
+
+        if self.map is None:
+            reason = "the model has no attention, the string is too long, or weights=False was given"
+            raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
+        ax = axes_for(ax)
+        draw_map(ax, self.map, ideal=ideal)
+        return ax
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, without what is unknown."""
+        record = asdict(replace(self, task=None, weights=None))
+        record |= {"expected": self.expected, "ideal": self.ideal}
+        if self.weights is not None:
+            record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
+        return {name: value for name, value in record.items() if value not in (None, ())}
+
+    def __str__(self) -> str:
+        return self.output
+
+    def __repr__(self) -> str:
+        return f"Answer({self.source!r} -> {self.output!r}{self._remark})"
+
+    def _repr_html_(self) -> str:
+        from seq2attn.plotting.cells import html_map
+        from seq2attn.plotting.style import apart
+
+        if self.map is None:
+            return f"<div>{escape(f'{apart(self.source)} → {apart(self.output)}{self._remark}')}</div>"
+        return html_map(self.map, self._remark)
+
+    @property
+    def _remark(self) -> str:
+        wrong = self.correct is False and self.output != self.expected
+        remark = f", expected {self.expected!r}" if wrong else ""
+        return remark if self.finished else f"{remark}, cut off"
+
+
+def axes_for(ax: Axes | None) -> Axes:
+    """Return `ax`, or the axes of a new figure."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        _, ax = pyplot.subplots(layout="constrained")
+    return ax
