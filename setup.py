@@ -1,8 +1,10 @@
-"""What pyproject.toml has no word for: the wheel's copy of `configs/`, and the library compiled from `seq2attn/kernels/`.
+"""What pyproject.toml has no word for: the wheel's copy of `configs/`, and the library compiled
+from `seq2attn/kernels/`.
 
-The library is plain C, loaded by ctypes: no headers of Python are needed. It holds the recurrence once for each kind of
-processor (VARIANTS), and asks the processor when it is loaded, so that what is built runs on every processor of the
-architecture. What cannot be compiled is left out. Without any of it training is slower.
+The library is plain C, loaded by ctypes: no headers of Python are needed. It holds the recurrence
+once for each kind of processor (VARIANTS), and asks the processor when it is loaded, so that what
+is built runs on every processor of the architecture. What cannot be compiled is left out. Without
+any of it training is slower.
 
 CC, CFLAGS and LDFLAGS are used, e.g. CC=clang.
 """
@@ -58,7 +60,9 @@ class BuildKernels(build_ext):
             compile_library(library)
         except NotCompiled as reason:
             note.write_text(f"{reason}\n", encoding="utf-8")
-            self.warn(f"seq2attn is installed without its compiled part, training will be slower: {reason}")
+            self.warn(
+                f"seq2attn is installed without its compiled part, training will be slower: {reason}"
+            )
 
 
 def compile_library(library: Path) -> None:
@@ -66,14 +70,26 @@ def compile_library(library: Path) -> None:
     compiler = words_of_compiler()
     own_flags = shlex.split(os.environ.get("CFLAGS", ""))
     sources = sorted([*KERNELS.glob("*.c"), *KERNELS.glob("*.h")])
-    checksum = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]  # as library.py
+    checksum = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[
+        :16
+    ]  # as library.py
     with tempfile.TemporaryDirectory() as folder:
 
         def compiled(real: str, variant: str, flags: list[str]) -> Path | NotCompiled:
             made = Path(folder, f"{real}_{variant}.o")
             words = [f"-DREAL={real}", f"-DVARIANT={variant}", *flags, *own_flags]
             try:
-                run([*compiler, *FLAGS, *words, "-c", str(KERNELS / "recurrence.c"), "-o", str(made)])
+                run(
+                    [
+                        *compiler,
+                        *FLAGS,
+                        *words,
+                        "-c",
+                        str(KERNELS / "recurrence.c"),
+                        "-o",
+                        str(made),
+                    ]
+                )
             except NotCompiled as reason:
                 return reason
             return made
@@ -85,10 +101,29 @@ def compile_library(library: Path) -> None:
                 raise made
         objects = [str(made) for made in found if isinstance(made, Path)]
         has = [
-            f"-DHAS_{variant}" for (_, variant, _), made in zip(VARIANTS, found, strict=True) if isinstance(made, Path)
+            f"-DHAS_{variant}"
+            for (_, variant, _), made in zip(VARIANTS, found, strict=True)
+            if isinstance(made, Path)
         ]
-        words = [*FLAGS, *own_flags, *has, f'-DSOURCES="{checksum}"', str(KERNELS / "processor.c"), *objects]
-        run([*compiler, *words, "-shared", "-o", str(library), "-lm", *shlex.split(os.environ.get("LDFLAGS", ""))])
+        words = [
+            *FLAGS,
+            *own_flags,
+            *has,
+            f'-DSOURCES="{checksum}"',
+            str(KERNELS / "processor.c"),
+            *objects,
+        ]
+        run(
+            [
+                *compiler,
+                *words,
+                "-shared",
+                "-o",
+                str(library),
+                "-lm",
+                *shlex.split(os.environ.get("LDFLAGS", "")),
+            ]
+        )
     if not library.is_file():
         raise NotCompiled(f"the C compiler ({compiler[0]}) made no library")
 
@@ -114,7 +149,9 @@ def run(command: list[str]) -> None:
     except OSError as error:
         raise NotCompiled(f"the C compiler ({command[0]}) could not be run: {error}") from error
     except subprocess.CalledProcessError as error:
-        lines = error.stderr.decode(errors="replace").splitlines() or [f"exit code {error.returncode}"]
+        lines = error.stderr.decode(errors="replace").splitlines() or [
+            f"exit code {error.returncode}"
+        ]
         line = next((line for line in lines if "error" in line), lines[0])
         raise NotCompiled(f"the C compiler ({command[0]}) failed: {line}") from error
 
@@ -136,7 +173,11 @@ class WheelForAnyPython(bdist_wheel):
 
 
 setup(
-    cmdclass={"build_py": BuildWithConfigs, "build_ext": BuildKernels, "bdist_wheel": WheelForAnyPython},
+    cmdclass={
+        "build_py": BuildWithConfigs,
+        "build_ext": BuildKernels,
+        "bdist_wheel": WheelForAnyPython,
+    },
     ext_modules=[
         Extension(
             "seq2attn.kernels.recurrence",

@@ -1,1 +1,3 @@
-"""Speed: ratios measured side by side in one run. See `python -m benchmarks --help`, or run `make bench`."""
+"""Speed: ratios measured side by side in one run. See `python -m benchmarks --help`, or run `make
+bench`.
+"""

@@ -16,9 +16,13 @@ import torch
 from benchmarks import decoding, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
-    "training": lambda quick: training.measure(training.QUICK if quick else training.UNITS, repeats=5 if quick else 11),
+    "training": lambda quick: training.measure(
+        training.QUICK if quick else training.UNITS, repeats=5 if quick else 11
+    ),
     "cuda": lambda quick: training.measure(
-        training.QUICK if quick else training.UNITS, repeats=5 if quick else 11, device=torch.device("cuda")
+        training.QUICK if quick else training.UNITS,
+        repeats=5 if quick else 11,
+        device=torch.device("cuda"),
     ),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
@@ -30,7 +34,9 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
 
 def machine() -> dict[str, Any]:
     """What the results depend on: commit, processor, versions, load."""
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
     return {
         "commit": commit.stdout.strip(),
         "processor": processor(),
@@ -54,7 +60,10 @@ def processor() -> str:
 def table(records: list[dict[str, Any]]) -> str:
     rows = [list(records[0]), *([shown(value) for value in record.values()] for record in records)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
 
 
 def shown(value: Any) -> str:
@@ -65,8 +74,12 @@ def shown(value: Any) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(PARTS)}; default: all")
-    parser.add_argument("--quick", action="store_true", help="fewer cases and repeats; takes a minute or two")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"one or more of {', '.join(PARTS)}; default: all"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer cases and repeats; takes a minute or two"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parser.parse_args()
     unknown = sorted(set(options.parts) - set(PARTS))

@@ -15,7 +15,9 @@ from seq2attn.inference.predictor import Predictor
 
 
 def measure(*, repeats: int) -> list[dict[str, Any]]:
-    """Strings per second of an untrained model, which never writes `<eos>` and so always decodes to the limit."""
+    """Strings per second of an untrained model, which never writes `<eos>` and so always decodes to
+    the limit.
+    """
     torch.set_num_threads(1)
     unit = Unit("scaled", shortest=1, longest=12)
     config = unit.config()
@@ -27,9 +29,14 @@ def measure(*, repeats: int) -> list[dict[str, Any]]:
     found = interleaved(
         {
             "predict, 1,000 strings of 1-12": lambda: list(predictor.predict(texts)),
-            "evaluate, 1,000 strings of 10": lambda: evaluate(predictor, [10], samples=1000, seed=1),
+            "evaluate, 1,000 strings of 10": lambda: evaluate(
+                predictor, [10], samples=1000, seed=1
+            ),
         },
         repeats=repeats,
         seconds=0.5,
     )
-    return [{"what": name, "strings_per_second": 1000 / median(figures)} for name, figures in found.items()]
+    return [
+        {"what": name, "strings_per_second": 1000 / median(figures)}
+        for name, figures in found.items()
+    ]

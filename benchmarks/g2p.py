@@ -1,8 +1,10 @@
-"""Pronunciations of SIGMORPHON 2021, task 1: train every language with several seeds, and print error rates as a table.
+"""Pronunciations of SIGMORPHON 2021, task 1: train every language with several seeds, and print
+error rates as a table.
 
-The folder has files such as low_ice_train.tsv, or low/ice_train.tsv as in github.com/sigmorphon/2021-task1, `data/`. Rates
-are those of the test file, or of the dev file on which the weights were chosen; a language without that file is left out.
-Trained runs are kept: the same command continues after Ctrl-C or a kill. The first seed of all languages is trained first.
+The folder has files such as low_ice_train.tsv, or low/ice_train.tsv as in
+github.com/sigmorphon/2021-task1, `data/`. Rates are those of the test file, or of the dev file on
+which the weights were chosen; a language without that file is left out. Trained runs are kept: the
+same command continues after Ctrl-C or a kill. The first seed of all languages is trained first.
 """
 
 from __future__ import annotations
@@ -28,15 +30,28 @@ from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"
-RECIPES = {"low": (CONFIGS / "small.yaml", 5), "medium": (CONFIGS / "medium.yaml", 3)}  # config, seeds
-LANGUAGES = (["ady", "gre", "ice", "ita", "khm", "lav", "mlt_latn", "rum", "slv", "wel_sw"], ["dut", "hun", "kor"])
+RECIPES = {
+    "low": (CONFIGS / "small.yaml", 5),
+    "medium": (CONFIGS / "medium.yaml", 3),
+}  # config, seeds
+LANGUAGES = (
+    ["ady", "gre", "ice", "ita", "khm", "lav", "mlt_latn", "rum", "slv", "wel_sw"],
+    ["dut", "hun", "kor"],
+)
 APART = ("task.normalise=nfd", "task.split_targets=true")  # letters and marks
 CHOSEN = {  # a language's settings, where seed 1 has a lower WER on the dev file with them than with the recipe alone
     **dict.fromkeys(("ady", "gre", "ice", "ita", "lav", "mlt_latn"), APART),
     "kor": APART[:1],
 }
 BASELINE = {  # WER in % on dev and test, from that repository's README: an ensemble of neural transducers
-    **{"ady": (22, 22), "gre": (5, 21), "ice": (11, 12), "ita": (22, 19), "khm": (34, 34), "lav": (41, 55)},
+    **{
+        "ady": (22, 22),
+        "gre": (5, 21),
+        "ice": (11, 12),
+        "ita": (22, 19),
+        "khm": (34, 34),
+        "lav": (41, 55),
+    },
     **{"mlt_latn": (20, 19), "rum": (10, 10), "slv": (43, 49), "wel_sw": (16, 10)},
     **{"dut": (10.8, 14.7), "hun": (1.5, 1.8), "kor": (18.4, 16.3)},
 }
@@ -65,18 +80,26 @@ class Job:
     def file(self, split: str) -> Path:
         """The file of a split; it may not exist."""
         together = self.folder / f"{self.size}_{self.language}_{split}.tsv"
-        return together if together.exists() else self.folder / self.size / f"{self.language}_{split}.tsv"
+        return (
+            together
+            if together.exists()
+            else self.folder / self.size / f"{self.language}_{split}.tsv"
+        )
 
     @property
     def config(self) -> Config:
         files = [f"task.{split}={self.file(split).resolve()}" for split in ("train", "dev")]
-        return load_config(self.config_file or RECIPES[self.size][0], [*files, f"seed={self.seed}", *self.changed])
+        return load_config(
+            self.config_file or RECIPES[self.size][0], [*files, f"seed={self.seed}", *self.changed]
+        )
 
     @property
     def is_trained(self) -> bool:
         """Raises `Seq2AttnError` for a run of another config."""
         if self.run.config_file.exists() and self.run.config() != self.config:
-            raise Seq2AttnError(f"{self.run.path} has another config", hint="Name another --runs-dir.")
+            raise Seq2AttnError(
+                f"{self.run.path} has another config", hint="Name another --runs-dir."
+            )
         return self.run.status().state == "finished"
 
     def train(self) -> str:
@@ -86,7 +109,9 @@ class Job:
         started = time.perf_counter()
         begun = self.run if self.run.checkpoint("last").exists() else None
         try:
-            seq2attn.train(self.config, runs_dir=self.runs, name=None if begun else self.run.name, resume=begun)
+            seq2attn.train(
+                self.config, runs_dir=self.runs, name=None if begun else self.run.name, resume=begun
+            )
         finally:  # Ctrl-C, which saves the run, is also the end of a session
             seconds = time.perf_counter() - started
             with (self.runs / SECONDS).open("a") as log:
@@ -95,7 +120,9 @@ class Job:
 
 
 def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
-    """A language's row: error rates in % of its runs on a file, alone and as an ensemble that averages probabilities."""
+    """A language's row: error rates in % of its runs on a file, alone and as an ensemble that
+    averages probabilities.
+    """
 
     def measured(members: list[Job]) -> Evaluation:
         trained = load_ensemble([job.run for job in members])
@@ -121,13 +148,23 @@ def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
 
 def mean_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The mean over languages; minutes are added."""
-    mean = {key: round(statistics.fmean(row[key] for row in rows), 2) for key in rows[0] if key[:3] in ("WER", "SER")}
+    mean = {
+        key: round(statistics.fmean(row[key] for row in rows), 2)
+        for key in rows[0]
+        if key[:3] in ("WER", "SER")
+    }
     known = [row["baseline WER"] for row in rows if row["baseline WER"] != ""]
     ends = {
         "baseline WER": round(statistics.fmean(known), 2) if len(known) == len(rows) else "",
         "minutes": round(sum(row["minutes"] for row in rows), 1),
     }
-    return {"language": "mean", "split": "", "seeds": min(row["seeds"] for row in rows), **mean, **ends}
+    return {
+        "language": "mean",
+        "split": "",
+        "seeds": min(row["seeds"] for row in rows),
+        **mean,
+        **ends,
+    }
 
 
 def main() -> None:
@@ -135,14 +172,33 @@ def main() -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--runs-dir", type=Path, default=Path("runs/g2p"), metavar="DIR")
     parser.add_argument("--size", choices=RECIPES, action="append", help="default: both")
-    parser.add_argument("--language", action="append", metavar="NAME", help="default: the 13 of the table")
+    parser.add_argument(
+        "--language", action="append", metavar="NAME", help="default: the 13 of the table"
+    )
     parser.add_argument("--split", choices=("dev", "test"), default="test", help="default: test")
-    parser.add_argument("--beam", type=int, default=1, metavar="N", help="the beam's width; default: greedy decoding")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="trainings at the same time")
+    parser.add_argument(
+        "--beam",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the beam's width; default: greedy decoding",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="trainings at the same time"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="default: 5 of low, 3 of medium")
-    parser.add_argument("--config", type=Path, metavar="FILE", help="default: configs/pairs/small.yaml or medium.yaml")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for seq2attn train")
-    parser.add_argument("--no-training", action="store_true", help="measure the runs that are there")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="default: configs/pairs/small.yaml or medium.yaml",
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="as for seq2attn train"
+    )
+    parser.add_argument(
+        "--no-training", action="store_true", help="measure the runs that are there"
+    )
     options = parser.parse_args()
     place = options.folder, options.runs_dir
     jobs = [
@@ -152,7 +208,11 @@ def main() -> None:
         for language in languages
         if size in (options.size or RECIPES) and language in (options.language or languages)
     ]
-    jobs = [job for job in jobs if all(job.file(split).exists() for split in ("train", "dev", options.split))]
+    jobs = [
+        job
+        for job in jobs
+        if all(job.file(split).exists() for split in ("train", "dev", options.split))
+    ]
     if not jobs:
         parser.error(
             f"{options.folder}: expected files such as low_ice_train.tsv, low_ice_dev.tsv and low_ice_test.tsv"

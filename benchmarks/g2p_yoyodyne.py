@@ -1,10 +1,12 @@
-"""The same words in yoyodyne (Wiemerslage et al. 2024) and here: error rates and seconds of one training each.
+"""The same words in yoyodyne (Wiemerslage et al. 2024) and here: error rates and seconds of one
+training each.
 
-Its soft-attention LSTM corresponds to our `bahdanau` with `additive` and `cell: lstm`. Sizes, dropout, label smoothing,
-epochs, batches, learning rate, schedule, clipping and the epochs between two evaluations are those of
-configs/pairs/small.yaml; its decoder and its word dropout, which yoyodyne lacks, are not used. Both keep the checkpoint
-with the best result on the dev file, yoyodyne's under teacher forcing, as it does by itself. Both decode greedily, and the
-same code counts errors.
+Its soft-attention LSTM corresponds to our `bahdanau` with `additive` and `cell: lstm`. Sizes,
+dropout, label smoothing, epochs, batches, learning rate, schedule, clipping and the epochs between
+two evaluations are those of configs/pairs/small.yaml; its decoder and its word dropout, which
+yoyodyne lacks, are not used. Both keep the checkpoint with the best result on the dev file,
+yoyodyne's under teacher forcing, as it does by itself. Both decode greedily, and the same code
+counts errors.
 """
 
 from __future__ import annotations
@@ -48,10 +50,15 @@ def theirs(config: Config, folder: Path) -> Predict:
     training, model = config.training, config.model
     lightning.seed_everything(config.seed, verbose=False)
     files = {"train": config.data_files["train"], "val": config.data_files["dev"]}
-    words = data.DataModule(model_dir=str(folder), target_sep=" ", batch_size=training.batch_size, **files)
+    words = data.DataModule(
+        model_dir=str(folder), target_sep=" ", batch_size=training.batch_size, **files
+    )
     network = models.SoftAttentionLSTMModel(
         source_encoder=LSTMEncoder(
-            bidirectional=True, dropout=model.dropout, embedding_size=model.embedding, hidden_size=model.hidden
+            bidirectional=True,
+            dropout=model.dropout,
+            embedding_size=model.embedding,
+            hidden_size=model.hidden,
         ),
         decoder_dropout=model.dropout,
         embedding_size=model.embedding,
@@ -93,7 +100,12 @@ def theirs(config: Config, folder: Path) -> Predict:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.g2p_yoyodyne", description=__doc__)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="as for benchmarks.g2p")
-    parser.add_argument("--language", default="ice", metavar="NAME", help="one of the low-resource ones; default: ice")
+    parser.add_argument(
+        "--language",
+        default="ice",
+        metavar="NAME",
+        help="one of the low-resource ones; default: ice",
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     for name in ("lightning", "lightning.pytorch"):
@@ -106,7 +118,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             started = time.perf_counter()
             predict = train(job.config, Path(folder))
-            row: dict[str, Any] = {"": name, "language": options.language, "seconds": time.perf_counter() - started}
+            row: dict[str, Any] = {
+                "": name,
+                "language": options.language,
+                "seconds": time.perf_counter() - started,
+            }
             for split in ("dev", "test"):
                 row |= rates(split, job.file(split), predict) if job.file(split).exists() else {}
         rows.append(row)
@@ -117,9 +133,15 @@ def main() -> None:
 def rates(split: str, file: Path, predict: Predict) -> dict[str, float]:
     """WER and SER in % on a file."""
     pairs: list[Pair] = [tuple(line.split("\t")) for line in file.read_text().splitlines()]  # type: ignore[misc]
-    edits = [sum(edit.is_error for edit in align(right.split(), predict(source))) for source, right in pairs]
+    edits = [
+        sum(edit.is_error for edit in align(right.split(), predict(source)))
+        for source, right in pairs
+    ]
     symbols = sum(len(right.split()) for _, right in pairs)
-    return {f"{split} WER": 100 * sum(map(bool, edits)) / len(edits), f"{split} SER": 100 * sum(edits) / symbols}
+    return {
+        f"{split} WER": 100 * sum(map(bool, edits)) / len(edits),
+        f"{split} SER": 100 * sum(edits) / symbols,
+    }
 
 
 if __name__ == "__main__":

@@ -38,15 +38,24 @@ print(json.dumps([sorted(times)[len(times) // 2], before, peak()]))
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
-    """One record per size, measured in a process of its own: microseconds per target token and peak memory."""
-    lengths = [Unit(score, batch=16, shortest=n, longest=n) for score in ("dot", "additive") for n in LENGTHS]
+    """One record per size, measured in a process of its own: microseconds per target token and peak
+    memory.
+    """
+    lengths = [
+        Unit(score, batch=16, shortest=n, longest=n)
+        for score in ("dot", "additive")
+        for n in LENGTHS
+    ]
     batches = [Unit(batch=n) for n in BATCHES]
     widths = [Unit(hidden=n) for n in WIDTHS]
     units = lengths[:4] if quick else [*lengths, *batches, *widths]
     records = []
     for unit in units:
         done = subprocess.run(
-            [sys.executable, "-c", CHILD, json.dumps(asdict(unit))], capture_output=True, text=True, check=True
+            [sys.executable, "-c", CHILD, json.dumps(asdict(unit))],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         seconds, before, peak = json.loads(done.stdout)
         tokens = unit.batch * ((unit.shortest + unit.longest) / 2 + 1)

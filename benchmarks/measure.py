@@ -14,10 +14,12 @@ def interleaved(
     seconds: float = 0.15,
     wait: Callable[[], object] = lambda: None,
 ) -> dict[str, list[float]]:
-    """Seconds per call of each action, `repeats` measurements each. The actions take turns of about `seconds`.
+    """Seconds per call of each action, `repeats` measurements each. The actions take turns of about
+    `seconds`.
 
-    `wait` is called before the clock is read, to synchronise with a device that works asynchronously. Each action is called
-    twice before timing starts. Measurement i of one action was taken next to measurement i of the others.
+    `wait` is called before the clock is read, to synchronise with a device that works
+    asynchronously. Each action is called twice before timing starts. Measurement i of one action
+    was taken next to measurement i of the others.
     """
     calls = {}
     for name, action in actions.items():

@@ -1,4 +1,5 @@
-"""The page of a model in a browser: time from keystroke to redrawn map, size, requests, errors, and how fast it trains.
+"""The page of a model in a browser: time from keystroke to redrawn map, size, requests, errors, and
+how fast it trains.
 
 python -m benchmarks.page scaled.html
 """
@@ -67,19 +68,30 @@ TRAIN = """
 
 
 def measure(browser: Browser, page: Path, length: int) -> dict[str, Any]:
-    """Milliseconds from a keystroke at the end of a string of this length until the frame with the new map is painted."""
+    """Milliseconds from a keystroke at the end of a string of this length until the frame with the
+    new map is painted.
+    """
     browser.console()
     browser.resize(1400, 900)
     browser.open(page)
-    found: dict[str, Any] = browser.run(MEASURE.replace("ARGUMENTS", json.dumps([length, WARM_UP, KEYSTROKES])))
+    found: dict[str, Any] = browser.run(
+        MEASURE.replace("ARGUMENTS", json.dumps([length, WARM_UP, KEYSTROKES]))
+    )
     found |= browser.run(f"if (!data.models[0].training) return {{}};{TRAIN}")
     requests = browser.run("return performance.getEntriesByType('resource').length")
-    return {"bytes": page.stat().st_size, **found, "requests": requests, "errors": browser.console()}
+    return {
+        "bytes": page.stat().st_size,
+        **found,
+        "requests": requests,
+        "errors": browser.console(),
+    }
 
 
 def main() -> None:
     """Measure the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path, help="a file made by seq2attn page")
     parser.add_argument("--length", type=int, default=40, help="symbols of the string")
     options = parser.parse_args()

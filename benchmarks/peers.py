@@ -1,10 +1,12 @@
-"""The same training steps in JoeyNMT (Kreutzer et al. 2019) and yoyodyne (Wiemerslage et al. 2024), if they are installed.
+"""The same training steps in JoeyNMT (Kreutzer et al. 2019) and yoyodyne (Wiemerslage et al. 2024),
+if they are installed.
 
-JoeyNMT's recurrent decoder corresponds to our `luong`: it steps, then attends. Its attention "luong" is our score
-`general`, its "bahdanau" our `additive`. Its encoder must be bidirectional (it fails with one direction), its sources end
-with <eos>, and our models are configured like that here. yoyodyne's soft-attention GRU corresponds to our `bahdanau` with
-`additive`; it projects encoder states and query together, at every step. Width, batches, optimiser and clipping are the
-same. Each takes a step as its own training loop does; yoyodyne's without its logging.
+JoeyNMT's recurrent decoder corresponds to our `luong`: it steps, then attends. Its attention
+"luong" is our score `general`, its "bahdanau" our `additive`. Its encoder must be bidirectional (it
+fails with one direction), its sources end with <eos>, and our models are configured like that here.
+yoyodyne's soft-attention GRU corresponds to our `bahdanau` with `additive`; it projects encoder
+states and query together, at every step. Width, batches, optimiser and clipping are the same. Each
+takes a step as its own training loop does; yoyodyne's without its logging.
 """
 
 from __future__ import annotations
@@ -45,7 +47,10 @@ def measure(*, quick: bool) -> list[dict[str, Any]]:
     for peer in installed():
         for unit in UNITS[peer][:2] if quick else UNITS[peer]:
             data = build_training_data(unit.config(), CPU)
-            steps = {"ours": our_step(unit, data.batches()), "peer": STEPS[peer](unit, data.batches())}
+            steps = {
+                "ours": our_step(unit, data.batches()),
+                "peer": STEPS[peer](unit, data.batches()),
+            }
             found = interleaved(steps, repeats=5 if quick else 11)
             records.append(
                 {
@@ -68,7 +73,12 @@ def joey_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
 
     letters = unit.config().task.alphabet
     vocabulary = Vocabulary(list(letters), _specials())
-    common = {"rnn_type": "gru", "hidden_size": unit.hidden, "embeddings": {"embedding_dim": 32}, "type": "recurrent"}
+    common = {
+        "rnn_type": "gru",
+        "hidden_size": unit.hidden,
+        "embeddings": {"embedding_dim": 32},
+        "type": "recurrent",
+    }
     encoder = {**common, "bidirectional": True}
     decoder = {
         **common,
@@ -145,7 +155,9 @@ def yoyo_step(unit: Unit, batches: Iterator[Batch]) -> Callable[[], object]:
 
     def step() -> None:
         ours = next(batches)
-        source, target = (yoyo.PaddedTensor.from_tensor(ids) for ids in (ours.source, ours.decoder_output))
+        source, target = (
+            yoyo.PaddedTensor.from_tensor(ids) for ids in (ours.source, ours.decoder_output)
+        )
         batch = yoyo.Batch(source, target=target)
         loss = model.loss_func(*model._align(model(batch), batch.target.tensor))
         optimiser.zero_grad()

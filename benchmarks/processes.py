@@ -1,4 +1,6 @@
-"""Whole processes: start-up time, and the time that `seq2attn train` takes to reach a model without mistakes."""
+"""Whole processes: start-up time, and the time that `seq2attn train` takes to reach a model without
+mistakes.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,14 @@ def start_up(*, repeats: int) -> list[dict[str, Any]]:
     """`--help`, `list` and `predict` compared with `python -c pass` and `import torch`."""
     with tempfile.TemporaryDirectory() as runs:
         config = ROOT / "configs" / "scaled.yaml"
-        quick = ["--set", "training.steps=2", "--set", "training.warmup=0", "--set", "evaluation.samples=1"]
+        quick = [
+            "--set",
+            "training.steps=2",
+            "--set",
+            "training.warmup=0",
+            "--set",
+            "evaluation.samples=1",
+        ]
         seconds([*COMMAND, "train", "--config", str(config), "--runs-dir", runs, *quick])
         found = in_turn(
             {
@@ -72,7 +81,9 @@ RECIPES = {  # options of `train`, and the trained lengths
 
 
 def to_target(*, seeds: int) -> list[dict[str, Any]]:
-    """Seconds for the whole process `seq2attn train`, and the accuracy of its model on 1,000 strings of each length."""
+    """Seconds for the whole process `seq2attn train`, and the accuracy of its model on 1,000
+    strings of each length.
+    """
     records = []
     for name, (options, lengths) in RECIPES.items():
         times, worst = [], []
@@ -101,5 +112,12 @@ def to_target(*, seeds: int) -> list[dict[str, Any]]:
                 done = subprocess.run(evaluation, check=True, capture_output=True, text=True)
                 rows = json.loads(done.stdout)["rows"]
                 worst.append(min(row["value"] for row in rows if row["metric"] == "exact_match"))
-        records.append({"recipe": name, "median": median(times), "worst": max(times), "exact_match_worst": min(worst)})
+        records.append(
+            {
+                "recipe": name,
+                "median": median(times),
+                "worst": max(times),
+                "exact_match_worst": min(worst),
+            }
+        )
     return records

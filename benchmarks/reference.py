@@ -1,7 +1,8 @@
 """The plain loop: a GRU encoder-decoder with attention as in a textbook, without any optimisation.
 
-The benchmarks compare seq2attn with it, and the tests use it as a reference for losses and gradients. Its parameters have
-the same names as those of seq2attn's `Reverser`, so one model's `state_dict` loads into the other.
+The benchmarks compare seq2attn with it, and the tests use it as a reference for losses and
+gradients. Its parameters have the same names as those of seq2attn's `Reverser`, so one model's
+`state_dict` loads into the other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ SCORES = ("dot", "scaled", "general", "scaled_general", "additive")
 
 
 class PlainScore(nn.Module):
-    """e(s, h) for one query against all keys: s (B, D), h (B, S, Dv) -> (B, S); `hidden` is the width inside `additive`."""
+    """e(s, h) for one query against all keys: s (B, D), h (B, S, Dv) -> (B, S); `hidden` is the
+    width inside `additive`.
+    """
 
     def __init__(self, name: str, width: int, key_width: int, hidden: int) -> None:
         super().__init__()
@@ -58,7 +61,9 @@ class PlainLocation(nn.Module):
 
 
 class PlainShift(nn.Module):
-    """The weights (B, S): the previous ones, moved and sharpened; in the first step, those of the softmax, sharpened."""
+    """The weights (B, S): the previous ones, moved and sharpened; in the first step, those of the
+    softmax, sharpened.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,8 +74,13 @@ class PlainShift(nn.Module):
         moved = softmax
         if not first:
             p = torch.softmax(8 * self.logits, dim=0)
-            lengths, places = valid.sum(dim=1, keepdim=True), torch.arange(valid.size(1), device=valid.device)
-            moved = sum(p[d + 2] * last.gather(1, (places - d) % lengths) for d in range(-2, 3)) * valid
+            lengths, places = (
+                valid.sum(dim=1, keepdim=True),
+                torch.arange(valid.size(1), device=valid.device),
+            )
+            moved = (
+                sum(p[d + 2] * last.gather(1, (places - d) % lengths) for d in range(-2, 3)) * valid
+            )
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=1, keepdim=True)
 
@@ -85,8 +95,12 @@ class PlainAttention(nn.Module):
             self.history = PlainShift()
         self.name = history
 
-    def forward(self, s: Tensor, keys: Tensor, h: Tensor, valid: Tensor, past: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """-> context (B, Dv) or, with `shift`, (B, Dv + 1), weights (B, S), which are appended to `past`"""
+    def forward(
+        self, s: Tensor, keys: Tensor, h: Tensor, valid: Tensor, past: list[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """-> context (B, Dv) or, with `shift`, (B, Dv + 1), weights (B, S), which are appended to
+        `past`
+        """
         last = past[-1] if past else torch.zeros_like(keys[:, :, 0])
         features = self.history(last) if self.name == "location" else None
         scores = self.score(s, keys, features).masked_fill(~valid, -torch.inf)
@@ -95,14 +109,20 @@ class PlainAttention(nn.Module):
             weights = self.history(weights, last, valid, first=not past)
         context = torch.bmm(weights.unsqueeze(1), h).squeeze(1)
         if self.name == "shift":
-            read = (weights * sum(past)).sum(dim=1, keepdim=True) if past else torch.zeros_like(context[:, :1])
+            read = (
+                (weights * sum(past)).sum(dim=1, keepdim=True)
+                if past
+                else torch.zeros_like(context[:, :1])
+            )
             context = torch.cat([context, read], dim=1)
         past.append(weights)
         return context, weights
 
 
 class PlainEncoder(nn.Module):
-    def __init__(self, vocabulary: int, embedding: int, hidden: int, *, bidirectional: bool) -> None:
+    def __init__(
+        self, vocabulary: int, embedding: int, hidden: int, *, bidirectional: bool
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding)
         self.gru = nn.GRU(embedding, hidden, batch_first=True, bidirectional=bidirectional)
@@ -112,7 +132,9 @@ class PlainEncoder(nn.Module):
         if not self.gru.bidirectional:
             return self.gru(embedded)[0]
         packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.gru(packed)[0], batch_first=True, total_length=source.size(1))[0]
+        return pad_packed_sequence(
+            self.gru(packed)[0], batch_first=True, total_length=source.size(1)
+        )[0]
 
 
 class PlainDecoder(nn.Module):
@@ -141,7 +163,14 @@ class PlainDecoder(nn.Module):
             self.output = nn.Linear(hidden, vocabulary)
 
     def step(
-        self, token: Tensor, s: Tensor, fed: Tensor, keys: Tensor, h: Tensor, valid: Tensor, past: list[Tensor]
+        self,
+        token: Tensor,
+        s: Tensor,
+        fed: Tensor,
+        keys: Tensor,
+        h: Tensor,
+        valid: Tensor,
+        past: list[Tensor],
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """token (B,), s (B, D) -> logits (B, V), next s, next attentional vector, weights (B, S)."""
         embedded = self.embedding(token)
@@ -177,9 +206,13 @@ class PlainReverser(nn.Module):
         self.hidden, values = hidden, hidden * (1 + bidirectional)
         attention = PlainAttention(score, hidden, values, score_width or hidden, history)
         context = values + (history == "shift")
-        self.decoder = PlainDecoder(vocabulary, embedding, hidden, attention, context, arrangement, feeding)
+        self.decoder = PlainDecoder(
+            vocabulary, embedding, hidden, attention, context, arrangement, feeding
+        )
 
-    def forward(self, source: Tensor, lengths: Tensor, decoder_input: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, source: Tensor, lengths: Tensor, decoder_input: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """source (B, S), decoder_input (B, L) -> logits (B, L, V), weights (B, L, S)."""
         h = self.encoder(source, lengths)  # (B, S, Dv)
         valid = torch.arange(source.size(1), device=source.device) < lengths.unsqueeze(1)  # (B, S)
@@ -187,7 +220,9 @@ class PlainReverser(nn.Module):
         s = fed = torch.zeros_like(h[:, 0, : self.hidden])
         logits, weights = [], []
         for t in range(decoder_input.size(1)):
-            step_logits, s, fed, _ = self.decoder.step(decoder_input[:, t], s, fed, keys, h, valid, weights)
+            step_logits, s, fed, _ = self.decoder.step(
+                decoder_input[:, t], s, fed, keys, h, valid, weights
+            )
             logits.append(step_logits)
         return torch.stack(logits, dim=1), torch.stack(weights, dim=1)
 
@@ -200,7 +235,12 @@ class PlainTraining:
         self.optimiser = torch.optim.Adam(model.parameters())
 
     def step(
-        self, source: Tensor, lengths: Tensor, decoder_input: Tensor, decoder_output: Tensor, rate: float
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        decoder_input: Tensor,
+        decoder_output: Tensor,
+        rate: float,
     ) -> float:
         logits, _ = self.model(source, lengths, decoder_input)
         loss = F.cross_entropy(logits.flatten(0, 1), decoder_output.flatten(), ignore_index=0)

@@ -1,4 +1,6 @@
-"""Training steps of seq2attn, compared with the plain loop of `reference.py` and with a bare matrix product."""
+"""Training steps of seq2attn, compared with the plain loop of `reference.py` and with a bare matrix
+product.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Unit:
             "initial_state": "zeros",
             "source_eos": self.source_eos,
             "bidirectional": self.bidirectional,
-            "decoder": {"name": "luong", "input_feeding": True} if self.input_feeding else self.decoder,
+            "decoder": {"name": "luong", "input_feeding": True}
+            if self.input_feeding
+            else self.decoder,
             "attention": {"score": self.score, "history": self.history},
         }
         if self.score_width is not None:
@@ -69,8 +73,13 @@ class Unit:
 
     def describe(self) -> str:
         feeding = " + input feeding" if self.input_feeding else ""
-        lengths = f"{self.shortest}-{self.longest}" if self.shortest < self.longest else str(self.longest)
-        further = f" + {self.history}" * (self.history != "none") + ", both directions" * self.bidirectional
+        lengths = (
+            f"{self.shortest}-{self.longest}" if self.shortest < self.longest else str(self.longest)
+        )
+        further = (
+            f" + {self.history}" * (self.history != "none")
+            + ", both directions" * self.bidirectional
+        )
         further += f", width {self.score_width}" * (self.score_width is not None)
         further += f", resets {self.decoder_reset}" * (self.decoder_reset > 0)
         return (
@@ -100,10 +109,18 @@ UNITS = (
     Unit(shortest=50, longest=50),
     Unit("additive", shortest=50, longest=50),
 )
-QUICK = (Unit(), Unit("additive"), Unit(decoder="luong"), Unit(decoder="luong", input_feeding=True), Unit(batch=512))
+QUICK = (
+    Unit(),
+    Unit("additive"),
+    Unit(decoder="luong"),
+    Unit(decoder="luong", input_feeding=True),
+    Unit(batch=512),
+)
 
 
-def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
+def our_step(
+    unit: Unit, batches: Iterator[Batch], device: torch.device = CPU
+) -> Callable[[], object]:
     """One step of `seq2attn train`, including its check for NaN and infinity."""
     config = unit.config()
     training = TrainingStep(build_model(config).to(device), config, device)
@@ -119,7 +136,9 @@ def our_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -
     return step
 
 
-def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU) -> Callable[[], object]:
+def plain_step(
+    unit: Unit, batches: Iterator[Batch], device: torch.device = CPU
+) -> Callable[[], object]:
     model = PlainReverser(
         29,
         32,
@@ -135,7 +154,9 @@ def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU)
 
     def step() -> None:
         batch = next(batches)
-        training.step(batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_output, RATE)
+        training.step(
+            batch.source, batch.source_lengths, batch.decoder_input, batch.decoder_output, RATE
+        )
 
     return step
 
@@ -143,17 +164,24 @@ def plain_step(unit: Unit, batches: Iterator[Batch], device: torch.device = CPU)
 def operations(unit: Unit) -> float:
     """Floating-point operations of the matrix products that a step needs at least.
 
-    Counted over the real tokens of the mean batch, without padding. The products with input embeddings are not counted,
-    because they can come from a table of V rows. The backward pass does each product twice, once per factor's gradient.
+    Counted over the real tokens of the mean batch, without padding. The products with input
+    embeddings are not counted, because they can come from a table of V rows. The backward pass does
+    each product twice, once per factor's gradient.
     """
     length, width = (unit.shortest + unit.longest) / 2, unit.hidden
     sources, targets = unit.batch * length, unit.batch * (length + 1)
     directions = 1 + unit.bidirectional
     values, keys = width * directions, unit.score_width or width
-    products = [directions * sources * width * 3 * width, targets * width * 3 * width]  # W_h s of encoder and decoder
+    products = [
+        directions * sources * width * 3 * width,
+        targets * width * 3 * width,
+    ]  # W_h s of encoder and decoder
     products += [targets * length * (keys + values)]  # scores and contexts
     if unit.decoder == "bahdanau":
-        products += [targets * values * 3 * width, targets * (width + values) * 29]  # W_i c, W_o [s; c]
+        products += [
+            targets * values * 3 * width,
+            targets * (width + values) * 29,
+        ]  # W_i c, W_o [s; c]
     else:
         products += [targets * (values + width) * width, targets * width * 29]  # W_c [c; s], W_o a
     if unit.input_feeding:
@@ -171,8 +199,12 @@ def bare_product(device: torch.device) -> tuple[Callable[[], object], float]:
     return lambda: torch.mm(a, b), 2.0 * 256 * 1024 * 1024
 
 
-def measure(units: tuple[Unit, ...], *, repeats: int, device: torch.device = CPU) -> list[dict[str, Any]]:
-    """One record per unit: milliseconds per step, tokens/s, speed-up over the plain loop and share of the floor."""
+def measure(
+    units: tuple[Unit, ...], *, repeats: int, device: torch.device = CPU
+) -> list[dict[str, Any]]:
+    """One record per unit: milliseconds per step, tokens/s, speed-up over the plain loop and share
+    of the floor.
+    """
     keep_freed_memory()  # for all three measurements
     if device.type != "cpu":  # CPU threads do not matter there
         units = tuple(dict.fromkeys(replace(unit, threads=1) for unit in units))

@@ -1,7 +1,9 @@
-"""Write DeDupe as Ray Chowdhury & Caragea 2023 draw it (their `preprocess/process_dedupe.py`), as files of pairs.
+"""Write DeDupe as Ray Chowdhury & Caragea 2023 draw it (their `preprocess/process_dedupe.py`), as
+files of pairs.
 
-A source has N digits, each written 1, 3 or 5 times; its answer has each run of equal digits once. 10,000 distinct pairs of
-5 to 10 digits to train on, 2,000 of 10 to 15 as the dev file, and 2,000 of each test length.
+A source has N digits, each written 1, 3 or 5 times; its answer has each run of equal digits once.
+10,000 distinct pairs of 5 to 10 digits to train on, 2,000 of 10 to 15 as the dev file, and 2,000 of
+each test length.
 
 python examples/dedupe_pairs.py FOLDER
 """

@@ -1,4 +1,5 @@
-"""By which distance `shift_by_key` moves on from which key, read from the trained p of a run, with a picture of one string.
+"""By which distance `shift_by_key` moves on from which key, read from the trained p of a run, with
+a picture of one string.
 
 python examples/distances.py by-key-flip-... by-key-recopy-... --length 12 --plot distances.png
 """
@@ -21,8 +22,9 @@ def signed(distance):
 
 
 def moves(model, text):
-    """For each step but the first: p (2 reach + 1,) of the key that is left, its symbol, how often it has been read, and the
-    likeliest distance of the move before (none: attention had just begun).
+    """For each step but the first: p (2 reach + 1,) of the key that is left, its symbol, how often
+    it has been read, and the likeliest distance of the move before (none: attention had just
+    begun).
     """
     history, kept = model.module.decoder.attention.history, []
     compute = history.distribution
@@ -53,14 +55,22 @@ def load(name, folder):
     return model
 
 
-def main(names: list[str], folder: str = "runs", length: int = 12, strings: int = 50, plot: str = ""):
-    """Print for each run how often each move is the likeliest, by what it depends on, and the mean of its p."""
-    figure, panels = plt.subplots(len(names), figsize=(7, 1.5 * len(names) + 0.5), layout="constrained", squeeze=False)
+def main(
+    names: list[str], folder: str = "runs", length: int = 12, strings: int = 50, plot: str = ""
+):
+    """Print for each run how often each move is the likeliest, by what it depends on, and the mean
+    of its p.
+    """
+    figure, panels = plt.subplots(
+        len(names), figsize=(7, 1.5 * len(names) + 0.5), layout="constrained", squeeze=False
+    )
     for name, (panel,) in zip(names, panels, strict=True):
         model = load(name, folder)
         reach = model.module.decoder.attention.history.reach
         found = defaultdict(list)
-        drawn = model.task.family("random", generator(torch.device("cpu"), 0), strings, length).source
+        drawn = model.task.family(
+            "random", generator(torch.device("cpu"), 0), strings, length
+        ).source
         examples = [model.task.source_vocabulary.decode(row) for row in drawn.tolist()]
         for text in examples:
             for p, symbol, read, before in moves(model, text):
@@ -70,12 +80,16 @@ def main(names: list[str], folder: str = "runs", length: int = 12, strings: int 
         for key, rows in sorted(found.items(), key=str):
             print("", *key, len(rows), f"{np.mean(rows):.3f}", sep="\t")
         steps = list(moves(model, examples[0]))
-        panel.imshow(np.stack([p for p, *_ in steps], axis=1), cmap="Greys", vmin=0, vmax=1, aspect="auto")
+        panel.imshow(
+            np.stack([p for p, *_ in steps], axis=1), cmap="Greys", vmin=0, vmax=1, aspect="auto"
+        )
         panel.set_xticks(range(len(steps)), [symbol for _, symbol, *_ in steps])
         panel.set_yticks(range(2 * reach + 1), map(signed, range(-reach, reach + 1)), fontsize=7)
         task = model.config.task
         panel.set_title(
-            f"{task.name}{', reversed' * getattr(task, 'reverse', False)}: {examples[0]}", loc="left", fontsize=9
+            f"{task.name}{', reversed' * getattr(task, 'reverse', False)}: {examples[0]}",
+            loc="left",
+            fontsize=9,
         )
     figure.supylabel("distance")
     figure.supxlabel("symbol at the key that attention leaves, step by step")

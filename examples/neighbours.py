@@ -1,4 +1,6 @@
-"""The share of random strings in which no sequence of k letters occurs twice: what k letters of context can tell apart."""
+"""The share of random strings in which no sequence of k letters occurs twice: what k letters of
+context can tell apart.
+"""
 
 import random
 from string import ascii_lowercase

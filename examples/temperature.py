@@ -1,4 +1,5 @@
-"""Teacher-forced accuracy, exact match and entropy at a length, with the trained scores multiplied by each of some factors.
+"""Teacher-forced accuracy, exact match and entropy at a length, with the trained scores multiplied
+by each of some factors.
 
 python examples/temperature.py 10 width-kept-hidden_96-scaled-seed_1 ... --factors "1 2 5"
 """
@@ -13,10 +14,15 @@ def main(length: int, names: list[str], folder: str = "runs", factors: str = "0.
     for name in names:
         model = seq2attn.load(name, runs_dir=folder)
         for factor in map(float, factors.split()):
-            hook = model.module.decoder.attention.score.register_forward_hook(lambda part, given, e, by=factor: e * by)
+            hook = model.module.decoder.attention.score.register_forward_hook(
+                lambda part, given, e, by=factor: e * by
+            )
             found = model.evaluate([length])
             hook.remove()
-            values = (found.get(metric, length).value for metric in ("teacher_forced", "exact_match", "entropy"))
+            values = (
+                found.get(metric, length).value
+                for metric in ("teacher_forced", "exact_match", "entropy")
+            )
             print(name, factor, *(f"{value:.3f}" for value in values), sep="\t")
 
 

@@ -1,6 +1,8 @@
-"""Plug-ins that change one thing in `shift_by_key`: what its distances depend on, and whether it may walk past keys.
+"""Plug-ins that change one thing in `shift_by_key`: what its distances depend on, and whether it
+may walk past keys.
 
-seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py --set model.attention.history=walk
+seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py --set
+model.attention.history=walk
 """
 
 import torch
@@ -11,7 +13,10 @@ from seq2attn import register
 from seq2attn.model.histories import Shift, ShiftByKey, arrived
 
 
-@register("shift_without", formula="shift_by_key, whose p does not depend on one of h_j, alpha_(t-1), C_t, alpha_(t-2)")
+@register(
+    "shift_without",
+    formula="shift_by_key, whose p does not depend on one of h_j, alpha_(t-1), C_t, alpha_(t-2)",
+)
 class ShiftWithout(ShiftByKey):
     """`shift_by_key` without one of its inputs.
 
@@ -21,7 +26,9 @@ class ShiftWithout(ShiftByKey):
     def __init__(self, query_width, key_width, feature_width, *, what: str = "keys"):
         super().__init__(query_width, key_width, feature_width)
         if what not in ("keys", "last", "total", "before"):
-            raise seq2attn.Seq2AttnError(f"shift_without: what is keys, last, total or before, found {what!r}")
+            raise seq2attn.Seq2AttnError(
+                f"shift_without: what is keys, last, total or before, found {what!r}"
+            )
         kept = [float(one != what) for one in ("last", "total", "before")]
         self.register_buffer("kept", torch.tensor(kept).view(1, 3, 1), persistent=False)
         self.uses_keys = what != "keys"
@@ -30,14 +37,18 @@ class ShiftWithout(ShiftByKey):
         return super().prepare(keys * self.uses_keys)  # (B, 2 reach + 1, S)
 
     def distribution(self, step, lengths):
-        return super().distribution(step._replace(past=step.past * self.kept), lengths)  # (B, 2 reach + 1, S)
+        return super().distribution(
+            step._replace(past=step.past * self.kept), lengths
+        )  # (B, 2 reach + 1, S)
 
 
 @register(
-    "walk", formula="moved = q m_1 + q m_2 + ... + m_hops, m_(k+1) = Move((1-q) m_k), q_j = sigmoid(4 (w h_j + b))"
+    "walk",
+    formula="moved = q m_1 + q m_2 + ... + m_hops, m_(k+1) = Move((1-q) m_k), q_j = sigmoid(4 (w h_j + b))",
 )
 class Walk(ShiftByKey):
-    """Moves by the distance of the key, m_1 = Move(alpha_(t-1)), and on again from keys that do not want to be read.
+    """Moves by the distance of the key, m_1 = Move(alpha_(t-1)), and on again from keys that do not
+    want to be read.
 
     hops: how many moves a step makes at most; what it reaches last is read
     """
@@ -50,7 +61,9 @@ class Walk(ShiftByKey):
         nn.init.constant_(self.wants.bias, 0.5)
 
     def prepare(self, keys):  # (B, S, D)
-        return super().prepare(keys), torch.sigmoid(self.speed * self.wants(keys)).mT  # (B, 2 reach + 1, S), (B, 1, S)
+        return super().prepare(keys), torch.sigmoid(
+            self.speed * self.wants(keys)
+        ).mT  # (B, 2 reach + 1, S), (B, 1, S)
 
     def moved(self, step, lengths):
         distances, wanted = step.prepared
@@ -62,4 +75,6 @@ class Walk(ShiftByKey):
         return read + here
 
     def read(self, weights, step):
-        return Shift.read(self, weights, step)  # (B, 1, 1): counted eight times, as in shift_by_key, dedupe gets worse
+        return Shift.read(
+            self, weights, step
+        )  # (B, 1, 1): counted eight times, as in shift_by_key, dedupe gets worse

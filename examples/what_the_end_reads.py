@@ -1,10 +1,12 @@
-"""How much the context of the step after the last letter resembles those of the letters, for each family of strings.
+"""How much the context of the step after the last letter resembles those of the letters, for each
+family of strings.
 
     python examples/what_the_end_reads.py reverse-location-seed_1 80
 
-Prints, for 50 strings of each family: the cosine between that step's context and the most similar one of all letters'
-steps, on average; the same with the mean of the letters' contexts; and on how many strings the model writes <eos> there.
-The decoder is given the right letters, so that every string reaches its end.
+Prints, for 50 strings of each family: the cosine between that step's context and the most similar
+one of all letters' steps, on average; the same with the mean of the letters' contexts; and on how
+many strings the model writes <eos> there. The decoder is given the right letters, so that every
+string reaches its end.
 """
 
 import torch
@@ -42,7 +44,9 @@ def main(name: str, length: int, folder: str = "runs"):
         nearest = torch.cosine_similarity(letters, end, dim=2).max(dim=1).values.mean()
         mean = torch.cosine_similarity(letters.mean(dim=1), end[:, 0], dim=1).mean()
         ends = int((written[:, -1] == EOS).sum())
-        print(f"{family}: nearest letter {nearest:.2f}, mean of the letters {mean:.2f}, <eos> {ends}")
+        print(
+            f"{family}: nearest letter {nearest:.2f}, mean of the letters {mean:.2f}, <eos> {ends}"
+        )
 
 
 if __name__ == "__main__":

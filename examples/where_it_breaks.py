@@ -2,9 +2,10 @@
 
     python examples/where_it_breaks.py reverse-location-seed_1 80
 
-For each family, of 50 strings: how many are right; how many first went wrong by attention (its largest weight left the
-ideal position), by a wrong letter although attention was right, by an early <eos>, or by no <eos> at the end; the median
-step of the first wrong position of attention, its distance from the right one, and the mean largest weight before it.
+For each family, of 50 strings: how many are right; how many first went wrong by attention (its
+largest weight left the ideal position), by a wrong letter although attention was right, by an early
+<eos>, or by no <eos> at the end; the median step of the first wrong position of attention, its
+distance from the right one, and the mean largest weight before it.
 """
 
 from collections import Counter
@@ -39,7 +40,9 @@ def main(name: str, length: int, folder: str = "runs"):
     model = seq2attn.load(name, runs_dir=folder, checkpoint="last")
     task = model.task
     for family in FAMILIES.names():
-        drawn = task.family(family, generator(torch.device("cpu"), 0, "example", family), STRINGS, length)
+        drawn = task.family(
+            family, generator(torch.device("cpu"), 0, "example", family), STRINGS, length
+        )
         texts = [task.source_vocabulary.decode(row) for row in drawn.source.tolist()]
         kinds, steps, distances, sharp = Counter(), [], [], []
         for text, prediction in zip(texts, model.predict(texts), strict=True):
@@ -51,7 +54,11 @@ def main(name: str, length: int, folder: str = "runs"):
                 steps.append(place[0])
                 distances.append(place[1])
         found = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
-        lost = f"; attention lost at step {median(steps):.0f}, by {Counter(distances).most_common(3)}" if steps else ""
+        lost = (
+            f"; attention lost at step {median(steps):.0f}, by {Counter(distances).most_common(3)}"
+            if steps
+            else ""
+        )
         print(f"{family}: {found}; largest weight {fmean(sharp or [0]):.3f}{lost}")
 
 

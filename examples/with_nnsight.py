@@ -1,4 +1,5 @@
-"""A run's model under nnsight, which works on it unchanged: read, and patch, what any of its modules returns.
+"""A run's model under nnsight, which works on it unchanged: read, and patch, what any of its
+modules returns.
 
 pip install nnsight
 python examples/with_nnsight.py scaled-001 hello
@@ -13,11 +14,15 @@ from seq2attn.data.batches import make_batch
 
 
 def main(run: str, text: str):
-    """Print the position that each step attends to most, and the answer without what the encoder read."""
+    """Print the position that each step attends to most, and the answer without what the encoder
+    read.
+    """
     model = seq2attn.load(run)
     task, answer = model.task, model.predict(text)
     examples = task.encode([(text, answer.output)], torch.device("cpu"))
-    batch = make_batch(examples, source_eos=model.config.model.source_eos)  # teacher forcing with its own answer
+    batch = make_batch(
+        examples, source_eos=model.config.model.source_eos
+    )  # teacher forcing with its own answer
     inside = NNsight(model.module)
     with inside.trace(batch) as tracer:
         positions = [].save()
@@ -28,7 +33,10 @@ def main(run: str, text: str):
         inside.encoder.output = encoded._replace(states=torch.zeros_like(encoded.states))
         logits = inside.output.logits.save()
     print("attends to", [int(position) for position in positions])
-    print("without the encoder", "".join(map(task.target_vocabulary.symbol, logits.argmax(dim=2)[0].tolist())))
+    print(
+        "without the encoder",
+        "".join(map(task.target_vocabulary.symbol, logits.argmax(dim=2)[0].tolist())),
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ In Python:
     print(answer.output, answer.weights.shape)
     seq2attn.evaluate(run, lengths=[5, 10])
 
-Importing this module does not import torch. A user's mistake raises `seq2attn.Seq2AttnError`. See docs/python.md.
+Importing this module does not import torch. A user's mistake raises `seq2attn.Seq2AttnError`. See
+docs/python.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ import signal
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C raises `KeyboardInterrupt`, but ends an import, which might swallow it, at once."""
+    """Run the command line. Ctrl-C raises `KeyboardInterrupt`, but ends an import, which might
+    swallow it, at once.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under `nohup`
         signal.signal(signal.SIGINT, _interrupt)
     from seq2attn.cli import main as run_command_line

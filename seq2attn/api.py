@@ -37,13 +37,12 @@ def train(
 ) -> Run:
     """Train a model, as `seq2attn train` does, and return its run.
 
-    config: a YAML file, its keys and values, or a `Config`; or a run, to continue it. overrides: `KEY=VALUE`, several of
-    them, or a mapping.
-    resume: a run on files to continue, or its name, with its config; a run alone never opens a file.
-    name: of the run; by default derived from the config's file name. note: what to remember of it.
-    plugins: files with parts of your own.
-    progress: whether to show it; by default in a notebook and on a terminal.
-    The first Ctrl-C saves and raises `KeyboardInterrupt`.
+    config: a YAML file, its keys and values, or a `Config`; or a run, to continue it. overrides:
+    `KEY=VALUE`, several of them, or a mapping. resume: a run on files to continue, or its name,
+    with its config; a run alone never opens a file. name: of the run; by default derived from the
+    config's file name. note: what to remember of it. plugins: files with parts of your own.
+    progress: whether to show it; by default in a notebook and on a terminal. The first Ctrl-C saves
+    and raises `KeyboardInterrupt`.
     """
     from seq2attn.training import session
 
@@ -55,7 +54,9 @@ def train(
     with make_display(progress) as display:
         ended = session.train(settings, where, device=device, threads=threads, display=display)
     if ended.stopped_by is not None:
-        raise KeyboardInterrupt(f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}")
+        raise KeyboardInterrupt(
+            f"stopped after step {ended.step:,}; everything is saved in {ended.run.path}"
+        )
     return ended.run
 
 
@@ -67,12 +68,16 @@ def load(
     device: str = "cpu",
     plugins: Sequence[str | Path] = (),
 ) -> TrainedModel:
-    """The trained model of a run, given by its name, by default the newest: `load().predict("hello")`.
+    """The trained model of a run, given by its name, by default the newest:
+    `load().predict("hello")`.
 
-    checkpoint: best, last, or `step-64`, one of those that `training.snapshot_weights` keeps. plugins: as for `train`.
+    checkpoint: best, last, or `step-64`, one of those that `training.snapshot_weights` keeps.
+    plugins: as for `train`.
     """
     load_plugins(plugins)
-    return load_run(run if isinstance(run, Run) else find_run(Path(runs_dir), run), checkpoint, device)
+    return load_run(
+        run if isinstance(run, Run) else find_run(Path(runs_dir), run), checkpoint, device
+    )
 
 
 def evaluate(
@@ -85,8 +90,8 @@ def evaluate(
     plugins: Sequence[str | Path] = (),
     **options: Any,
 ) -> Evaluation:
-    """Measure a run and save the results with it, as `seq2attn eval` does. options: those of `TrainedModel.evaluate`; with
-    one of its interventions, nothing is saved.
+    """Measure a run and save the results with it, as `seq2attn eval` does. options: those of
+    `TrainedModel.evaluate`; with one of its interventions, nothing is saved.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
@@ -109,14 +114,15 @@ def compare(
     progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
-    """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`, as `seq2attn compare`.
+    """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`,
+    as `seq2attn compare`.
 
-    executor: where trials run: by default processes of this machine; `dask:ADDRESS`, or a function that makes any standard
-    Executor whose workers are processes that see `runs_dir`.
-    options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the command line.
-    Trials run in their own processes, so a script must call this below `if __name__ == "__main__":`. The result's
-    `failed` has the reasons of failed trials, `busy` the trials that another process trains. The first Ctrl-C saves and
-    raises `KeyboardInterrupt`.
+    executor: where trials run: by default processes of this machine; `dask:ADDRESS`, or a function
+    that makes any standard Executor whose workers are processes that see `runs_dir`. options:
+    `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on the
+    command line. Trials run in their own processes, so a script must call this below `if __name__
+    == "__main__":`. The result's `failed` has the reasons of failed trials, `busy` the trials that
+    another process trains. The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
@@ -127,7 +133,13 @@ def compare(
     chosen = compose_experiment(file, bases, override_list(vary), overrides, **options)
     root = Path(runs_dir)
     found = run.compare(
-        chosen, root, device=device, plugins=loaded, workers=workers, executor=executor, progress=progress
+        chosen,
+        root,
+        device=device,
+        plugins=loaded,
+        workers=workers,
+        executor=executor,
+        progress=progress,
     )
     if found.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")

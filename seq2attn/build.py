@@ -49,7 +49,9 @@ def build_model(config: Config, task: Task | None = None) -> Model:
 
 
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
-    """(V of the source, V of the target) 1 where both are the same symbol; what the target lacks is the same as `<unk>`."""
+    """(V of the source, V of the target) 1 where both are the same symbol; what the target lacks is
+    the same as `<unk>`.
+    """
     ids = {symbol: index for index, symbol in enumerate(target.tokens)}
     same = torch.zeros(len(source), len(target))
     for index in range(PAD + 1, len(source) - len(source.features or ())):
@@ -94,7 +96,9 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
         score,
         normaliser=parts.NORMALISERS.make(attention.normaliser),
         window=parts.WINDOWS.make(attention.window, query_width, model.source_eos),
-        history=parts.HISTORIES.make(attention.history, query_width, key_width, score.feature_width),
+        history=parts.HISTORIES.make(
+            attention.history, query_width, key_width, score.feature_width
+        ),
         scalable_softmax=attention.scalable_softmax,
         mask_padding=attention.mask_padding,
     )
@@ -103,7 +107,8 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
     """The task of `config`.
 
-    learned: what a run kept of a task that reads files (`Task.learned`). No file is opened: `read_task` does that.
+    learned: what a run kept of a task that reads files (`Task.learned`). No file is opened:
+    `read_task` does that.
     """
     if config.data_files and learned is None:
         message = f"task {config.task.name!r} reads files, which no command opens unless you name a config that does"
@@ -111,12 +116,14 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
     return parts.TASKS.make(config.task, **({"learned": learned} if config.data_files else {}))
 
 
-def read_task(config: Config) -> Task:
+def load_task(config: Config) -> Task:
     """The task of a config that the user named: where it reads files, they are opened."""
     return parts.TASKS.make(config.task)
 
 
-def build_training_data(config: Config, device: torch.device, task: Task | None = None) -> TrainingData:
+def build_training_data(
+    config: Config, device: torch.device, task: Task | None = None
+) -> TrainingData:
     """The stream of training batches of `config`; `task` is its task, if that is already built."""
     task = task or build_task(config)
     stream = TrainingData if task.training_set is None else EpochData

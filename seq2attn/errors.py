@@ -1,4 +1,6 @@
-"""The exception for users' mistakes, and helpers for its messages. Imports nothing heavy, so that errors appear at once."""
+"""The exception for users' mistakes, and helpers for its messages. Imports nothing heavy, so that
+errors appear at once.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 LARGEST_FILE = {  # bytes of a file that somebody else may have written: what is larger is not read
     "config": 200_000,
@@ -23,10 +25,12 @@ MOST_PROBLEMS = 50  # listed in one message
 
 
 class Seq2AttnError(ValueError):
-    """A mistake that the user can fix, reported as one message, never as a traceback. In a config, pydantic collects it.
+    """A mistake that the user can fix, reported as one message, never as a traceback. In a config,
+    pydantic collects it.
 
-    The message says what is wrong, where, what was found and what is allowed; `hint` says what to do next.
-    `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while running.
+    The message says what is wrong, where, what was found and what is allowed; `hint` says what to
+    do next. `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while
+    running.
     """
 
     def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
@@ -53,13 +57,17 @@ class Problem:
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        return f"{self.path[:200]}{where}: {self.message}" if self.path else f"{self.message}{where}"
+        return (
+            f"{self.path[:200]}{where}: {self.message}" if self.path else f"{self.message}{where}"
+        )
 
 
 class ConfigError(Seq2AttnError):
     """All problems of one config; the first of them are listed, and all are counted."""
 
-    def __init__(self, source: str, problems: Sequence[Problem], *, hint: str | None = None) -> None:
+    def __init__(
+        self, source: str, problems: Sequence[Problem], *, hint: str | None = None
+    ) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
         lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
@@ -70,7 +78,7 @@ class ConfigError(Seq2AttnError):
 def need_count(name: str, value: object, least: int = 1) -> None:
     """Raise `Seq2AttnError` unless a value is a whole number from `least`, NumPy's too."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise Seq2AttnError(f"{name} must be a whole number from {least}; found {shown(value)}")
+        raise Seq2AttnError(f"{name} must be a whole number from {least}; found {quoted(value)}")
 
 
 def is_number(value: object, low: float, high: float) -> bool:
@@ -79,7 +87,14 @@ def is_number(value: object, low: float, high: float) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a CPU."""
+    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a
+    CPU.
+    """
     if isinstance(error, RuntimeError):
-        return re.search("out of memory|can't allocate memory|not enough memory", str(error), re.IGNORECASE) is not None
+        return (
+            re.search(
+                "out of memory|can't allocate memory|not enough memory", str(error), re.IGNORECASE
+            )
+            is not None
+        )
     return isinstance(error, MemoryError)

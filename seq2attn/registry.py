@@ -1,7 +1,8 @@
-"""Registries: the names that a config can use for score functions, tasks, windows and so on, their options and classes.
+"""Registries: the names that a config can use for score functions, tasks, windows and so on, their
+options and classes.
 
-The options of a part are a pydantic model, made from its line in `parts.py` or from the constructor of a plug-in's class.
-A class is imported, and with it torch, when it is first needed.
+The options of a part are a pydantic model, made from its line in `parts.py` or from the constructor
+of a plug-in's class. A class is imported, and with it torch, when it is first needed.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from pydantic_core import core_schema
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Options, option, options
-from seq2attn.text import did_you_mean, shown, shown_path
+from seq2attn.text import did_you_mean, quoted, short_path
 
 
 @dataclass(frozen=True)
 class Entry:
     """One name that a config can use.
 
-    `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"` within seq2attn), or None.
-    Score functions also have the number of their parameters, and whether query and key widths must be equal; histories,
-    whether they make the weights themselves, whatever the normaliser; decoders, whether they work only with attention.
+    `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"`
+    within seq2attn), or None. Score functions also have the number of their parameters, and whether
+    query and key widths must be equal; histories, whether they make the weights themselves,
+    whatever the normaliser; decoders, whether they work only with attention.
     """
 
     name: str
@@ -54,18 +56,27 @@ class Entry:
     @property
     def files(self) -> tuple[str, ...]:
         """The options that name a data file; empty for a part that reads none."""
-        return tuple(name for name, one in self.options.model_fields.items() if one.json_schema_extra)
+        return tuple(
+            name for name, one in self.options.model_fields.items() if one.json_schema_extra
+        )
 
 
 class Registry:
     """The entries of one kind, by name and synonym.
 
-    `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or a mapping of the name,
-    under `key`, and its options. Names are looked up when a config is checked, so that those of plug-ins are known.
+    `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or
+    a mapping of the name, under `key`, and its options. Names are looked up when a config is
+    checked, so that those of plug-ins are known.
     """
 
     def __init__(
-        self, kind: str, entries: Sequence[Entry], *, default: str = "", group: str = "", key: str = "name"
+        self,
+        kind: str,
+        entries: Sequence[Entry],
+        *,
+        default: str = "",
+        group: str = "",
+        key: str = "name",
     ) -> None:
         self.kind = kind
         self.default = default or entries[0].name
@@ -91,15 +102,23 @@ class Registry:
 
     def forget(self, module: str) -> None:
         """Remove the entries whose classes are from this module."""
-        kept = [item for item in self._entries.items() if getattr(item[1].implementation, "__module__", "") != module]
+        kept = [
+            item
+            for item in self._entries.items()
+            if getattr(item[1].implementation, "__module__", "") != module
+        ]
         self._entries = dict(kept)
 
     def get(self, name: str) -> Entry:
-        """The entry with this name or synonym. Raises `Seq2AttnError`, which lists the allowed names."""
+        """The entry with this name or synonym. Raises `Seq2AttnError`, which lists the allowed
+        names.
+        """
         entry = self._entries.get(name) or self._discover(name)
         if entry is None:
             guess = did_you_mean(name, self._entries)
-            raise Seq2AttnError(f"unknown {self.kind} {shown(name)}; {guess}allowed: {', '.join(self.names())}")
+            raise Seq2AttnError(
+                f"unknown {self.kind} {quoted(name)}; {guess}allowed: {', '.join(self.names())}"
+            )
         return entry
 
     def load(self, name: str) -> Any:
@@ -107,11 +126,15 @@ class Registry:
         return self.get(name).load()
 
     def choose(self, name: str | None = None, **values: Any) -> Any:
-        """`name`, or the default, with these options, and defaults for the others, as a config holds it."""
+        """`name`, or the default, with these options, and defaults for the others, as a config
+        holds it.
+        """
         return self.read({self.key: name or self.default, **values})
 
     def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """The part that was chosen: its class, called with `provided`, the options and `more`; None if it has no class."""
+        """The part that was chosen: its class, called with `provided`, the options and `more`; None
+        if it has no class.
+        """
         cls = self.load(part.name)
         keywords = {name: value for name, value in part if name != "name"}
         try:
@@ -130,7 +153,8 @@ class Registry:
         return core_schema.no_info_plain_validator_function(self.read)
 
     def read(self, value: Any) -> Any:
-        """`"location"` or `{"name": "location", "kernel": 7}` -> the chosen part; raises pydantic's errors for wrong values.
+        """`"location"` or `{"name": "location", "kernel": 7}` -> the chosen part; raises pydantic's
+        errors for wrong values.
 
         A mapping without a name means the default.
         """
@@ -141,10 +165,16 @@ class Registry:
     # ---- installed packages ----
 
     def installed(self) -> dict[str, str]:
-        """Parts of installed packages: entry point name -> "module:Class", read without importing them."""
+        """Parts of installed packages: entry point name -> "module:Class", read without importing
+        them.
+        """
         from importlib.metadata import entry_points
 
-        return {point.name: point.value for point in entry_points(group=self.group)} if self.group else {}
+        return (
+            {point.name: point.value for point in entry_points(group=self.group)}
+            if self.group
+            else {}
+        )
 
     def _discover(self, name: str) -> Entry | None:
         target = self.installed().get(name)
@@ -162,15 +192,21 @@ PartType = TypeVar("PartType", bound=type)
 
 
 def register(
-    name: str, *, formula: str = "", source: str = "", synonyms: tuple[str, ...] = (), equal_widths: bool = False
+    name: str,
+    *,
+    formula: str = "",
+    source: str = "",
+    synonyms: tuple[str, ...] = (),
+    equal_widths: bool = False,
 ) -> Callable[[PartType], PartType]:
     """Class decorator: register a part as `name`; its base class determines the kind.
 
-    Its options are the parameters of the constructor that have a default, and are bool, int, float or str by annotation or,
-    without it, by their default: `width: int | None = None`. A line of the class's docstring such as `width: the hidden
-    layer's width` is an option's meaning; a class attribute `limits = {"width": (1, None)}` its smallest and largest value.
-    The summary is the docstring's first line. `equal_widths`, for a score function, refuses configs whose queries and keys
-    differ in width.
+    Its options are the parameters of the constructor that have a default, and are bool, int, float
+    or str by annotation or, without it, by their default: `width: int | None = None`. A line of the
+    class's docstring such as `width: the hidden layer's width` is an option's meaning; a class
+    attribute `limits = {"width": (1, None)}` its smallest and largest value. The summary is the
+    docstring's first line. `equal_widths`, for a score function, refuses configs whose queries and
+    keys differ in width.
     """
 
     def decorate(cls: PartType) -> PartType:
@@ -179,20 +215,51 @@ def register(
             message = f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config can name"
             kinds = "Score, Normaliser, Window, History, Cell, Decoder, InitialState, StringTask or Task"
             raise Seq2AttnError(message, hint=f"Decorate a class derived from seq2attn's {kinds}.")
-        missing = [name for name in dir(cls) if getattr(getattr(cls, name, None), "__isabstractmethod__", False)]
+        missing = [
+            name
+            for name in dir(cls)
+            if getattr(getattr(cls, name, None), "__isabstractmethod__", False)
+        ]
         if missing:
-            raise Seq2AttnError(f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}")
+            raise Seq2AttnError(
+                f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}"
+            )
         base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-        for needed in _needed(cls)[len(_needed(base)) :]:  # beyond what parts of its kind are made with
-            message = f"{registry.kind} {name!r}: option {needed!r} of {cls.__name__} has no default"
-            raise Seq2AttnError(message, hint=f"A config may leave options out: write {needed}: int = 8, for example.")
+        for needed in _needed(cls)[
+            len(_needed(base)) :
+        ]:  # beyond what parts of its kind are made with
+            message = (
+                f"{registry.kind} {name!r}: option {needed!r} of {cls.__name__} has no default"
+            )
+            raise Seq2AttnError(
+                message,
+                hint=f"A config may leave options out: write {needed}: int = 8, for example.",
+            )
         fields = signature_options(cls)
         if "name" in fields:
-            raise Seq2AttnError(f"{registry.kind} {name!r} has an option called 'name', which names the part itself")
+            raise Seq2AttnError(
+                f"{registry.kind} {name!r} has an option called 'name', which names the part itself"
+            )
         summary = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        bases = {f"{parent.__module__.removeprefix('seq2attn')}:{parent.__qualname__}" for parent in cls.__mro__}
-        inherited = any(entry.own_weights for entry in registry if {entry.implementation} & {*bases, *cls.__mro__})
-        entry = Entry(name, formula, summary, source, cls, options(**fields), synonyms, equal_widths=equal_widths)
+        bases = {
+            f"{parent.__module__.removeprefix('seq2attn')}:{parent.__qualname__}"
+            for parent in cls.__mro__
+        }
+        inherited = any(
+            entry.own_weights
+            for entry in registry
+            if {entry.implementation} & {*bases, *cls.__mro__}
+        )
+        entry = Entry(
+            name,
+            formula,
+            summary,
+            source,
+            cls,
+            options(**fields),
+            synonyms,
+            equal_widths=equal_widths,
+        )
         registry.add(replace(entry, own_weights=inherited))
         return cls
 
@@ -200,11 +267,13 @@ def register(
 
 
 def place_of(part: type, error: BaseException | None = None) -> str:
-    """`mine.py:7`: the last line of the part's module that the error passed through, or the first line of its class."""
+    """`mine.py:7`: the last line of the part's module that the error passed through, or the first
+    line of its class.
+    """
     trace = traceback.walk_tb(error.__traceback__ if error else None)
     lines = [line for frame, line in trace if frame.f_globals.get("__name__") == part.__module__]
     try:
-        return f"{shown_path(inspect.getfile(part))}:{lines[-1] if lines else inspect.getsourcelines(part)[1]}"
+        return f"{short_path(inspect.getfile(part))}:{lines[-1] if lines else inspect.getsourcelines(part)[1]}"
     except (OSError, TypeError):
         return "interpreter"
 
@@ -212,7 +281,11 @@ def place_of(part: type, error: BaseException | None = None) -> str:
 def _needed(cls: type) -> list[str]:
     """The parameters of the constructor that have no default."""
     parameters = inspect.signature(cls).parameters.values()
-    return [one.name for one in parameters if one.default is one.empty and not one.kind.name.startswith("VAR_")]
+    return [
+        one.name
+        for one in parameters
+        if one.default is one.empty and not one.kind.name.startswith("VAR_")
+    ]
 
 
 def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
@@ -224,13 +297,21 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     fields, limits, basic = {}, getattr(cls, "limits", {}), (bool, int, float, str)
     unknown = [name for name in limits if name not in signature.parameters]
     if unknown:
-        raise Seq2AttnError(f"limits of {cls.__name__} name {', '.join(unknown)}, which its constructor does not take")
+        raise Seq2AttnError(
+            f"limits of {cls.__name__} name {', '.join(unknown)}, which its constructor does not take"
+        )
     for name, parameter in signature.parameters.items():
         default = parameter.default
         kinds = (parameter.annotation, *get_args(parameter.annotation))
-        plain = [kind for kind in basic if kind in kinds] or [kind for kind in basic if kind is type(default)]
+        plain = [kind for kind in basic if kind in kinds] or [
+            kind for kind in basic if kind is type(default)
+        ]
         if len(plain) == 1 and default is not parameter.empty and not name.startswith("_"):
-            described = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE)
-            meaning = " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
+            described = re.search(
+                rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE
+            )
+            meaning = (
+                " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
+            )
             fields[name] = option(plain[0], default, meaning, *limits.get(name, ()))
     return fields

@@ -23,9 +23,11 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def character_name(symbol: str) -> str:
-    """A symbol for a message, with its code points where its look could mislead: `'a'`, `'é' (U+00E9)`, `U+0303`."""
+    """A symbol for a message, with its code points where its look could mislead: `'a'`, `'é'
+    (U+00E9)`, `U+0303`.
+    """
     if symbol.isascii():
-        return shown(symbol)
+        return quoted(symbol)
     points = " ".join(f"U+{ord(character):04X}" for character in symbol)
     return f"{symbol!r} ({points})" if is_visible(symbol) else points
 
@@ -36,13 +38,13 @@ def is_visible(symbol: str) -> bool:
     return printable and not unicodedata.category(symbol[0]).startswith("M")
 
 
-def shown_path(name: str) -> str:
+def short_path(name: str) -> str:
     """A file's path, relative if it is below the current directory."""
     path, here = Path(name), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else name
 
 
-def shown(value: object, limit: int = 60) -> str:
+def quoted(value: object, limit: int = 60) -> str:
     """`repr(value)`, with JSON's escapes, as all that is printed has, cut to `limit` characters."""
     text = re.sub(r"(\\\\)|\\x", lambda found: found[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 DRIVER = shutil.which("chromedriver")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]  # fmt: skip
@@ -26,9 +28,15 @@ class Browser:
     def __init__(self, port: int, profile: Path) -> None:
         self._base = f"http://127.0.0.1:{port}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "timeouts": {"script": 600_000}}
+        wanted = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "timeouts": {"script": 600_000},
+        }
         wanted["goog:loggingPrefs"] = {"browser": "ALL"}
-        self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})[
+            "sessionId"
+        ]
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         request = urllib.request.Request(
@@ -48,7 +56,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """Run the body of a JavaScript function and return its value."""
-        return self._ask("POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []})
+        return self._ask(
+            "POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []}
+        )
 
     def devtools(self, command: str, **parameters: Any) -> Any:
         body = {"cmd": command, "params": parameters}
@@ -61,11 +71,18 @@ class Browser:
     def spoken(self) -> list[tuple[str, str]]:
         """Role and name of what the browser tells a screen reader of."""
         nodes = self.devtools("Accessibility.getFullAXTree")["nodes"]
-        return [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in nodes if not one["ignored"]]
+        return [
+            (one["role"]["value"], one.get("name", {}).get("value", ""))
+            for one in nodes
+            if not one["ignored"]
+        ]
 
     def console(self) -> list[str]:
         """The errors logged since the last call, by the page or by its requests."""
-        return [line["message"] for line in self._ask("POST", f"/session/{self._session}/se/log", {"type": "browser"})]
+        return [
+            line["message"]
+            for line in self._ask("POST", f"/session/{self._session}/se/log", {"type": "browser"})
+        ]
 
     def close(self) -> None:
         self._ask("DELETE", f"/session/{self._session}")

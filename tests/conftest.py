@@ -2,7 +2,9 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: workers with a thread a core each would wait
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # before torch: workers with a thread a core each would wait
 
 import contextlib
 import copy
@@ -25,15 +27,18 @@ from seq2attn import parts
 
 @pytest.fixture(autouse=True, scope="session")
 def quick_commands():
-    """The tree of commands, which every call of `main` builds anew, is built once, no write waits for the disk,
-    `torch.manual_seed` does not describe its callers, as it does for a device that is not there, and of the formulas that
-    torch's exporter knows, which it compiles for each graph, every graph gets a copy.
+    """The tree of commands, which every call of `main` builds anew, is built once, no write waits
+    for the disk, `torch.manual_seed` does not describe its callers, as it does for a device that is
+    not there, and of the formulas that torch's exporter knows, which it compiles for each graph,
+    every graph gets a copy.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(traceback, "format_stack", lambda *_: [])
-        with contextlib.suppress(ImportError, AttributeError):  # of torch's own names, which may change
+        with contextlib.suppress(
+            ImportError, AttributeError
+        ):  # of torch's own names, which may change
             if "onnxscript" in sys.modules:
                 patch.setattr(*_quick_registry())
         yield
@@ -61,7 +66,15 @@ def tiny_run(tmp_path_factory):
     config = folder / "tiny.yaml"
     config.write_text(TINY)
     threads = torch.get_num_threads()
-    arguments = ("train", "--config", str(config), "--name", "tiny", "--runs-dir", str(folder / "runs"))
+    arguments = (
+        "train",
+        "--config",
+        str(config),
+        "--name",
+        "tiny",
+        "--runs-dir",
+        str(folder / "runs"),
+    )
     assert call_main((*arguments, "--device", "cpu")).code == 0
     torch.set_num_threads(threads)
     return SimpleNamespace(runs=folder / "runs", name="tiny")

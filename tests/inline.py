@@ -22,8 +22,19 @@ task: {min_length: 1, max_length: 3}
 training: {steps: 2, batch_size: 4, validation_samples: 2}
 evaluation: {samples: 2}
 """
-OUTPUT_VARIABLES = ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS")
-HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+OUTPUT_VARIABLES = (
+    "SEQ2ATTN_RUNS",
+    "FORCE_COLOR",
+    "NO_COLOR",
+    "TTY_COMPATIBLE",
+    "TTY_INTERACTIVE",
+    "COLUMNS",
+)
+HANDLERS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
 """of a process that a terminal starts"""
 
 
@@ -44,7 +55,11 @@ class Done(NamedTuple):
 def process(folder, *arguments, **environment):
     """`python ARGUMENTS` as a process of its own, and what it printed."""
     kept = {name: value for name, value in os.environ.items() if name not in OUTPUT_VARIABLES}
-    kept |= {"PYTHONPATH": str(Path(seq2attn.__file__).parent.parent), "OMP_NUM_THREADS": "1", **environment}
+    kept |= {
+        "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
+        "OMP_NUM_THREADS": "1",
+        **environment,
+    }
     words = [sys.executable, *map(str, arguments)]
     done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
@@ -79,7 +94,9 @@ def exit_code(arguments, stdin, out, err):
 
 
 class Inline(Executor):
-    """Runs each call immediately in this process; the part of the Executor interface that is needed."""
+    """Runs each call immediately in this process; the part of the Executor interface that is
+    needed.
+    """
 
     def __init__(self):
         self.shut = []

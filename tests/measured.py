@@ -10,12 +10,16 @@ def row(metric, length, value, low=None, high=None, *, family="random", samples=
 def value_of(record, metric, length=None, family="random"):
     """The value of a row of the JSON of an evaluation."""
     place = (metric, length, family)
-    (found,) = (one for one in record["rows"] if (one["metric"], one["length"], one["family"]) == place)
+    (found,) = (
+        one for one in record["rows"] if (one["metric"], one["length"], one["family"]) == place
+    )
     return found["value"]
 
 
 class Place:
-    """The rows of one family and length, by metric; None for a metric that was not measured; `entropy` is its value."""
+    """The rows of one family and length, by metric; None for a metric that was not measured;
+    `entropy` is its value.
+    """
 
     def __init__(self, evaluation, family, length):
         self.evaluation, self.family, self.length = evaluation, family, length

@@ -21,7 +21,14 @@ from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import NORMALISERS, SCORES
 
-SIX_STEPS = {"steps": 6, "batch_size": 4, "evaluate_every": 6, "validation_samples": 2, "log_every": 1, "snapshots": 1}
+SIX_STEPS = {
+    "steps": 6,
+    "batch_size": 4,
+    "evaluate_every": 6,
+    "validation_samples": 2,
+    "log_every": 1,
+    "snapshots": 1,
+}
 """a config's `training`"""
 CELLS: dict[str, type[Cell]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
@@ -49,7 +56,9 @@ def make_score(name: str, query_width: int, key_width: int, **options: Any) -> S
     return score
 
 
-def make_cells(cell: str | type[Cell] = "gru", width: int = 5, layers: int = 1, dropout: float = 0.0) -> Cells:
+def make_cells(
+    cell: str | type[Cell] = "gru", width: int = 5, layers: int = 1, dropout: float = 0.0
+) -> Cells:
     """Layers of a cell, by its name or class."""
     kind = CELLS[cell] if isinstance(cell, str) else cell
     return Cells(lambda input_width: kind(input_width, width), width, layers, dropout)
@@ -83,7 +92,11 @@ def make_model(
         encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional)
         attention: Attention | NoAttention = NoAttention()
         if score != "none":
-            made = make_score(score, hidden, encoder.width) if isinstance(score, str) else score(hidden, encoder.width)
+            made = (
+                make_score(score, hidden, encoder.width)
+                if isinstance(score, str)
+                else score(hidden, encoder.width)
+            )
             make_window, make_history = WINDOWS[window], parts.HISTORIES.load(history)
             attention = Attention(
                 made,
@@ -106,19 +119,31 @@ def close(found: Any, expected: Any, tolerance: float = 1e-11) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
-def as_batch(source: Tensor, lengths: Tensor, tokens: Tensor, decoder_lengths: Tensor | None = None) -> Batch:
-    """What a model is called with: source (B, S), lengths (B,), decoder input (B, L), of which by default all is real."""
-    counts = torch.full_like(lengths, tokens.size(1)) if decoder_lengths is None else decoder_lengths
+def as_batch(
+    source: Tensor, lengths: Tensor, tokens: Tensor, decoder_lengths: Tensor | None = None
+) -> Batch:
+    """What a model is called with: source (B, S), lengths (B,), decoder input (B, L), of which by
+    default all is real.
+    """
+    counts = (
+        torch.full_like(lengths, tokens.size(1)) if decoder_lengths is None else decoder_lengths
+    )
     return Batch(source, lengths, tokens, tokens, counts - 1, None)
 
 
 def is_real(lengths: Tensor, width: int) -> Tensor:
     """lengths (B,) -> (B, width), True = a real token."""
-    return torch.tensor([[position < length for position in range(width)] for length in lengths.tolist()])
+    return torch.tensor(
+        [[position < length for position in range(width)] for length in lengths.tolist()]
+    )
 
 
 def make_batch(
-    lengths: tuple[int, ...] = (4, 2, 1), steps: int = 3, padding: int = 0, vocabulary: int = 8, garbage: int = 5
+    lengths: tuple[int, ...] = (4, 2, 1),
+    steps: int = 3,
+    padding: int = 0,
+    vocabulary: int = 8,
+    garbage: int = 5,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input (B, steps)."""
     random = torch.Generator().manual_seed(0)

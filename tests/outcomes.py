@@ -1,4 +1,6 @@
-"""The results of a training, in a form that can be compared with another's; and a display that stops one."""
+"""The results of a training, in a form that can be compared with another's; and a display that
+stops one.
+"""
 
 import json
 import signal
@@ -33,8 +35,15 @@ def events(run):
     """tag -> its (step, value)s, in order; a step that was recorded twice fails."""
     found = accumulated(run)
     tags = found.Tags()
-    result = {tag: sorted((e.step, e.value) for e in found.Scalars(tag)) for tag in tags["scalars"] if TIMED not in tag}
-    result |= {tag: sorted((e.step, e.encoded_image_string) for e in found.Images(tag)) for tag in tags["images"]}
+    result = {
+        tag: sorted((e.step, e.value) for e in found.Scalars(tag))
+        for tag in tags["scalars"]
+        if TIMED not in tag
+    }
+    result |= {
+        tag: sorted((e.step, e.encoded_image_string) for e in found.Images(tag))
+        for tag in tags["images"]
+    }
     for tag, values in result.items():
         steps = Counter(step for step, _ in values)
         assert set(steps.values()) == {1}, (tag, steps)
@@ -62,10 +71,15 @@ def same_tensors(run, other, which="last"):
 
 
 def weights(run, which="last"):
-    """Every tensor of a checkpoint as bytes, and its state but for the lengths of files, whose names hold the time."""
+    """Every tensor of a checkpoint as bytes, and its state but for the lengths of files, whose
+    names hold the time.
+    """
     checkpoint = load_checkpoint(run.checkpoint(which))
     state = {key: value for key, value in checkpoint.state.items() if key != "positions"}
-    return {name: (str(tensor.dtype), tensor.numpy().tobytes()) for name, tensor in checkpoint.tensors.items()}, state
+    return {
+        name: (str(tensor.dtype), tensor.numpy().tobytes())
+        for name, tensor in checkpoint.tensors.items()
+    }, state
 
 
 def same_outcome(run, other):
@@ -77,5 +91,8 @@ def same_outcome(run, other):
     assert events(run) == events(other)
     assert run.status() == other.status()
     assert run.config_file.read_bytes() == other.config_file.read_bytes()
-    names = [{path.name for path in run.path.rglob("*") if "events" not in path.name} for run in (run, other)]
+    names = [
+        {path.name for path in run.path.rglob("*") if "events" not in path.name}
+        for run in (run, other)
+    ]
     assert names[0] - {"training.lock"} == names[1] - {"training.lock"}

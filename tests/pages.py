@@ -1,4 +1,6 @@
-"""What the tests of exported models share: models of every mechanism, and what PyTorch computes with them."""
+"""What the tests of exported models share: models of every mechanism, and what PyTorch computes
+with them.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,27 @@ CONFIGS = Path(__file__).parent.parent / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
 BAHDANAU = "mechanisms.yaml model.attention.score=additive model.bidirectional=true model.initial_state=bridge"
 MECHANISMS = {
-    **{name: f"{name}.yaml" for name in ("dot", "scaled", "general", "additive", "none", "transformer")},
-    **{f"score {name}": f"mechanisms.yaml model.attention.score={name}" for name in SCORES.names() if name != "none"},
-    **{f"normaliser {name}": f"mechanisms.yaml model.attention.normaliser={name}" for name in NORMALISERS.names()},
-    **{f"window {name}": f"mechanisms.yaml model.attention.window={name}" for name in WINDOWS.names()},
-    **{f"history {name}": f"mechanisms.yaml model.attention.history={name}" for name in HISTORIES.names()},
+    **{
+        name: f"{name}.yaml"
+        for name in ("dot", "scaled", "general", "additive", "none", "transformer")
+    },
+    **{
+        f"score {name}": f"mechanisms.yaml model.attention.score={name}"
+        for name in SCORES.names()
+        if name != "none"
+    },
+    **{
+        f"normaliser {name}": f"mechanisms.yaml model.attention.normaliser={name}"
+        for name in NORMALISERS.names()
+    },
+    **{
+        f"window {name}": f"mechanisms.yaml model.attention.window={name}"
+        for name in WINDOWS.names()
+    },
+    **{
+        f"history {name}": f"mechanisms.yaml model.attention.history={name}"
+        for name in HISTORIES.names()
+    },
     "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true model.attention.history=shift",
     "pointer": "mechanisms.yaml model.decoder=pointer",
     "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
@@ -52,7 +70,9 @@ MECHANISMS = {
 
 
 def make_predictor(words: str, seed: int = 1) -> Predictor:
-    """The model of a config as it is drawn, with larger weights, none 0, and no liking for `<eos>`: answers differ."""
+    """The model of a config as it is drawn, with larger weights, none 0, and no liking for `<eos>`:
+    answers differ.
+    """
     file, *overrides = words.split()
     config = load_config(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
@@ -60,12 +80,16 @@ def make_predictor(words: str, seed: int = 1) -> Predictor:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" not in name:
-                parameter.mul_(1.5) if parameter.any() else parameter.normal_(std=0.3, generator=drawn)
+                parameter.mul_(1.5) if parameter.any() else parameter.normal_(
+                    std=0.3, generator=drawn
+                )
     return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
 
 
 def make_shown(name: str) -> Shown:
-    """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue says of its parts."""
+    """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue
+    says of its parts.
+    """
     from seq2attn.pages.page import Shown, parts_of
 
     words = MECHANISMS.get(name, name)
@@ -85,7 +109,9 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
     changes = changes or Changes()
     model, ids = predictor.model.eval(), predictor.task.source_vocabulary.encode(text)
-    source, lengths = read_sources(*pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos)
+    source, lengths = read_sources(
+        *pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos
+    )
     source = F.pad(source, (0, changes.padding), value=PAD)
     write = changes.written(predictor.task.target_vocabulary)
     hooks = changes.hooks(model, source, lengths)
@@ -99,11 +125,17 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
         tokens.append(write.get(step, int(logits[-1].argmax())))
         if tokens[-1] == EOS:
             break
-    return {"tokens": tokens[1:], "logits": np.array(logits), "weights": np.array(weights) if weights else None}
+    return {
+        "tokens": tokens[1:],
+        "logits": np.array(logits),
+        "weights": np.array(weights) if weights else None,
+    }
 
 
 def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = True) -> Changes:
-    """Some changes of each kind, at steps and positions that the decoding of `text` is likely to have."""
+    """Some changes of each kind, at steps and positions that the decoding of `text` is likely to
+    have.
+    """
     drawn = random.Random(seed)
     padding = drawn.choice([0, 0, 3])
     width = len(predictor.task.source_vocabulary.encode(text)) + predictor.source_eos + padding
@@ -123,7 +155,10 @@ def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = T
         force[step, position] = drawn.choice([0.0, left, left * drawn.random()])
     return Changes(
         force=force,
-        ban=[drawn.choice([cell(), drawn.randrange(width)]) for _ in range(drawn.choice([0, 0, 1, 3]))],
+        ban=[
+            drawn.choice([cell(), drawn.randrange(width)])
+            for _ in range(drawn.choice([0, 0, 1, 3]))
+        ],
         temperature=drawn.choice([1.0, 1.0, 0.5, 0.7, 2.0, 10.0]),
         write=write,
         padding=padding,
@@ -139,8 +174,12 @@ def for_page(predictor: Predictor, text: str, changes: Changes | None = None) ->
     return {
         "ids": [*ids, 2] if predictor.source_eos else ids,
         "bound": output_bound(predictor.task, len(ids)),
-        "force": [[f"{step},{position}", weight] for (step, position), weight in changes.force.items()],
-        "ban": [",".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in changes.ban],
+        "force": [
+            [f"{step},{position}", weight] for (step, position), weight in changes.force.items()
+        ],
+        "ban": [
+            ",".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in changes.ban
+        ],
         "write": list(changes.written(vocabulary).items()),
         "temperature": changes.temperature,
         "padding": changes.padding,
@@ -158,7 +197,9 @@ class OnnxLoop:
         options.intra_op_num_threads = 1
         self.manifest = json.loads((folder / "manifest.json").read_text())
         self.graphs = {
-            name: onnxruntime.InferenceSession(folder / f"{name}.onnx", options, ["CPUExecutionProvider"])
+            name: onnxruntime.InferenceSession(
+                folder / f"{name}.onnx", options, ["CPUExecutionProvider"]
+            )
             for name in self.manifest["graphs"]
         }
 
@@ -171,7 +212,9 @@ class OnnxLoop:
         first = self.manifest["first"][name].items()
         return {key: np.array(one["data"], np.float32).reshape(one["shape"]) for key, one in first}
 
-    def read(self, name: str, inputs: Sequence[np.ndarray], length: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def read(
+        self, name: str, inputs: Sequence[np.ndarray], length: int
+    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Outputs by position, and the state after the real tokens."""
         order = list(range(len(inputs)))
         if name.endswith("backward"):
@@ -193,25 +236,39 @@ class OnnxLoop:
         below, final = [np.array([token]) for token in tokens], []
         for names in manifest["layers"]:
             read = [self.read(name, below, len(request["ids"])) for name in names]
-            below = [np.concatenate(parts, axis=1) for parts in zip(*(outputs for outputs, _ in read), strict=True)]
+            below = [
+                np.concatenate(parts, axis=1)
+                for parts in zip(*(outputs for outputs, _ in read), strict=True)
+            ]
             final += read[-1][1]
         if manifest["layers"]:
-            inputs |= {"states": np.stack(below, axis=1), **{f"final.{k}": one for k, one in enumerate(final)}}
+            inputs |= {
+                "states": np.stack(below, axis=1),
+                **{f"final.{k}": one for k, one in enumerate(final)},
+            }
         kept = self.first("step") | self.call("prepare", inputs)
         masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
         token, emitted, logits, weights = manifest["sos"], [], [], []
         for step in range(request["bound"]):
             cells = [f"{step},{position}" for position in range(len(tokens))]
-            banned = [str(k) in request["ban"] or cell in request["ban"] for k, cell in enumerate(cells)]
+            banned = [
+                str(k) in request["ban"] or cell in request["ban"] for k, cell in enumerate(cells)
+            ]
             change = {
                 "change.banned": np.array([[banned]]),
                 "change.forced": np.array([[[cell in force for cell in cells]]]),
-                "change.weights": np.array([[[force.get(cell, 0.0) for cell in cells]]], np.float32),
+                "change.weights": np.array(
+                    [[[force.get(cell, 0.0) for cell in cells]]], np.float32
+                ),
                 "change.temperature": np.full((1, 1, 1), request["temperature"], np.float32),
                 "change.valid": np.array([real if masked else np.ones_like(real)]),
             }
             result = self.call("step", {"token": np.array([token]), **kept, **change})
-            kept |= {key.removesuffix(".next"): one for key, one in result.items() if key.endswith(".next")}
+            kept |= {
+                key.removesuffix(".next"): one
+                for key, one in result.items()
+                if key.endswith(".next")
+            }
             logits.append(result["logits"][0, 0])
             if manifest["attends"]:
                 weights.append(result["weights"][0, 0])
@@ -239,15 +296,20 @@ function decodeAll(model, requests) {
 
 
 def largest_differences(
-    found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]], most: int | None = None
+    found: Sequence[Mapping[str, Any]],
+    expected: Sequence[Mapping[str, Any]],
+    most: int | None = None,
 ) -> tuple[float, float]:
-    """The largest absolute differences of logits and weights in the first `most` steps. Raises AssertionError where outputs
-    differ, unless the two best symbols of the first step that differs are so close that rounding decides; what follows it is
-    then left out.
+    """The largest absolute differences of logits and weights in the first `most` steps. Raises
+    AssertionError where outputs differ, unless the two best symbols of the first step that differs
+    are so close that rounding decides; what follows it is then left out.
     """
     logits = weights = 0.0
     for pair in zip(found, expected, strict=True):
-        one, other = ({key: rows if rows is None else rows[:most] for key, rows in both.items()} for both in pair)
+        one, other = (
+            {key: rows if rows is None else rows[:most] for key, rows in both.items()}
+            for both in pair
+        )
         pairs = enumerate(itertools.zip_longest(one["tokens"], other["tokens"]))
         differs = next((step for step, (mine, theirs) in pairs if mine != theirs), None)
         if differs is not None:
@@ -255,7 +317,12 @@ def largest_differences(
             assert best - second < 1e-6
         assert (one["weights"] is None) == (other["weights"] is None)
         same = slice(None if differs is None else differs + 1)
-        logits = max(logits, float(np.abs(np.array(one["logits"][same]) - other["logits"][same]).max()))
+        logits = max(
+            logits, float(np.abs(np.array(one["logits"][same]) - other["logits"][same]).max())
+        )
         if one["weights"] is not None:
-            weights = max(weights, float(np.abs(np.array(one["weights"][same]) - other["weights"][same]).max()))
+            weights = max(
+                weights,
+                float(np.abs(np.array(one["weights"][same]) - other["weights"][same]).max()),
+            )
     return logits, weights

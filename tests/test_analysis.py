@@ -11,7 +11,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.analysis.masks import window_masks
-from seq2attn.analysis.saturation import entropy_by_width, expected_entropy, gradient_by_scale, weight_saturation
+from seq2attn.analysis.saturation import (
+    entropy_by_width,
+    expected_entropy,
+    gradient_by_scale,
+    weight_saturation,
+)
 from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
 from seq2attn.build import build_model
 from seq2attn.config import check_config
@@ -43,17 +48,22 @@ def test_the_formula_for_general_is_a_sum_over_its_matrix():
     of_rows = sum(sum(row) ** 2 for row in matrix)
     of_columns = sum(sum(row[j] for row in matrix) ** 2 for j in range(3))
     total = sum(w for row in matrix for w in row)
-    assert found == pytest.approx((-0.5 * total, 36 * squares + 4 * 1 * of_rows + 9 * 0.25 * of_columns), rel=1e-6)
+    assert found == pytest.approx(
+        (-0.5 * total, 36 * squares + 4 * 1 * of_rows + 9 * 0.25 * of_columns), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("components", [STANDARD, SHIFTED])
 def test_measured_variance_lies_within_its_sampling_error(components):
-    result = score_variance(["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=components)
+    result = score_variance(
+        ["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=components
+    )
     assert len(result.rows) == 9
     for row in result.rows:
         assert abs(row.deviation) < 4
         assert abs(row.variance - row.variance_theory) < 4 * row.variance_error
-        # of nearly normal values it is variance * sqrt(2 / n); of heavier tails (small D) somewhat more
+        # of nearly normal values it is variance * sqrt(2 / n); of heavier tails (small D) somewhat
+        # more
         assert 0.95 < row.variance_error / (row.variance * math.sqrt(2 / 20_000)) < 2.1
 
 
@@ -86,10 +96,21 @@ def test_expected_entropy_at_its_ends():
 
 def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
     rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=1000, seed=3).rows
-    assert [(row.score, row.width) for row in rows] == [("dot", 64), ("dot", 1024), ("scaled", 64), ("scaled", 1024)]
+    assert [(row.score, row.width) for row in rows] == [
+        ("dot", 64),
+        ("dot", 1024),
+        ("scaled", 64),
+        ("scaled", 1024),
+    ]
     for row in rows:
         assert abs(row.entropy - row.limit) < 4 * row.entropy_error + 0.3 / row.width * 16
-    assert rows[2].limit == rows[3].limit == expected_entropy(16, 1.0) < rows[0].uniform == math.log(16)
+    assert (
+        rows[2].limit
+        == rows[3].limit
+        == expected_entropy(16, 1.0)
+        < rows[0].uniform
+        == math.log(16)
+    )
     assert rows[1].entropy < rows[0].entropy / 3
 
 
@@ -113,10 +134,17 @@ def test_the_gradient_peaks_near_one_and_collapses():
 def test_windows_by_hand():
     rows = window_masks(4, 3, 1).rows
     assert [row.mask for row in rows[::3]] == ["global", "monotonic", "reversed", "local_p"]
-    assert [row.mask for row in rows[2::3]] == [row.mask for row in rows[1::3]] == [row.mask for row in rows[::3]]
+    assert (
+        [row.mask for row in rows[2::3]]
+        == [row.mask for row in rows[1::3]]
+        == [row.mask for row in rows[::3]]
+    )
     assert [row.t for row in rows] == 4 * [0, 1, 2]
     assert [row.centre for row in rows] == [None, None, None, 0, 1, 2, 3, 2, 1, 3, 1.5, 0]
-    everything, near = (1, 1, 1, 1), math.exp(-2 * 0.5**2)  # exp(-(1/2)^2 / (2 sigma^2)) with sigma = 1/2
+    everything, near = (
+        (1, 1, 1, 1),
+        math.exp(-2 * 0.5**2),
+    )  # exp(-(1/2)^2 / (2 sigma^2)) with sigma = 1/2
     assert [row.factors for row in rows[:9]] == 3 * [everything] + [
         (1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1),
         (0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0),
@@ -136,7 +164,10 @@ SIZES = Sizes(batch=2, source=5, target=3, hidden=8)
 def test_parameters_are_those_of_the_model(name, hidden):
     settings = {"model": {"hidden": hidden, "initial_state": "last", "attention": {"score": name}}}
     (row,) = score_costs([name], Sizes(1, 1, 1, hidden)).rows
-    assert row.attention_parameters == parameter_ledger(build_model(check_config(settings)))["attention"]
+    assert (
+        row.attention_parameters
+        == parameter_ledger(build_model(check_config(settings)))["attention"]
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -148,21 +179,34 @@ def test_operations_are_those_of_the_score_s_products(name):
         projected = score.project(keys)
         score.values(keys)
     # a division of each component; of a cosine also a square and a sum, and a root of each key
-    elsewhere = {"scaled": 5 * 8, "scaled_general": 5 * 8, "key_value": 5 * 8, "cosine": 5 * (3 * 8 + 1)}.get(name, 0)
+    elsewhere = {
+        "scaled": 5 * 8,
+        "scaled_general": 5 * 8,
+        "key_value": 5 * 8,
+        "cosine": 5 * (3 * 8 + 1),
+    }.get(name, 0)
     assert formulas(SIZES)[name].projecting == counter.get_total_flops() + elsewhere
     with FlopCounterMode(display=False) as counter:
         score(query, projected)
-    # an addition and a tanh of each component; the query's length, exp(b), and each score times that
+    # an addition and a tanh of each component; the query's length, exp(b), and each score times
+    # that
     elsewhere = {"additive": 2 * 5 * 8, "cosine": 3 * 8 + 1 + 1 + 5}.get(name, 0)
     assert formulas(SIZES)[name].scoring == counter.get_total_flops() + elsewhere
 
 
 def test_bytes_and_operations_by_hand():
     rows = {row.score: row for row in score_costs(["dot", "general", "additive"], SIZES).rows}
-    # float32; B = 2 times: scores and weights 2*3*5; projected keys 5*8; hidden layer 5*8 for each of 3 queries, or once
+    # float32; B = 2 times: scores and weights 2*3*5; projected keys 5*8; hidden layer 5*8 for each
+    # of 3 queries, or once
     assert (rows["dot"].bytes_at_once, rows["dot"].bytes_by_step) == (2 * 4 * 30, 2 * 4 * 30)
-    assert (rows["general"].bytes_at_once, rows["general"].bytes_by_step) == (2 * 4 * 70, 2 * 4 * 70)
-    assert (rows["additive"].bytes_at_once, rows["additive"].bytes_by_step) == (2 * 4 * (70 + 120), 2 * 4 * (70 + 40))
+    assert (rows["general"].bytes_at_once, rows["general"].bytes_by_step) == (
+        2 * 4 * 70,
+        2 * 4 * 70,
+    )
+    assert (rows["additive"].bytes_at_once, rows["additive"].bytes_by_step) == (
+        2 * 4 * (70 + 120),
+        2 * 4 * (70 + 40),
+    )
     # scoring, projecting for one of 3 queries, softmax and context
     assert rows["general"].flops_query == 2 * 5 * 8 + round(2 * 5 * 64 / 3) + (4 * 5 + 2 * 5 * 8)
 
@@ -175,9 +219,15 @@ def test_a_score_without_a_count_is_refused():
 # ---- all of them ----
 
 CALLS = {
-    "variance": lambda seed: score_variance(["dot", "additive"], [4, 8], samples=50, seed=seed, components=STANDARD),
-    "saturation": lambda seed: weight_saturation(["dot", "general"], [4, 8], keys=3, samples=50, seed=seed),
-    "entropy": lambda seed: entropy_by_width(["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed),
+    "variance": lambda seed: score_variance(
+        ["dot", "additive"], [4, 8], samples=50, seed=seed, components=STANDARD
+    ),
+    "saturation": lambda seed: weight_saturation(
+        ["dot", "general"], [4, 8], keys=3, samples=50, seed=seed
+    ),
+    "entropy": lambda seed: entropy_by_width(
+        ["dot", "additive"], [4, 8], keys=[2, 3], samples=50, seed=seed
+    ),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
     "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
     "masks": lambda _: window_masks(6, 5, 2),
@@ -185,7 +235,9 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_plain_values_are_drawn(name, tmp_path):
+def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_plain_values_are_drawn(
+    name, tmp_path
+):
     before = torch.get_rng_state()
     result = CALLS[name](1)
     assert torch.get_rng_state().equal(before)
@@ -206,7 +258,11 @@ def test_a_figure_shows_what_was_measured():
 
 def test_the_picture_of_a_mask_is_its_factors():
     result = CALLS["masks"](1)
-    drawn = [row for panel in figures.masks_figure(result).axes[:4] for row in panel.images[0].get_array()]
+    drawn = [
+        row
+        for panel in figures.masks_figure(result).axes[:4]
+        for row in panel.images[0].get_array()
+    ]
     np.testing.assert_array_equal(drawn, [row.factors for row in result.rows])
 
 
@@ -224,7 +280,9 @@ QUICK = {
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
-    done = cli("analyze", name, *QUICK[name], *(("--plot", "figure.svg") if name == "masks" else ()))
+    done = cli(
+        "analyze", name, *QUICK[name], *(("--plot", "figure.svg") if name == "masks" else ())
+    )
     assert done.rows()
     assert ("figure: figure.svg" in done.err) == (name == "masks")
     assert json.loads(cli("analyze", name, *QUICK[name], "--json").out)
@@ -234,7 +292,9 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
     rows = cli("analyze", "saturation", *QUICK["saturation"]).rows()
     expected = weight_saturation(["dot", "general"], [4, 8], keys=8, samples=50, seed=0).rows
     found = [(row["score"], int(row["width"]), float(row["largest"])) for row in rows]
-    assert found == [(row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected]
+    assert found == [
+        (row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected
+    ]
 
 
 def test_mistakes_are_told_before_anything_is_computed(cli):

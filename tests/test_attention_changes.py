@@ -1,4 +1,6 @@
-"""Changes of attention: weights that are set, banned keys, temperature and padding, in every arrangement and history."""
+"""Changes of attention: weights that are set, banned keys, temperature and padding, in every
+arrangement and history.
+"""
 
 import math
 from dataclasses import replace
@@ -28,12 +30,16 @@ def make(kind):
         torch.manual_seed(2)
         return Transformer(8, 8, 8, layers=2, heads=2, feedforward=16).double().eval()
     arrangement, window, history = kind
-    return make_model("dot", arrangement=arrangement, window=window, history=history, initial_state="last").eval()
+    return make_model(
+        "dot", arrangement=arrangement, window=window, history=history, initial_state="last"
+    ).eval()
 
 
 @torch.no_grad()
 def outputs(model, hooks=None, source=SOURCE, lengths=LENGTHS, edit=None):
-    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes or hooks by name."""
+    """Logits (B, L, V) and weights (B, L, S) under teacher forcing, step by step, with changes or
+    hooks by name.
+    """
     if isinstance(hooks, Changes):
         context = hooked_points(hooks.hooks(model, source, lengths))
     else:
@@ -77,13 +83,19 @@ def seen(model, *names):
     ],
 )
 def test_set_weights(weights, forced, expected):
-    values = torch.tensor([[[forced.get(position, 0.0) for position in range(3)]]], dtype=torch.float64)
+    values = torch.tensor(
+        [[[forced.get(position, 0.0) for position in range(3)]]], dtype=torch.float64
+    )
     is_forced = torch.tensor([[[position in forced for position in range(3)]]])
     found = set_weights(torch.tensor([[weights]], dtype=torch.float64), is_forced, values)
-    torch.testing.assert_close(found, torch.tensor([[expected]], dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        found, torch.tensor([[expected]], dtype=torch.float64), rtol=0, atol=1e-12
+    )
 
 
-@pytest.mark.parametrize("kind", [*(kind for kind in EVERY if not kind[2].startswith("shift")), "transformer"], ids=str)
+@pytest.mark.parametrize(
+    "kind", [*(kind for kind in EVERY if not kind[2].startswith("shift")), "transformer"], ids=str
+)
 def test_a_banned_key_is_masked_as_padding_is(kind):
     model, kept = make(kind), torch.tensor([True, False, True, True])
 
@@ -103,15 +115,23 @@ def test_a_set_weight_is_attended_with(kind):
     weights = outputs(model, Changes(force=every_step({2: 0.75}), ban=[2]))[1]
     torch.testing.assert_close(weights[..., 2], torch.full_like(weights[..., 2], 0.75))
     others = weights[..., [0, 1, 3]].sum(dim=2)
-    assert torch.all((others - 0.25).abs().lt(1e-12) | others.eq(0))  # all others may lie outside the window
-    assert not torch.allclose(outputs(model, Changes(force=every_step({2: 0.75})))[0], outputs(model)[0])
+    assert torch.all(
+        (others - 0.25).abs().lt(1e-12) | others.eq(0)
+    )  # all others may lie outside the window
+    assert not torch.allclose(
+        outputs(model, Changes(force=every_step({2: 0.75})))[0], outputs(model)[0]
+    )
 
 
-@pytest.mark.parametrize("arrangement", [name for name in ARRANGEMENTS if name not in ("hard_monotonic", "order 0")])
+@pytest.mark.parametrize(
+    "arrangement", [name for name in ARRANGEMENTS if name not in ("hard_monotonic", "order 0")]
+)
 def test_context_and_history_follow_from_set_weights(arrangement):
     model = make_model("dot", arrangement=arrangement, history="coverage").eval()
     attended = []
-    model.decoder.attention.register_forward_hook(lambda module, inputs, output: attended.append((inputs[1], output)))
+    model.decoder.attention.register_forward_hook(
+        lambda module, inputs, output: attended.append((inputs[1], output))
+    )
     outputs(model, Changes(force=every_step({0: 0.5, 3: 0.5})))
     for memory, one in attended:
         halves = (memory.values[:, 0] + memory.values[:, 3]) / 2
@@ -126,7 +146,9 @@ def test_the_temperature_divides_the_scores():
     with hooked(model, hooks):
         outputs(model, Changes(temperature=0.5, ban=[0]))
     for scores, weights, normalised in zip(*kept.values(), strict=True):
-        expected = torch.softmax(scores[..., 1:] / 0.5 * math.log(3), dim=2)  # three keys may be attended to
+        expected = torch.softmax(
+            scores[..., 1:] / 0.5 * math.log(3), dim=2
+        )  # three keys may be attended to
         torch.testing.assert_close(weights[..., 1:], expected)
         torch.testing.assert_close(normalised, weights)
 
@@ -134,7 +156,10 @@ def test_the_temperature_divides_the_scores():
 @pytest.mark.parametrize("scalable", [False, True])
 def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     source = torch.nn.functional.pad(SOURCE, (0, 2))
-    models = [make_model("general", scalable_softmax=scalable, mask_padding=mask).eval() for mask in (True, False)]
+    models = [
+        make_model("general", scalable_softmax=scalable, mask_padding=mask).eval()
+        for mask in (True, False)
+    ]
     found = [
         outputs(models[0], Changes(mask_padding=False), source),
         outputs(models[1], Changes(mask_padding=True), source),
@@ -142,14 +167,18 @@ def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
     expected = [outputs(model, None, source) for model in models[::-1]]
     torch.testing.assert_close(found, expected)
     assert not torch.allclose(found[0][0], found[1][0])
-    beam = valid_hook(torch.tensor([[True, False], [False, True]]))(torch.zeros(4, 1, 2) > 0, 0)  # each row twice
+    beam = valid_hook(torch.tensor([[True, False], [False, True]]))(
+        torch.zeros(4, 1, 2) > 0, 0
+    )  # each row twice
     assert beam.tolist() == [[[True, False]], [[True, False]], [[False, True]], [[False, True]]]
 
 
 @pytest.mark.parametrize("kind", [*EVERY, "transformer"], ids=str)
 def test_teacher_forcing_at_once_is_changed_as_single_steps_are(kind):
     model = make(kind)
-    change = Changes(force={(1, 2): 0.75, (2, 0): 0.5, (2, 1): 0.5}, ban=[3, (0, 1)], temperature=2.0)
+    change = Changes(
+        force={(1, 2): 0.75, (2, 0): 0.5, (2, 1): 0.5}, ban=[3, (0, 1)], temperature=2.0
+    )
     with hooked_points(change.hooks(model, SOURCE, LENGTHS)):
         decoded = model(as_batch(SOURCE, LENGTHS, TOKENS))
     logits, weights = outputs(model, change)
@@ -158,7 +187,10 @@ def test_teacher_forcing_at_once_is_changed_as_single_steps_are(kind):
 
 
 def test_every_model_of_an_ensemble_is_changed():
-    models, change = [make(("luong", "global", "none")), make("transformer")], Changes(force=every_step({1: 0.5}))
+    models, change = (
+        [make(("luong", "global", "none")), make("transformer")],
+        Changes(force=every_step({1: 0.5})),
+    )
     first, second = (outputs(model, change)[1] for model in models)
     torch.testing.assert_close(outputs(Ensemble(models), change)[1], (first + second) / 2)
 
@@ -167,10 +199,17 @@ def test_every_model_of_an_ensemble_is_changed():
 
 
 def make_predictor(score="dot", **options):
-    model = make_model(score, initial_state="last", seed=5, dtype=torch.float32, vocabulary=8, **options)
+    model = make_model(
+        score, initial_state="last", seed=5, dtype=torch.float32, vocabulary=8, **options
+    )
     with torch.no_grad():
         model.decoder.output.bias[: EOS + 1] = -10  # it never ends its output
-    return Predictor(model, TASKS.get("reverse").load()(alphabet="abcde"), source_eos=False, device=torch.device("cpu"))
+    return Predictor(
+        model,
+        TASKS.get("reverse").load()(alphabet="abcde"),
+        source_eos=False,
+        device=torch.device("cpu"),
+    )
 
 
 def changed(predictor, text="abc", **changes):
@@ -195,7 +234,9 @@ def test_what_is_written_is_read_by_the_next_step():
     assert not free.output.startswith("d")
     written = changed(predictor, write={0: "d", 3: "<eos>"})
     assert (len(written.output), written.output[0], written.finished) == (3, "d", True)
-    assert written.weights[:2].tolist() == free.weights[:2].tolist()  # step 1 attends before it reads what step 0 wrote
+    assert (
+        written.weights[:2].tolist() == free.weights[:2].tolist()
+    )  # step 1 attends before it reads what step 0 wrote
     assert written.weights[2].tolist() != free.weights[2].tolist()
 
 
@@ -215,16 +256,37 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
     ("changes", "message"),
     [
         ({"force": {(0, 3): 0.5}}, "unknown position 3; allowed: 0 to 2"),
-        ({"force": {(0, 0): 0.7, (0, 1): 0.7}}, "the weights set at step 0 sum to 1.4; at most 1 is allowed"),
-        *(({"force": wrong}, FORCE) for wrong in ([(0, 1)], {0: 1.0}, {(-1, 0): 0.5}, {(0, 0): 1.5}, {(0, 0): "x"})),
+        (
+            {"force": {(0, 0): 0.7, (0, 1): 0.7}},
+            "the weights set at step 0 sum to 1.4; at most 1 is allowed",
+        ),
+        *(
+            ({"force": wrong}, FORCE)
+            for wrong in ([(0, 1)], {0: 1.0}, {(-1, 0): 0.5}, {(0, 0): 1.5}, {(0, 0): "x"})
+        ),
         ({"ban": [5]}, "unknown position 5"),
         ({"ban": [(0, 5)]}, "unknown position 5"),
-        *(({"ban": wrong}, "ban must be positions, or (step, position), such as ") for wrong in (2, "2", [True])),
-        ({"write": {0: "x"}}, "step 0 cannot write 'x', which is not a symbol of the model's outputs"),
-        ({"write": {0: ["x"]}}, "write must be step -> symbol, such as {0: \"x\"}; found {0: ['x']}"),
+        *(
+            ({"ban": wrong}, "ban must be positions, or (step, position), such as ")
+            for wrong in (2, "2", [True])
+        ),
+        (
+            {"write": {0: "x"}},
+            "step 0 cannot write 'x', which is not a symbol of the model's outputs",
+        ),
+        (
+            {"write": {0: ["x"]}},
+            "write must be step -> symbol, such as {0: \"x\"}; found {0: ['x']}",
+        ),
         ({"mask_padding": "no"}, "mask_padding must be True, False or None; found 'no'"),
-        *(({"temperature": wrong}, "temperature must be a number from 0.001 to 1000; ") for wrong in (0.0, "hot")),
-        *(({"padding": wrong}, "padding must be a whole number from 0 to 1000; ") for wrong in (-1, 0.5, 1001)),
+        *(
+            ({"temperature": wrong}, "temperature must be a number from 0.001 to 1000; ")
+            for wrong in (0.0, "hot")
+        ),
+        *(
+            ({"padding": wrong}, "padding must be a whole number from 0 to 1000; ")
+            for wrong in (-1, 0.5, 1001)
+        ),
     ],
 )
 def test_changes_that_do_not_fit_are_refused(changes, message):
@@ -259,6 +321,8 @@ def test_a_beam_of_one_is_changed_as_greedy_decoding_is():
 @pytest.mark.parametrize("arrangement", ["hard_monotonic", "order 0"])
 def test_weights_that_an_exact_recursion_computes_cannot_be_set(arrangement):
     predictor = make_predictor(arrangement=arrangement)
-    with pytest.raises(Seq2AttnError, match="`hard_monotonic` computes its weights from all alignments"):
+    with pytest.raises(
+        Seq2AttnError, match="`hard_monotonic` computes its weights from all alignments"
+    ):
         changed(predictor, force={(0, 0): 1.0})
     assert changed(predictor, ban=[1]).weights[:, 1].max() < 1e-37  # as good as 0

@@ -15,7 +15,11 @@ from seq2attn.model.interface import Decoded
 EOS, V = 2, 5
 SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]]), torch.tensor([4, 2, 3])
 MODELS = {
-    **{f"{cell}-{one}": {"cell": cell, "arrangement": one} for cell in CELLS for one in ARRANGEMENTS},
+    **{
+        f"{cell}-{one}": {"cell": cell, "arrangement": one}
+        for cell in CELLS
+        for one in ARRANGEMENTS
+    },
     **{f"window-{name}": {"window": name} for name in WINDOWS if name != "global"},
     **{f"history-{name}": {"history": name} for name in HISTORIES if name != "none"},
     "none": {"score": "none", "initial_state": "bridge"},
@@ -27,8 +31,16 @@ MODELS = {
 def model_of(name, seed=3, sharper=4.0):
     """A random model; its logits are multiplied so that hypotheses differ clearly in probability."""
     if MODELS[name] is None:
-        settings = {"architecture": "transformer", "hidden": 8, "layers": 2, "heads": 2, "feedforward": 8}
-        model = build_model(check_config({"seed": seed, "task": {"alphabet": "ab"}, "model": settings})).double()
+        settings = {
+            "architecture": "transformer",
+            "hidden": 8,
+            "layers": 2,
+            "heads": 2,
+            "feedforward": 8,
+        }
+        model = build_model(
+            check_config({"seed": seed, "task": {"alphabet": "ab"}, "model": settings})
+        ).double()
     else:
         model = make_model(vocabulary=V, seed=seed, **MODELS[name])
     output = model.output if MODELS[name] is None else model.decoder.output
@@ -42,11 +54,16 @@ def log_probability(model, source, tokens):
     """log P(tokens | source), by teacher forcing of one source alone."""
     inputs = torch.tensor([[1, *tokens[:-1]]])
     logits = model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), inputs)).logits[0]
-    return sum(math.log(torch.softmax(row, dim=0)[token]) for row, token in zip(logits, tokens, strict=True))
+    return sum(
+        math.log(torch.softmax(row, dim=0)[token])
+        for row, token in zip(logits, tokens, strict=True)
+    )
 
 
 def every_output(steps):
-    """Every sequence of at most `steps` tokens that ends with its only `<eos>`, and those of `steps` without one."""
+    """Every sequence of at most `steps` tokens that ends with its only `<eos>`, and those of
+    `steps` without one.
+    """
     others = [token for token in range(V) if token != EOS]
     for length in range(steps):
         yield from ((*start, EOS) for start in itertools.product(others, repeat=length))
@@ -56,7 +73,9 @@ def every_output(steps):
 def hypotheses(found, row):
     """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
     columns = (found.tokens, found.lengths, found.finished, found.log_probabilities, found.scores)
-    for tokens, length, finished, logp, score in zip(*(column[row].tolist() for column in columns), strict=True):
+    for tokens, length, finished, logp, score in zip(
+        *(column[row].tolist() for column in columns), strict=True
+    ):
         if logp > -math.inf:
             yield tuple(tokens[: length + finished]), logp, score
 
@@ -71,9 +90,13 @@ def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha)
     for row, length in enumerate(LENGTHS.tolist()):
         source = SOURCE[row, :length]
         expected = {tokens: log_probability(model, source, tokens) for tokens in outputs}
-        scores = {tokens: logp / ((5 + len(tokens)) / 6) ** alpha for tokens, logp in expected.items()}
+        scores = {
+            tokens: logp / ((5 + len(tokens)) / 6) ** alpha for tokens, logp in expected.items()
+        }
         ranked = list(hypotheses(found, row))
-        assert [tokens for tokens, _, _ in ranked] == sorted(outputs, key=scores.__getitem__, reverse=True)
+        assert [tokens for tokens, _, _ in ranked] == sorted(
+            outputs, key=scores.__getitem__, reverse=True
+        )
         for tokens, logp, score in ranked:
             assert logp == pytest.approx(expected[tokens], abs=1e-9)
             assert score == pytest.approx(scores[tokens], abs=1e-9)
@@ -86,7 +109,9 @@ def test_a_beam_of_one_is_greedy_decoding(name):
     model = model_of(name)
     for alpha in (0.0, 1.0):
         greedy = greedy_decode(model, SOURCE, LENGTHS, max_steps=6, keep_weights=True)
-        found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(1, alpha), max_steps=6, keep_weights=True)
+        found = beam_decode(
+            model, SOURCE, LENGTHS, BeamSearch(1, alpha), max_steps=6, keep_weights=True
+        )
         assert torch.equal(found.tokens.squeeze(1), greedy.tokens)
         assert torch.equal(found.lengths.squeeze(1), greedy.lengths)
         assert torch.equal(found.finished.squeeze(1), greedy.finished)
@@ -98,21 +123,29 @@ def test_a_beam_of_one_is_greedy_decoding(name):
 @torch.no_grad()
 @pytest.mark.parametrize("name", MODELS)
 def test_every_hypothesis_has_its_own_probability_and_weights(name):
-    """What a wide beam carries along belongs to the right hypothesis: state, log-probability and attention."""
+    """What a wide beam carries along belongs to the right hypothesis: state, log-probability and
+    attention.
+    """
     model = model_of(name)
     found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(4, 0.5), max_steps=5, keep_weights=True)
     for row, length in enumerate(LENGTHS.tolist()):
         source = SOURCE[row, :length]
         ranked = list(hypotheses(found, row))
         assert len(ranked) == len({tokens for tokens, _, _ in ranked}) == 4
-        assert [score for _, _, score in ranked] == sorted((score for _, _, score in ranked), reverse=True)
+        assert [score for _, _, score in ranked] == sorted(
+            (score for _, _, score in ranked), reverse=True
+        )
         for place, (tokens, logp, _) in enumerate(ranked):
             assert logp == pytest.approx(log_probability(model, source, tokens), abs=1e-9)
             if found.weights is None:
                 continue
             inputs = torch.tensor([[1, *tokens[:-1]]])
-            expected = model(as_batch(source.unsqueeze(0), torch.tensor([length]), inputs)).weights[0]
-            torch.testing.assert_close(found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9)
+            expected = model(as_batch(source.unsqueeze(0), torch.tensor([length]), inputs)).weights[
+                0
+            ]
+            torch.testing.assert_close(
+                found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9
+            )
 
 
 class Fixed:
@@ -132,14 +165,19 @@ class Fixed:
 
 
 def test_length_normalisation_by_hand():
-    """`<eos>` at once has probability 0.3, `b<eos>` 0.6 * 0.4 = 0.24: shorter wins, unless lengths are normalised."""
+    """`<eos>` at once has probability 0.3, `b<eos>` 0.6 * 0.4 = 0.24: shorter wins, unless lengths
+    are normalised.
+    """
     model = Fixed([0.0, 0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.4, 0.25, 0.35], [0.0, 0.0, 1.0, 0.0, 0.0])
     one, source = torch.tensor([1]), torch.tensor([[3]])
     plain = beam_decode(model, source, one, BeamSearch(4), max_steps=3)
     assert plain.tokens[0, 0].tolist()[:1] == [EOS]
     assert plain.log_probabilities[0, 0].item() == pytest.approx(math.log(0.3))
     normalised = beam_decode(model, source, one, BeamSearch(4, 2.0), max_steps=3)
-    assert normalised.tokens[0, 0].tolist()[:2] == [4, 4]  # b b <eos>: log(.21) / (8/6)^2 = -.878; b <eos>: -1.048
+    assert normalised.tokens[0, 0].tolist()[:2] == [
+        4,
+        4,
+    ]  # b b <eos>: log(.21) / (8/6)^2 = -.878; b <eos>: -1.048
     assert normalised.scores[0, 0].item() == pytest.approx(math.log(0.21) / (8 / 6) ** 2)
     assert normalised.scores[0, 1].item() == pytest.approx(math.log(0.24) / (7 / 6) ** 2)
 

@@ -1,4 +1,6 @@
-"""First weights as torch draws them, and dropout. `test_combinations` compares cells and layers with their formulas."""
+"""First weights as torch draws them, and dropout. `test_combinations` compares cells and layers
+with their formulas.
+"""
 
 import pytest
 import torch
@@ -13,20 +15,33 @@ from seq2attn.config import check_config
 
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(bidirectional, arrangement):
+def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
+    bidirectional, arrangement
+):
     vocabulary, embedding, hidden = 8, 6, 24
     decoder = {"name": "luong", "input_feeding": True} if arrangement == "feeding" else arrangement
-    values = {"hidden": hidden, "embedding": embedding, "bidirectional": bidirectional, "initial_state": "bridge"}
+    values = {
+        "hidden": hidden,
+        "embedding": embedding,
+        "bidirectional": bidirectional,
+        "initial_state": "bridge",
+    }
     values |= {"decoder": decoder, "attention": {"score": "additive"}}
     before = torch.get_rng_state()
-    found = build_model(check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})).state_dict()
+    found = build_model(
+        check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})
+    ).state_dict()
     assert torch.equal(torch.get_rng_state(), before)
     width = 2 * hidden if bidirectional else hidden
     torch.manual_seed(9)
     parts = {
         "encoder.embedding": nn.Embedding(vocabulary, embedding),
         "encoder.layers.0.cell": nn.GRUCell(embedding, hidden),
-        **({"encoder.layers.0.backward_cell": nn.GRUCell(embedding, hidden)} if bidirectional else {}),
+        **(
+            {"encoder.layers.0.backward_cell": nn.GRUCell(embedding, hidden)}
+            if bidirectional
+            else {}
+        ),
         "decoder.attention.score.query_map": nn.Linear(hidden, hidden, bias=False),
         "decoder.attention.score.key_map": nn.Linear(width, hidden, bias=False),
         "decoder.attention.score.v": nn.Linear(hidden, 1, bias=False),
@@ -40,7 +55,11 @@ def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(bi
         parts["decoder.cell"] = nn.GRUCell(embedding + hidden * (arrangement == "feeding"), hidden)
         parts["decoder.combine"] = nn.Linear(width + hidden, hidden, bias=False)
     parts["initial_state.map"] = nn.Linear(hidden, hidden)
-    expected = {f"{part}.{name}": one for part, made in parts.items() for name, one in made.state_dict().items()}
+    expected = {
+        f"{part}.{name}": one
+        for part, made in parts.items()
+        for name, one in made.state_dict().items()
+    }
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 
@@ -66,13 +85,18 @@ def test_dropout_acts_in_training_only(arrangement):
     first, second = model(as_batch(*batch)).logits, model(as_batch(*batch)).logits
     assert not torch.equal(first, second)
     torch.manual_seed(0)
-    assert torch.equal(model(as_batch(*batch)).logits, first)  # drawn from torch's default generator
+    assert torch.equal(
+        model(as_batch(*batch)).logits, first
+    )  # drawn from torch's default generator
     model.eval()
     close(model(as_batch(*batch)).logits, without(as_batch(*batch)).logits)
 
 
 def test_dropout_at_embeddings_between_layers_and_before_the_output():
-    model, batch = make_model("dot", dropout=0.5, layers=2, initial_state="last", hidden=16, embedding=16), make_batch()
+    model, batch = (
+        make_model("dot", dropout=0.5, layers=2, initial_state="last", hidden=16, embedding=16),
+        make_batch(),
+    )
     source, _, tokens = batch
     torch.manual_seed(0)
 
@@ -87,17 +111,23 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     embedded = model.encoder.embedding(source).detach()
     scaled_or_zero(seen_by(model.encoder.layers[0].cell, run)[0], embedded)
     below = []
-    model.encoder.layers[0].cell.register_forward_hook(lambda *call: below.append(call[2][0].detach()))
+    model.encoder.layers[0].cell.register_forward_hook(
+        lambda *call: below.append(call[2][0].detach())
+    )
     scaled_or_zero(seen_by(model.encoder.layers[1].cell, run)[0], below[0])
     bottom, top = model.decoder.cell.cells
     first = seen_by(bottom, run)
-    scaled_or_zero(torch.cat([one[..., :16] for one in first], dim=1), model.decoder.embedding(tokens).detach())
+    scaled_or_zero(
+        torch.cat([one[..., :16] for one in first], dim=1), model.decoder.embedding(tokens).detach()
+    )
     outputs = []
     handle = bottom.register_forward_hook(lambda *call: outputs.append(call[2][0].detach()))
     scaled_or_zero(torch.stack(seen_by(top, run)), torch.stack(outputs))
     handle.remove()
     features, contexts = [], []
     model.decoder.cell.register_forward_hook(lambda *call: features.append(call[2][0].detach()))
-    model.decoder.attention.register_forward_hook(lambda *call: contexts.append(call[2].context.detach()))
+    model.decoder.attention.register_forward_hook(
+        lambda *call: contexts.append(call[2].context.detach())
+    )
     (read,) = seen_by(model.decoder.output, run)
     scaled_or_zero(read, torch.cat([torch.cat(features, dim=1), torch.cat(contexts, dim=1)], dim=2))

@@ -1,4 +1,6 @@
-"""Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is wrong is caught."""
+"""Whatever is changed in a model trains, predicts, is evaluated and is exported; and a leaf that is
+wrong is caught.
+"""
 
 import random
 import types
@@ -33,11 +35,22 @@ CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("own_scores")
 
 
-def configured(score="additive", *, decoder="bahdanau", history="none", window="global", cell="gru", **model):
+def configured(
+    score="additive", *, decoder="bahdanau", history="none", window="global", cell="gru", **model
+):
     attention = {"score": score, "history": history, "window": window}
-    values = {"hidden": 6, "embedding": 4, "decoder": decoder, "cell": cell, "attention": attention, **model}
+    values = {
+        "hidden": 6,
+        "embedding": 4,
+        "decoder": decoder,
+        "cell": cell,
+        "attention": attention,
+        **model,
+    }
     training = {**SIX_STEPS, "steps": 12, "warmup": 0, "evaluate_every": 4}
-    return check_config({"task": {"alphabet": "abcd", "max_length": 3}, "model": values, "training": training})
+    return check_config(
+        {"task": {"alphabet": "abcd", "max_length": 3}, "model": values, "training": training}
+    )
 
 
 def trained_loss(model, config):
@@ -58,7 +71,9 @@ def stepped(model, batch):
 
 
 def exported(model, source, inputs):
-    """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs (L,)."""
+    """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs
+    (L,).
+    """
     encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
     state, states = dict(encoder.first), []
     for token in source:
@@ -76,7 +91,9 @@ def exported(model, source, inputs):
 
 
 def assert_trained_is_used(model, config, plain):
-    """What the first step trains, with another loss than `plain`, is what predicts, is evaluated and is exported."""
+    """What the first step trains, with another loss than `plain`, is what predicts, is evaluated
+    and is exported.
+    """
     assert trained_loss(model, config) != pytest.approx(plain, abs=1e-6)
     batch = next(build_training_data(config, CPU).batches())
     logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
@@ -104,7 +121,11 @@ def changed(function, factor=1.5):
         result = function(*arguments, **options)
         if isinstance(result, torch.Tensor):
             return factor * result
-        return type(result)(*(factor * result[0], *result[1:])) if hasattr(result, "_fields") else (factor * result[0],)
+        return (
+            type(result)(*(factor * result[0], *result[1:]))
+            if hasattr(result, "_fields")
+            else (factor * result[0],)
+        )
 
     return mine
 
@@ -139,11 +160,16 @@ def test_each_weight_follows_its_own_gradient():
     model, batch = build_model(config), next(build_training_data(config, CPU).batches())
     step, weight = TrainingStep(model, config, CPU), model.decoder.attention.score.key_map.weight
     loss = training_losses(step.forward(batch, 0), batch, config.training).total
-    before, (slope,) = weight.detach().clone(), torch.autograd.grad(loss, [weight], retain_graph=True)
+    before, (slope,) = (
+        weight.detach().clone(),
+        torch.autograd.grad(loss, [weight], retain_graph=True),
+    )
     assert not slope.is_contiguous()  # its numbers lie in memory in another order than the weight's
     step.gradients(loss)
     step.update(0.1)
-    torch.testing.assert_close(before - weight, 0.1 * slope.sign(), rtol=0, atol=0.01)  # Adam's first step
+    torch.testing.assert_close(
+        before - weight, 0.1 * slope.sign(), rtol=0, atol=0.01
+    )  # Adam's first step
 
 
 def test_a_hook_on_no_attention():
@@ -186,7 +212,10 @@ OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the
     ("history", Shift, "extra_context", {}, changed),
     *(("cell", GRU, method, {}, changed) for method in ("step", "project_input", "output")),
     ("cell", GRU, "initial", {}, parts_of),
-    *(("decoder", kind, "advance", {}, position_and_features) for kind in (BahdanauDecoder, LuongDecoder)),
+    *(
+        ("decoder", kind, "advance", {}, position_and_features)
+        for kind in (BahdanauDecoder, LuongDecoder)
+    ),
     ("decoder", LuongDecoder, "begin", {}, begun),
     *(("decoder", LuongDecoder, method, {}, changed) for method in ("embed", "decode")),
     ("decoder", BahdanauDecoder, "forward", {}, threes),
@@ -199,7 +228,10 @@ def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change)
     mine = type("Mine", (kind,), {method: change(getattr(kind, method))})
     register("mine")(mine)
     register("plain")(type("Plain", (kind,), {}))
-    config, plain = (configured(**{"initial_state": "bridge", **options, key: name}) for name in ("mine", "plain"))
+    config, plain = (
+        configured(**{"initial_state": "bridge", **options, key: name})
+        for name in ("mine", "plain")
+    )
     assert_trained_is_used(build_model(config), config, trained_loss(build_model(plain), config))
 
 
@@ -210,18 +242,24 @@ class Notes(Display):
     def __init__(self):
         self.said = []
 
-    def note(self, text):
+    def say(self, text):
         self.said.append(text)
 
 
 def run_with(leaf, folder):
-    """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said of the formulas."""
+    """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said
+    of the formulas.
+    """
     display = Notes()
     config = configured("dot", decoder="luong", initial_state="bridge", dropout=0.2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_step, "leaf_for", leaf)
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
-    return run, load_checkpoint(run.checkpoint("last")), [text for text in display.said if "with the formulas" in text]
+    return (
+        run,
+        load_checkpoint(run.checkpoint("last")),
+        [text for text in display.said if "with the formulas" in text],
+    )
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +277,13 @@ def wrong_gradients(logits):
 
 @pytest.mark.parametrize(
     ("calls", "wrong"),
-    [(0, wrong_logits), (3, wrong_gradients), (9, wrong_gradients), (15, wrong_logits), (99, wrong_logits)],
+    [
+        (0, wrong_logits),
+        (3, wrong_gradients),
+        (9, wrong_gradients),
+        (15, wrong_logits),
+        (99, wrong_logits),
+    ],
 )
 def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formulas):
     def leaf(model):
@@ -258,13 +302,27 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
     last = "training continues from the last checkpoint, with the formulas"
     assert [text.endswith(last) for text in said] == [True] * (calls < 99)
     assert found.state["formulas"] is (calls < 99) and found.state["step"] == 12
-    assert all(torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items())
-    assert sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
+    assert all(
+        torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items()
+    )
+    assert (
+        sum('"learning_rate"' in line for line in run.metrics_file.read_text().splitlines()) == 12
+    )
 
 
 @pytest.mark.parametrize(
-    ("own", "error", "everywhere", "trusted"),  # of the formulas and of the leaf, in float32 or everywhere
-    [(0, 5e-4, False, True), (0, 5e-4, True, False), (0, 5e-3, False, False), (4e-3, 8e-3, False, True)],
+    (
+        "own",
+        "error",
+        "everywhere",
+        "trusted",
+    ),  # of the formulas and of the leaf, in float32 or everywhere
+    [
+        (0, 5e-4, False, True),
+        (0, 5e-4, True, False),
+        (0, 5e-3, False, False),
+        (4e-3, 8e-3, False, True),
+    ],
 )
 def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_path):
     def off(decoded, share):
@@ -284,7 +342,9 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
 
 
 def test_when_it_is_due_and_what_agrees():
-    """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all, or of 1."""
+    """An error of 1e-4 of a parameter's largest gradient, or of 1e-6 of the largest of all, or of
+    1.
+    """
     assert [step for step in range(40) if is_due(step)] == [0, 1, 2, 4, 8, 16, 32]
     large, small = torch.tensor([1.0, -2.0]), torch.tensor([0.004, 0.0])
     for wrong in ([large + 2e-4, small], [large, small + 2e-6], [large + 2e-4, small - 2e-6]):
@@ -298,7 +358,12 @@ def test_when_it_is_due_and_what_agrees():
 def test_a_proof_leaves_generators_and_buffers_as_they_were():
     model = nn.BatchNorm1d(2)
     model.own = torch.Generator().manual_seed(5)
-    before = [torch.get_rng_state(), model.own.get_state(), model.running_mean.clone(), random.getstate()]
+    before = [
+        torch.get_rng_state(),
+        model.own.get_state(),
+        model.running_mean.clone(),
+        random.getstate(),
+    ]
     with unchanged(model):
         torch.rand(1), torch.rand(1, generator=model.own), random.random()
         model(torch.rand(3, 2))

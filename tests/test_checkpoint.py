@@ -10,7 +10,12 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
 
 CONFIG = check_config({"model": {"hidden": 4, "embedding": 3, "attention": {"score": "general"}}})
-STATE = {"step": 17, "best": [0.1, 1 / 3, 1e-300], "text": 'naïve "x"\n', "nested": {"a": None, "b": [True, -1]}}
+STATE = {
+    "step": 17,
+    "best": [0.1, 1 / 3, 1e-300],
+    "text": 'naïve "x"\n',
+    "nested": {"a": None, "b": [True, -1]},
+}
 
 
 def tensors():
@@ -41,12 +46,16 @@ def model():
 @pytest.fixture
 def whole(path, model):
     """The bytes of a small, sound checkpoint, which is at `path`."""
-    save_checkpoint(path, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 3})
+    save_checkpoint(
+        path, {f"model.{name}": tensor for name, tensor in model.state_dict().items()}, {"step": 3}
+    )
     return path.read_bytes()
 
 
 def refusal(path, *, model=None):
-    """The message with which the checkpoint at `path` is refused: one line that starts with the file."""
+    """The message with which the checkpoint at `path` is refused: one line that starts with the
+    file.
+    """
     with pytest.raises(Seq2AttnError) as caught:
         load_checkpoint(path) if model is None else load_weights(path, load_checkpoint(path), model)
     assert caught.value.message.startswith(f"{path}: ")
@@ -67,7 +76,12 @@ def test_tensors_and_state_come_back_bit_for_bit(path):
     for name, tensor in saved.items():
         found = loaded.tensors[name]
         assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape), name
-        assert found.contiguous().view(-1).view(torch.uint8).equal(tensor.contiguous().view(-1).view(torch.uint8)), name
+        assert (
+            found.contiguous()
+            .view(-1)
+            .view(torch.uint8)
+            .equal(tensor.contiguous().view(-1).view(torch.uint8))
+        ), name
 
 
 # ---- damaged files ----
@@ -90,7 +104,11 @@ def test_any_flipped_bit_is_refused(path, whole):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(rb"\"step\": 3", rb"\"step\": 4"), (b'"model.decoder.', b'"model.encoder.'), (b'"F32"', b'"I32"')],
+    [
+        (rb"\"step\": 3", rb"\"step\": 4"),
+        (b'"model.decoder.', b'"model.encoder.'),
+        (b'"F32"', b'"I32"'),
+    ],
     ids=["state", "names", "types"],
 )
 def test_an_altered_header_is_refused(path, whole, old, new):
@@ -99,8 +117,24 @@ def test_an_altered_header_is_refused(path, whole, old, new):
     assert "damaged" in refusal(path)
 
 
-STATES = ["", "{", "[]", "{}", '{"step": "3"}', '{"step": 3.5}', '{"step": -1}', 5000 * "9", 100_000 * "["]
-HEADERS = ["", "[]", "{}", 100_000 * "[", *(f'{{"checksum": "", "state": {state}}}' for state in STATES)]
+STATES = [
+    "",
+    "{",
+    "[]",
+    "{}",
+    '{"step": "3"}',
+    '{"step": 3.5}',
+    '{"step": -1}',
+    5000 * "9",
+    100_000 * "[",
+]
+HEADERS = [
+    "",
+    "[]",
+    "{}",
+    100_000 * "[",
+    *(f'{{"checksum": "", "state": {state}}}' for state in STATES),
+]
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))

@@ -1,4 +1,6 @@
-"""Walks through the commands in this process: what they print, on a terminal and in a pipe, and what they write."""
+"""Walks through the commands in this process: what they print, on a terminal and in a pipe, and
+what they write.
+"""
 
 import contextlib
 import functools
@@ -57,13 +59,25 @@ def rows(*arguments):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A directory with tiny.yaml and two runs: tiny-001, which has learnt its task, and the newer `second`."""
+    """A directory with tiny.yaml and two runs: tiny-001, which has learnt its task, and the newer
+    `second`.
+    """
     threads = torch.get_num_threads()
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
     with contextlib.chdir(folder):
         first = succeed("train", "--config", "tiny.yaml")
-        second = succeed("train", "-c", "tiny.yaml", "--name", "second", "--set", "training.steps=1", "-s", "seed=2")
+        second = succeed(
+            "train",
+            "-c",
+            "tiny.yaml",
+            "--name",
+            "second",
+            "--set",
+            "training.steps=1",
+            "-s",
+            "seed=2",
+        )
     assert (first, second) == ("runs/tiny-001\n", "runs/second\n")
     yield folder
     torch.set_num_threads(threads)
@@ -91,15 +105,28 @@ def contents(run):
 
 def test_a_training_from_its_config_to_its_records(work, monkeypatch):
     monkeypatch.setattr(session, "why_slow", lambda device: "there is no C compiler (cc)")
-    done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--set", "model.attention.score=concat")
+    done = seq2attn(
+        "train",
+        "-c",
+        "tiny.yaml",
+        "-s",
+        "training.steps=1",
+        "--set",
+        "model.attention.score=concat",
+    )
     run = work / "runs" / "tiny-score_concat-steps_1-001"
     assert (done.code, done.out) == (0, f"runs/{run.name}\n")
     said = done.err.splitlines()
-    assert {f"training runs/{run.name} on cpu from step 0", "there is no C compiler (cc)"} <= set(said)
+    assert {f"training runs/{run.name} on cpu from step 0", "there is no C compiler (cc)"} <= set(
+        said
+    )
     assert any(line.startswith("step 1: exact match ") for line in said)
     assert said[-1] == f"Next: seq2attn eval {run.name}"
     names = "attention.jsonl checkpoints config.yaml environment.json metrics.jsonl status.json training.lock"
-    assert sorted(path.name for path in run.iterdir() if "events.out." not in path.name) == names.split()
+    assert (
+        sorted(path.name for path in run.iterdir() if "events.out." not in path.name)
+        == names.split()
+    )
     config = load_config(run / "config.yaml")
     assert (config.score_name, config.model.hidden, config.training.steps) == ("additive", 16, 1)
     environment = json.loads((run / "environment.json").read_text())
@@ -114,8 +141,13 @@ def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert seq2attn("train", "-c", "tiny.yaml", "--runs-dir", "runs").err.endswith(" --runs-dir runs\n")
-    assert succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1") == "elsewhere/tiny-steps_1-002\n"
+    assert seq2attn("train", "-c", "tiny.yaml", "--runs-dir", "runs").err.endswith(
+        " --runs-dir runs\n"
+    )
+    assert (
+        succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1")
+        == "elsewhere/tiny-steps_1-002\n"
+    )
     assert succeed("predict", "ab", "--run", "tiny-steps_1-001").count("\n") == 1
 
 
@@ -128,7 +160,15 @@ def test_resuming_a_finished_run_changes_nothing():
 
 
 def test_divergence_exits_with_code_1():
-    done = seq2attn("train", "-c", "tiny.yaml", "--set", "training.learning_rate=1e38", "--set", "training.steps=9")
+    done = seq2attn(
+        "train",
+        "-c",
+        "tiny.yaml",
+        "--set",
+        "training.learning_rate=1e38",
+        "--set",
+        "training.steps=9",
+    )
     assert (done.code, done.out) == (1, "")
     assert "error: training diverged at step" in done.err
     assert "Continue with" not in done.err and "Traceback" not in done.err
@@ -155,9 +195,13 @@ def test_states_without_a_readable_status(work):
 
 def test_a_run_of_a_cpu_is_resumed_there_and_other_kernels_are_noted(work, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    config, environment = (work / "runs" / "second" / name for name in ("config.yaml", "environment.json"))
+    config, environment = (
+        work / "runs" / "second" / name for name in ("config.yaml", "environment.json")
+    )
     config.write_text(config.read_text().replace("steps: 1\n", "steps: 2\n"))
-    environment.write_text(json.dumps(json.loads(environment.read_text()) | {"kernels": "compiled elsewhere"}))
+    environment.write_text(
+        json.dumps(json.loads(environment.read_text()) | {"kernels": "compiled elsewhere"})
+    )
     said = " ".join(seq2attn("train", "--resume", "second").err.split())
     assert "was started on cpu, compiled elsewhere and continues on cpu, " in said
     assert "resuming runs/second on cpu from step 1" in said
@@ -171,7 +215,10 @@ def test_eval_prints_tab_separated_lines_in_a_pipe():
     found = {(row["length"], row["metric"]): row for row in printed}
     assert len(found) == 3 * 6 and {row["family"] for row in printed} == {"random"}
     for length, trained in (("1", "yes"), ("2", "yes"), ("3", "no")):
-        assert (found[length, "entropy"]["trained"], found[length, "entropy"]["samples"]) == (trained, "20")
+        assert (found[length, "entropy"]["trained"], found[length, "entropy"]["samples"]) == (
+            trained,
+            "20",
+        )
     for metric in ("exact_match", "character_accuracy", "teacher_forced"):
         # Wilson's interval for 20 of 20: from n / (n + z^2) to 1
         numbers = [float(found["1", metric][name]) for name in ("value", "low", "high")]
@@ -188,7 +235,9 @@ def test_eval_prints_and_saves_json(work):
     assert [row["length"] for row in record["rows"] if row["metric"] == "entropy"] == [1, 2]
     assert all(row["trained"] and row["samples"] == 5 for row in record["rows"])
     assert value_of(record, "exact_match", 2) == 1.0
-    other, last = (json.loads(succeed(*words, *more)) for more in (("--seed", "4"), ("--checkpoint", "last")))
+    other, last = (
+        json.loads(succeed(*words, *more)) for more in (("--seed", "4"), ("--checkpoint", "last"))
+    )
     assert value_of(other, "entropy", 2) != value_of(record, "entropy", 2)
     kept = sorted((work / "runs" / "tiny-001" / "evaluations").iterdir())
     assert [path.name for path in kept] == ["best-001.json", "best-002.json", "last-001.json"]
@@ -246,11 +295,26 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
     (["-"], "aba\nb\nabab\n", None, unseen("2 of 3 strings have")),
     (["-"], "ab\nba\r\nb", "ba\nab\nb\n", ""),
     (["-"], "", "", ""),
-    (["-"], "ab\nAB\nba\n", "ba\n\nab\n", LINE.format(2, "'AB' has characters the model never saw: ")),
+    (
+        ["-"],
+        "ab\nAB\nba\n",
+        "ba\n\nab\n",
+        LINE.format(2, "'AB' has characters the model never saw: "),
+    ),
     (["-"], "\nab\n\n", "\nba\n\n", LINE.format(1, "the string is empty")),
-    (["-"], "ab\n" + "a" * (LONGEST + 1), "ba\n\n", LINE.format(2, "the string is longer than 100,000 characters")),
+    (
+        ["-"],
+        "ab\n" + "a" * (LONGEST + 1),
+        "ba\n\n",
+        LINE.format(2, "the string is longer than 100,000 characters"),
+    ),
     (["-"], Endless(), "\n", LINE.format(1, "the string is longer than 100,000 characters")),
-    (["-"], io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8"), "\nba\n", LINE.format(1, "'\\udcff' has characters")),
+    (
+        ["-"],
+        io.TextIOWrapper(io.BytesIO(b"\xff\nab\n"), "utf-8"),
+        "\nba\n",
+        LINE.format(1, "'\\udcff' has characters"),
+    ),
     (["-"], None, "", "error: standard input is closed\nGive the strings as arguments.\n"),
 ]
 
@@ -267,28 +331,44 @@ def test_predict_prints_json():
     printed = succeed("predict", "-", "-r", "tiny-001", "--json", stdin="ab\na\n")
     first, second = map(json.loads, printed.splitlines())
     assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
-    assert (first["source_symbols"], first["output_symbols"]) == (["a", "b", "<eos>"], ["b", "a", "<eos>"])
+    assert (first["source_symbols"], first["output_symbols"]) == (
+        ["a", "b", "<eos>"],
+        ["b", "a", "<eos>"],
+    )
     assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [len(row) for row in first["weights"]] == [3, 3, 3]
     assert (second["source"], second["output"]) == ("a", "a")
     assert json.loads(succeed("predict", "ab", "-r", "tiny-001", "--json")) == first
     assert json.loads(succeed("predict", "ab", "a", "-r", "tiny-001", "--json")) == [first, second]
-    mixed = seq2attn("predict", "-", "-r", "tiny-001", "--json", stdin="X\nab\n" + 20 * "X\n" + "a\n")
-    assert (mixed.code, [json.loads(line) for line in mixed.out.splitlines()]) == (2, [first, second])
-    assert mixed.err.count("error: ") == 10 and mixed.err.endswith("no answer to 21 of 23 lines of standard input\n")
+    mixed = seq2attn(
+        "predict", "-", "-r", "tiny-001", "--json", stdin="X\nab\n" + 20 * "X\n" + "a\n"
+    )
+    assert (mixed.code, [json.loads(line) for line in mixed.out.splitlines()]) == (
+        2,
+        [first, second],
+    )
+    assert mixed.err.count("error: ") == 10 and mixed.err.endswith(
+        "no answer to 21 of 23 lines of standard input\n"
+    )
 
 
 def test_a_line_typed_on_a_terminal_is_answered_before_the_next_and_a_mistake_can_be_typed_again():
-    done = seq2attn("predict", "-", "--run", "tiny-001", stdin=Terminal("ab\nax\nba\n"), terminal=True)
+    done = seq2attn(
+        "predict", "-", "--run", "tiny-001", stdin=Terminal("ab\nax\nba\n"), terminal=True
+    )
     assert done.code == 0 and "ab -> ba" in plain(done.out) and "ba -> ab" in plain(done.out)
-    assert plain(done.err).startswith("Type one string a line. Ctrl-D ends.\nerror: 'ax' has characters")
+    assert plain(done.err).startswith(
+        "Type one string a line. Ctrl-D ends.\nerror: 'ax' has characters"
+    )
 
 
 @pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
 def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     monkeypatch.setenv("TERM", kind)
     done = seq2attn("predict", "ab", "--run", "tiny-001", terminal=True)
-    answer, head, *drawn, explained = [line for line in done.out.splitlines() if plain(line)]  # an old rich adds one
+    answer, head, *drawn, explained = [
+        line for line in done.out.splitlines() if plain(line)
+    ]  # an old rich adds one
     assert "ab -> ba" in answer and "a b $" in head
     assert len(drawn) == 3
     if ground is None:
@@ -306,15 +386,21 @@ def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
     piped = call("--map", "colour").out  # where there are no colours
     assert piped == call("--map", "digits").out and piped.startswith("ab -> ba\n    a b $\n b  ")
     coloured = call("--map", "digits", terminal=True).out
-    assert plain(coloured).split() == piped.replace("digits:", "bright: attended to, digits:").split()
+    assert (
+        plain(coloured).split() == piped.replace("digits:", "bright: attended to, digits:").split()
+    )
     assert "--map draws the weights that --json prints" in call("--map", "digits", "--json").err
 
 
 def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    short, long = (seq2attn("predict", text, "-r", "tiny-001", terminal=True) for text in ("ab", "abababab"))
+    short, long = (
+        seq2attn("predict", text, "-r", "tiny-001", terminal=True) for text in ("ab", "abababab")
+    )
     assert ["a b $" in done.out for done in (short, long)] == [True, False]
-    assert "the map is too wide for this terminal; --plot FILE draws it" in long.err and not short.err
+    assert (
+        "the map is too wide for this terminal; --plot FILE draws it" in long.err and not short.err
+    )
 
 
 @pytest.mark.parametrize("answer", [None, Solution("bb")])
@@ -329,7 +415,9 @@ def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch,
     assert "<svg" in (work / "a.svg").read_text()
     done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
     assert (done.code, done.out) == (2, "ba\n")
-    assert done.err.startswith("error: there is no ideal alignment to outline: none is known for 'ab'")
+    assert done.err.startswith(
+        "error: there is no ideal alignment to outline: none is known for 'ab'"
+    )
     assert not (work / "b.svg").exists()
 
 
@@ -341,13 +429,33 @@ def test_runs_lists_the_newest_first():
     columns = "run state step steps score seed task exact_match_worst wer made note"
     assert " ".join(printed[0]) == columns
     first, second = printed
-    assert (first["run"], first["state"], first["step"], first["seed"]) == ("second", "finished", "1", "2")
-    assert (second["run"], second["state"], second["step"], second["seed"]) == ("tiny-001", "finished", "80", "1")
-    assert (second["task"], second["score"], second["exact_match_worst"]) == ("reverse", "scaled", "1")
+    assert (first["run"], first["state"], first["step"], first["seed"]) == (
+        "second",
+        "finished",
+        "1",
+        "2",
+    )
+    assert (second["run"], second["state"], second["step"], second["seed"]) == (
+        "tiny-001",
+        "finished",
+        "80",
+        "1",
+    )
+    assert (second["task"], second["score"], second["exact_match_worst"]) == (
+        "reverse",
+        "scaled",
+        "1",
+    )
     records = json.loads(succeed("runs", "--json"))
     assert [record["run"] for record in records] == ["second", "tiny-001"]
-    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (80, 80, 1.0)
-    assert [record["run"] for record in json.loads(succeed("runs", "--json", "-n", "1"))] == ["second"]
+    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (
+        80,
+        80,
+        1.0,
+    )
+    assert [record["run"] for record in json.loads(succeed("runs", "--json", "-n", "1"))] == [
+        "second"
+    ]
     assert json.loads(succeed("runs", "--json", "--runs-dir", "elsewhere")) == []
     shown = seq2attn("runs", "-n", "1", terminal=True)
     assert "second" in shown.out and "WER" not in shown.out
@@ -358,8 +466,13 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     def change(name, seed, exact, **values):  # its score and rate, in the config's text
         run = Run(shutil.copytree(work / "runs" / "second", work / "runs" / name))
         for old, new in values.items():
-            run.config_file.write_text(run.config_file.read_text().replace(f"{old}: ", f"{old}: {new}\n#", 1))
-        status = json.loads(run.status_file.read_text()) | {"seed": seed, "exact_match_worst": exact}
+            run.config_file.write_text(
+                run.config_file.read_text().replace(f"{old}: ", f"{old}: {new}\n#", 1)
+            )
+        status = json.loads(run.status_file.read_text()) | {
+            "seed": seed,
+            "exact_match_worst": exact,
+        }
         run.status_file.write_text(json.dumps(status))
 
     change("a", 11, 0.25, learning_rate="1e-2")
@@ -375,13 +488,31 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
     rate = "training.learning_rate"
     assert listed("--where", f"{rate}=0.01", "--sort", "exact") == "c a"
     assert listed("--sort", "exact", "-n", "3") == "tiny-001 c a"
-    assert listed("--sort", "-exact", "--where", "state=finished").split()[-2:] == ["broken", "b"]  # without a value
+    assert listed("--sort", "-exact", "--where", "state=finished").split()[-2:] == [
+        "broken",
+        "b",
+    ]  # without a value
     assert listed("--sort", "seed", "--where", f"{rate}=1e-2") == "c a"  # 3 before 11
-    assert listed("--sort", f"-{rate}", "--where", "model.attention.score=scaled").split()[-1] == "b"
+    assert (
+        listed("--sort", f"-{rate}", "--where", "model.attention.score=scaled").split()[-1] == "b"
+    )
     assert rows("runs", "--sort", rate)[0][rate] == "0.0005"
     *newest_first, _, _ = listed().split()
-    assert listed("--sort", "-made") == listed() and listed("--sort", "made").split()[:-2] == newest_first[::-1]
-    assert listed("--where", "run=a", "--where", "seed=11", "--where", "model.attention.window={name: global}") == "a"
+    assert (
+        listed("--sort", "-made") == listed()
+        and listed("--sort", "made").split()[:-2] == newest_first[::-1]
+    )
+    assert (
+        listed(
+            "--where",
+            "run=a",
+            "--where",
+            "seed=11",
+            "--where",
+            "model.attention.window={name: global}",
+        )
+        == "a"
+    )
     done = seq2attn("runs", "--where", f"{rate}=7")
     assert (done.code, done.rows()) == (
         0,
@@ -394,7 +525,19 @@ def test_runs_are_filtered_and_sorted_by_columns_metrics_and_config_keys(work):
 def test_a_note_is_kept_with_the_run_and_shown(work):
     text = "the first try\x1b[31m <b>"
     config = (work / "runs" / "second" / "config.yaml").read_bytes()
-    succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1", "-s", "seed=2", "--name", "noted", "--note", text)
+    succeed(
+        "train",
+        "-c",
+        "tiny.yaml",
+        "-s",
+        "training.steps=1",
+        "-s",
+        "seed=2",
+        "--name",
+        "noted",
+        "--note",
+        text,
+    )
     assert (work / "runs" / "noted" / "config.yaml").read_bytes() == config
     assert json.loads(succeed("runs", "--json", "--where", "run=noted"))[0]["note"] == text
     listed = seq2attn("runs", terminal=True).out
@@ -402,13 +545,17 @@ def test_a_note_is_kept_with_the_run_and_shown(work):
     assert "\x1b" not in succeed("runs")
     succeed("report", "noted", "second")
     assert "the first try\\u001b[31m &lt;b&gt;</td>" in Path("report.html").read_text()
-    again = package.train(work / "tiny.yaml", "training.steps=1", name="again", note="2nd\ud800", device="cpu")
+    again = package.train(
+        work / "tiny.yaml", "training.steps=1", name="again", note="2nd\ud800", device="cpu"
+    )
     assert again.environment().note == "2nd\\ud800"
 
 
 def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(work):
     def copy(name, **environment):
-        file = shutil.copytree(work / "runs" / "tiny-001", work / "runs" / name) / "environment.json"
+        file = (
+            shutil.copytree(work / "runs" / "tiny-001", work / "runs" / name) / "environment.json"
+        )
         file.write_text(json.dumps(json.loads(file.read_text()) | environment))
 
     assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
@@ -418,10 +565,15 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     copy("trial", experiment="widths", created="2999-01-02T00:00:00+00:00")
     assert "run: runs/newer (the newest; choose another with " in seq2attn("predict", "a").err
     done = seq2attn("eval", "--samples", "1", "--json")
-    assert json.loads(done.out)["run"] == "newer" and "run: runs/newer (the newest; choose" in done.err
+    assert (
+        json.loads(done.out)["run"] == "newer" and "run: runs/newer (the newest; choose" in done.err
+    )
     for name in ("newer", "second", "tiny-001", "older"):
         shutil.rmtree(work / "runs" / name)
-    assert "run: runs/trial (the newest, a trial of widths; choose" in seq2attn("eval", "--samples", "1").err
+    assert (
+        "run: runs/trial (the newest, a trial of widths; choose"
+        in seq2attn("eval", "--samples", "1").err
+    )
 
 
 @pytest.mark.parametrize(
@@ -429,10 +581,18 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     [
         ("configs/chapter/dot.yaml", [], "chapter-dot"),
         ("dot.yaml", ["seed=2", "task=sort"], "dot-seed_2-task_sort"),
-        ("dot.yaml", ["task.alphabet=äb c", "training.learning_rate=0.003"], "dot-alphabet_-b-c-learning_rate_0.003"),
+        (
+            "dot.yaml",
+            ["task.alphabet=äb c", "training.learning_rate=0.003"],
+            "dot-alphabet_-b-c-learning_rate_0.003",
+        ),
         ("dot.yaml", ["task.alphabet=ä"], "dot-alphabet"),
         ("dot.yaml", ["evaluation.lengths=[1, 2]"], "dot-lengths_-1-2"),
-        ("configs/chapter/dot.yaml", ["a=1", f"b={'x' * 70}", "c=3"], f"chapter-dot-a_1-b_{'x' * 62}"),
+        (
+            "configs/chapter/dot.yaml",
+            ["a=1", f"b={'x' * 70}", "c=3"],
+            f"chapter-dot-a_1-b_{'x' * 62}",
+        ),
         ("my config.yaml", [], "my-config"),
         ("../.hidden.yaml", [], "hidden"),
         ("é.yaml", ["seed=2"], "seed_2"),
@@ -440,13 +600,19 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
         ("x" * 200, [], "x" * 80),
     ],
 )
-def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(config, changes, name):
+def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(
+    config, changes, name
+):
     assert run_name(Path(config), changes) == name
     check_name(f"{name}-001")
 
 
 def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
-    given = ["model.hidden=24", "evaluation.lengths=1-3", "model.attention.score={name: additive, width: 7}"]
+    given = [
+        "model.hidden=24",
+        "evaluation.lengths=1-3",
+        "model.attention.score={name: additive, width: 7}",
+    ]
     given += ["training.clip_norm=null", "training.learning_rate=1e-9", f"seed={2**63 - 1}"]
     words = [word for change in given for word in ("--set", change)]
     printed = succeed("inspect", "tiny.yaml", *words)
@@ -458,28 +624,47 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
     assert found["width: 7"].startswith("D_a, the width of the hidden layer")
     assert "hidden: 24" in succeed("inspect", "tiny.yaml", *words, terminal=True)
     (work / "printed.yaml").write_text(succeed("inspect", "second"))
-    assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", ["training.steps=1", "seed=2"])
+    assert load_config(work / "printed.yaml") == load_config(
+        work / "tiny.yaml", ["training.steps=1", "seed=2"]
+    )
     assert succeed("inspect", "runs/second") == succeed("inspect", "second")
 
 
-ALPHABETS = ["'#: \"-'", '"\\\\\'"', '"\\u00e9\\u6587\\t"', "'0123456789'", "'1e5'", "'~'", "' '", "'[{&*!|>%@`'"]
+ALPHABETS = [
+    "'#: \"-'",
+    '"\\\\\'"',
+    '"\\u00e9\\u6587\\t"',
+    "'0123456789'",
+    "'1e5'",
+    "'~'",
+    "' '",
+    "'[{&*!|>%@`'",
+]
 
 
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 def test_inspect_quotes_any_alphabet(work, alphabet):
     config = load_config(work / "tiny.yaml", [f"task.alphabet={alphabet}"])
-    (work / "printed.yaml").write_text(succeed("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}"))
+    (work / "printed.yaml").write_text(
+        succeed("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}")
+    )
     assert load_config(work / "printed.yaml") == config
 
 
 def test_inspect_s_ledger_counts_every_parameter(work):
-    shown = json.loads(succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general"))
-    assert check_config(shown["config"]) == load_config(work / "tiny.yaml", ["model.attention.score=general"])
+    shown = json.loads(
+        succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general")
+    )
+    assert check_config(shown["config"]) == load_config(
+        work / "tiny.yaml", ["model.attention.score=general"]
+    )
     assert shown["parameters"]["attention"] == 16 * 16
     assert shown["parameters"]["encoder embedding"] == 5 * 4  # <pad>, <sos>, <eos>, a, b
     total = shown["parameters"].pop("total")
     assert total == sum(shown["parameters"].values())
-    assert f"# parameters of total: {total - 16 * 16}" in succeed("inspect", "tiny.yaml").splitlines()
+    assert (
+        f"# parameters of total: {total - 16 * 16}" in succeed("inspect", "tiny.yaml").splitlines()
+    )
 
 
 def test_list_names_everything_a_config_can_use():
@@ -488,7 +673,16 @@ def test_list_names_everything_a_config_can_use():
     kinds += ["initial-states", "architectures", "schedules", "families"]
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
     named = {(row["kind"], row["name"]) for row in everything}
-    scores = ("dot", "scaled", "general", "scaled_general", "additive", "cosine", "key_value", "none")
+    scores = (
+        "dot",
+        "scaled",
+        "general",
+        "scaled_general",
+        "additive",
+        "cosine",
+        "key_value",
+        "none",
+    )
     tasks = ("reverse", "copy", "sort", "duplicate", "dates")
     assert {("scores", name) for name in scores} | {("tasks", name) for name in tasks} <= named
     for kind in kinds:

@@ -48,30 +48,39 @@ LENGTHS = (4, 2, 1)
 
 
 def is_allowed(choices):
-    """Both directions only where the score, and the decoder's first state, may be wider than the decoder; other weights
-    than the softmax's only where a history does not make them itself.
+    """Both directions only where the score, and the decoder's first state, may be wider than the
+    decoder; other weights than the softmax's only where a history does not make them itself.
     """
     history = parts.HISTORIES.get(choices.get("history", "none"))
     if history.own_weights and choices.get("normaliser", "softmax") != "softmax":
         return False
     equal_widths = SCORES.get(choices.get("score", "additive")).equal_widths
-    return not (choices.get("bidirectional") and (equal_widths or choices.get("initial_state") == "last"))
+    return not (
+        choices.get("bidirectional") and (equal_widths or choices.get("initial_state") == "last")
+    )
 
 
 def pairwise():
-    """Few combinations in which any two choices that are allowed together meet: again and again, of many random ones
-    that with the most new pairs.
+    """Few combinations in which any two choices that are allowed together meet: again and again, of
+    many random ones that with the most new pairs.
     """
     draw, combinations = random.Random(0), []
     missing = {
         pair
         for one, other in itertools.combinations(FACTORS, 2)
-        for pair in itertools.product([(one, a) for a in FACTORS[one]], [(other, b) for b in FACTORS[other]])
+        for pair in itertools.product(
+            [(one, a) for a in FACTORS[one]], [(other, b) for b in FACTORS[other]]
+        )
         if is_allowed(dict(pair))
     }
     while missing:
-        drawn = ({factor: draw.choice(values) for factor, values in FACTORS.items()} for _ in range(100))
-        new = [(missing.intersection(itertools.combinations(one.items(), 2)), one) for one in filter(is_allowed, drawn)]
+        drawn = (
+            {factor: draw.choice(values) for factor, values in FACTORS.items()} for _ in range(100)
+        )
+        new = [
+            (missing.intersection(itertools.combinations(one.items(), 2)), one)
+            for one in filter(is_allowed, drawn)
+        ]
         found, chosen = max(new, key=lambda pair: len(pair[0]))
         missing -= found
         combinations.append(chosen)
@@ -79,7 +88,9 @@ def pairwise():
 
 
 def label(choices):
-    return "-".join(str(value) if isinstance(value, str) else f"{key}={value}" for key, value in choices.items())
+    return "-".join(
+        str(value) if isinstance(value, str) else f"{key}={value}" for key, value in choices.items()
+    )
 
 
 pairs = pytest.mark.parametrize("choices", pairwise(), ids=label)
@@ -90,15 +101,21 @@ def make(choices):
 
 
 def varied(model):
-    """With other weights, as a power, and the distances that a history moves, begin at 0; and without a history's noise."""
+    """With other weights, as a power, and the distances that a history moves, begin at 0; and
+    without a history's noise.
+    """
     for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+        parameter.data += 0.1 * torch.randn(
+            parameter.shape, generator=torch.Generator().manual_seed(0)
+        )
     return model.eval()
 
 
 def test_every_part_that_a_config_can_name_takes_part():
     assert set(FACTORS["score"]) == set(parts.SCORES.names()) - {"none"}
-    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(parts.WINDOWS.names())
+    assert {"local_m" if name == "reversed" else name for name in WINDOWS} == set(
+        parts.WINDOWS.names()
+    )
     kinds = {"history": parts.HISTORIES, "cell": parts.CELLS, "initial_state": parts.INITIAL_STATES}
     assert all(set(FACTORS[key]) == set(registry.names()) for key, registry in kinds.items())
     assert set(ARRANGEMENTS) - {"feeding", "order 0"} == set(parts.DECODERS.names())
@@ -110,9 +127,17 @@ def config_of(choices):
         "reversed": {"name": "local_m", "radius": 1, "centre": "reversed"},
         "local_m": {"name": "local_m", "radius": 1},
     }
-    options = {"feeding": {"name": "luong", "input_feeding": True}, "order 0": {"name": "hard_monotonic", "order": 0}}
-    model = {key: choices[key] for key in ("cell", "layers", "bidirectional", "source_eos", "initial_state")}
-    attention = {key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")}
+    options = {
+        "feeding": {"name": "luong", "input_feeding": True},
+        "order 0": {"name": "hard_monotonic", "order": 0},
+    }
+    model = {
+        key: choices[key]
+        for key in ("cell", "layers", "bidirectional", "source_eos", "initial_state")
+    }
+    attention = {
+        key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")
+    }
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
     if choices["history"] == "shift":
@@ -140,14 +165,20 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     layers = model.encoder.layers
     cells = {"": [one.cell for one in layers], "backward_": [one.backward_cell for one in layers]}
     cells["decoder"] = [model.decoder.cell]
-    drawn = {which: [resets[cell] for cell in some if cell in resets] for which, some in cells.items()}
-    for row, size in enumerate(LENGTHS if masked else LENGTHS[:1]):  # without the mask, padding changes the others
+    drawn = {
+        which: [resets[cell] for cell in some if cell in resets] for which, some in cells.items()
+    }
+    for row, size in enumerate(
+        LENGTHS if masked else LENGTHS[:1]
+    ):  # without the mask, padding changes the others
         of_row = {
             which: (layers[0].kept[row], torch.cat([one.noise[row] for one in layers], dim=1))
             for which, layers in drawn.items()
             if layers
         }
-        logits, weights = book.teacher_forced(source[row, :size].tolist(), tokens[row].tolist(), of_row)
+        logits, weights = book.teacher_forced(
+            source[row, :size].tolist(), tokens[row].tolist(), of_row
+        )
         close(decoded.logits[row], torch.stack(logits))
         close(decoded.weights[row, :, :size], torch.tensor(weights, dtype=torch.float64))
         assert (decoded.weights[row, :, size:] == 0).all()
@@ -162,7 +193,9 @@ def test_teacher_forcing_is_stepping_from_any_rows(choices):
     memory, state = model.encode(source, lengths)
     for position in range(3):
         assert state.position == position
-        selected, _ = model.step(tokens[rows, position], model.select(state, rows), model.select(memory, rows))
+        selected, _ = model.step(
+            tokens[rows, position], model.select(state, rows), model.select(memory, rows)
+        )
         decoded, state = model.step(tokens[:, position], state, memory)
         for found, of in ((decoded, slice(None)), (selected, rows)):
             close(found.logits, forced.logits[of, position : position + 1])

@@ -37,8 +37,14 @@ def made(tmp_path_factory):
     """The runs of a comparison that is done."""
     folder = tmp_path_factory.mktemp("finished")
     (folder / "tiny.yaml").write_text(TINY)
-    with contextlib.chdir(folder), mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()):
-        assert call_main(("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--device", "cpu")).code == 0
+    with (
+        contextlib.chdir(folder),
+        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
+    ):
+        assert (
+            call_main(("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--device", "cpu")).code
+            == 0
+        )
     return folder / "runs"
 
 
@@ -90,14 +96,26 @@ def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason)
 @pytest.mark.parametrize(
     ("words", "reason", "hint"),
     [
-        ("compare", "expected an experiment file, or --config FILE and --vary", "seq2attn compare --help"),
+        (
+            "compare",
+            "expected an experiment file, or --config FILE and --vary",
+            "seq2attn compare --help",
+        ),
         (
             "compare tiny.yaml",
             "not an experiment, which names configs",
             "seq2attn compare -c tiny.yaml --vary seed=1-5",
         ),
-        ("compare -c tiny.yaml", "nothing to compare", "For example: seq2attn compare -c tiny.yaml --vary seed=1-5"),
-        ("compare experiment.yaml", "nothing to compare", "seq2attn compare experiment.yaml --vary seed=1-5"),
+        (
+            "compare -c tiny.yaml",
+            "nothing to compare",
+            "For example: seq2attn compare -c tiny.yaml --vary seed=1-5",
+        ),
+        (
+            "compare experiment.yaml",
+            "nothing to compare",
+            "seq2attn compare experiment.yaml --vary seed=1-5",
+        ),
     ],
 )
 def test_what_to_call_instead(cli, words, reason, hint):
@@ -116,9 +134,16 @@ ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")
 def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
     done = compare(cli, *ASKED)
     rows = done.rows()
-    assert [(row["group"], row["length"]) for row in rows] == [("none", "1"), ("none", "2"), ("dot", "1"), ("dot", "2")]
+    assert [(row["group"], row["length"]) for row in rows] == [
+        ("none", "1"),
+        ("none", "2"),
+        ("dot", "1"),
+        ("dot", "2"),
+    ]
     assert [row["baseline"] for row in rows] == ["", "", "none", "none"]
-    assert runs() == [f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)]
+    assert runs() == [
+        f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)
+    ]
     assert [path.name for path in Path("runs").glob(".*")] == [".compare-tiny.comparison.json"]
     assert cli("predict", "ab", "--run", "compare-tiny-dot-seed_2").code == 0
     assert len(cli("runs").out.splitlines()) == 5
@@ -132,12 +157,24 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
 
 
 @pytest.mark.parametrize(
-    "address", ["dask", "dask:", "dask:foo", "dask:foo:bar", "dask:http://127.0.0.1:9", "dask:tcp://a", "tcp://a:1", ""]
+    "address",
+    [
+        "dask",
+        "dask:",
+        "dask:foo",
+        "dask:foo:bar",
+        "dask:http://127.0.0.1:9",
+        "dask:tcp://a",
+        "tcp://a:1",
+        "",
+    ],
 )
 def test_a_malformed_executor_is_refused_at_once_though_all_trials_are_done(cli, finished, address):
     done = compare(cli, "--vary", "seed=1", "--executor", address)
     assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert done.err.startswith("error: --executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, ")
+    assert done.err.startswith(
+        "error: --executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, "
+    )
     assert done.err.endswith(f"found {address!r}\n")
 
 
@@ -150,7 +187,10 @@ def test_a_changed_config_is_one_message_for_all_trials(cli, work):
         assert (done.code, len(done.err.splitlines())) == (2, 4)
         changed = "another config: training.steps is 7, and 6 in the run"
         assert f"\n  runs/mine-seed_1 and 2 others: {changed}\n" in done.err
-        assert "Choose another --name, or remove those runs; seq2attn report mine shows what was measured." in done.err
+        assert (
+            "Choose another --name, or remove those runs; seq2attn report mine shows what was measured."
+            in done.err
+        )
     assert cli("report", "mine").code == 0
 
 
@@ -159,7 +199,9 @@ def test_a_failing_trial_is_reported_and_the_others_continue(cli):
     assert "2 of 4 trials failed" in done.err
     assert done.err.count("training diverged at step") == 4  # as it happens, and at the end
     assert {row["group"] for row in done.rows(code=1)} == {"learning_rate=0.01"}
-    again = compare(cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2", "--json")
+    again = compare(
+        cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2", "--json"
+    )
     assert again.code == 1
     assert len(json.loads(again.out)["failed"]) == 2
     assert "4 trials, 2 done, 2 to run" in again.err
@@ -169,8 +211,15 @@ def test_json_and_figures(cli):
     done = compare(cli, *ASKED, "--json", "--plot", "deep/figures", "--metric", "teacher_forced")
     assert done.code == 0
     told = json.loads(done.out)
-    assert (told["metric"], told["failed"], told["busy"], len(told["groups"])) == ("teacher_forced", {}, [], 4)
-    assert {(row["run"], row["metric"]) for row in told["trials"]} >= {(run, "teacher_forced") for run in runs()}
+    assert (told["metric"], told["failed"], told["busy"], len(told["groups"])) == (
+        "teacher_forced",
+        {},
+        [],
+        4,
+    )
+    assert {(row["run"], row["metric"]) for row in told["trials"]} >= {
+        (run, "teacher_forced") for run in runs()
+    }
     names = [path.name for path in sorted(Path("deep/figures").iterdir())]
     assert names == ["compare-tiny-loss.png", "compare-tiny-results.png"]
 
@@ -183,7 +232,10 @@ def test_options_override_an_experiment_file(cli):
 
     def shown(*arguments):
         rows = cli("compare", "mine.yaml", "--device", "cpu", "--vary", "seed=2", *arguments).rows()
-        return [tuple(row[key] for key in ("group", "length", "trained", "baseline", "published")) for row in rows]
+        return [
+            tuple(row[key] for key in ("group", "length", "trained", "baseline", "published"))
+            for row in rows
+        ]
 
     assert shown() == [
         ("hidden=4", "1", "yes", "hidden=8", ""),
@@ -210,7 +262,10 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
         done = compare(cli, "--vary", "seed=1-3", "--workers", "1")
     assert (done.code, done.out) == (130, "")
     assert "stopped by SIGINT: 1 of 3 trials are done" in done.err
-    assert "Continue with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3" in done.err
+    assert (
+        "Continue with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3"
+        in done.err
+    )
     assert "3 trials, 1 done, 2 to run" in compare(cli, "--vary", "seed=1-3").err
 
 
@@ -219,13 +274,17 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
 HELP = inspect.getdoc(compare_command)
-COMMANDS = re.findall(r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f"{TEXT}\n{HELP}", re.MULTILINE)
+COMMANDS = re.findall(
+    r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f"{TEXT}\n{HELP}", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("command", sorted({first or second for first, second in COMMANDS}))
 def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, command):
     (work / "configs").symlink_to(ROOT / "configs")
     shutil.copy(work / "tiny.yaml", work / "my.yaml")
-    monkeypatch.setattr("seq2attn.comparison.run.compare", lambda chosen, root, **_: gather(make_plan(chosen, root)))
+    monkeypatch.setattr(
+        "seq2attn.comparison.run.compare", lambda chosen, root, **_: gather(make_plan(chosen, root))
+    )
     done = cli(*shlex.split(command)[1:])
     assert (done.code, done.out.strip()) == (0, ""), done.err

@@ -11,7 +11,7 @@ from seq2attn.comparison.figures import figures_of, save_figures
 from seq2attn.comparison.groups import Group, Summary, TrialResult
 from seq2attn.comparison.results import Comparison
 from seq2attn.inference.results import Evaluation
-from seq2attn.inference.statistics import spread
+from seq2attn.inference.statistics import mean_over_seeds
 from seq2attn.plotting.style import score_colour
 from seq2attn.runs.records import Metrics, MetricsLine
 
@@ -20,18 +20,34 @@ SCORE, HIDDEN = "model.attention.score", "model.hidden"
 
 def trial(seed, level):
     steps = [MetricsLine(step=10, loss=level), MetricsLine(step=20, loss=level / (1 + seed))]
-    evaluations = [(step, Evaluation((measured.row("entropy", 3, 0.1 * step),))) for step in (10, 20)]
+    evaluations = [
+        (step, Evaluation((measured.row("entropy", 3, 0.1 * step),))) for step in (10, 20)
+    ]
     evaluation = Evaluation((measured.row("exact_match", 3, 0.5),))
     return TrialResult(f"r-{seed}", seed, evaluation, Metrics(steps=steps, evaluations=evaluations))
 
 
 def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
     by_seed = {seed: level + 0.1 * seed for seed in seeds}
-    numbers = {"mean": spread(list(by_seed.values())), "sd": None, "difference": None, "published": published}
-    numbers |= {"seeds": 3, "worst": 0.0, "worst_seed": 1, "best": 1.0, "best_seed": 3, "by_seed": by_seed}
+    numbers = {
+        "mean": mean_over_seeds(list(by_seed.values())),
+        "sd": None,
+        "difference": None,
+        "published": published,
+    }
+    numbers |= {
+        "seeds": 3,
+        "worst": 0.0,
+        "worst_seed": 1,
+        "best": 1.0,
+        "best_seed": 3,
+        "by_seed": by_seed,
+    }
     rows = [Summary("random", length, "exact_match", length < 9, **numbers) for length in (3, 10)]
     trials = tuple(trial(seed, level) for seed in seeds)
-    return Group(", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows), None)
+    return Group(
+        ", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows), None
+    )
 
 
 def figures(*groups):
@@ -55,13 +71,20 @@ def legend(figure):
 
 
 def colours(panel):
-    return {line.get_label(): to_hex(line.get_color()) for line in panel.lines if not line.get_label().startswith("_")}
+    return {
+        line.get_label(): to_hex(line.get_color())
+        for line in panel.lines
+        if not line.get_label().startswith("_")
+    }
 
 
 def test_scores_set_colours_and_other_keys_make_panels():
     made = figures(*TWO_BY_TWO)
     for name in ("loss", "results", "entropy"):
-        assert [panel.get_title(loc="left") for panel in panels(made[name])] == ["hidden=8", "hidden=16"]
+        assert [panel.get_title(loc="left") for panel in panels(made[name])] == [
+            "hidden=8",
+            "hidden=16",
+        ]
         for panel in panels(made[name]):
             assert colours(panel) == {"dot": score_colour("dot"), "scaled": score_colour("scaled")}
         assert legend(made[name]) == ["dot", "scaled"]
@@ -70,7 +93,9 @@ def test_scores_set_colours_and_other_keys_make_panels():
 def test_curves_and_bands_match_the_seeds():
     (panel,) = panels(figures(group({SCORE: "dot"}, "dot", 1.2))["loss"])
     (line,) = panel.lines
-    np.testing.assert_allclose(line.get_xydata(), [(10, 1.2), (20, 0.4)])  # 1.2 / (2, 3, 4): the median is .4
+    np.testing.assert_allclose(
+        line.get_xydata(), [(10, 1.2), (20, 0.4)]
+    )  # 1.2 / (2, 3, 4): the median is .4
     (band,) = panel.collections
     corners = band.get_paths()[0].vertices
     assert corners[corners[:, 0] == 20][:, 1].min() == pytest.approx(0.3)
@@ -109,6 +134,8 @@ def test_only_figures_with_data_are_written(tmp_path):
     assert sorted(path.name for path in paths) == ["e-entropy.png", "e-loss.png", "e-results.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
     bare = group({SCORE: "none"}, "none", 0.2, seeds=(1,))
-    bare = replace(bare, trials=(replace(bare.trials[0], metrics=Metrics(steps=[], evaluations=[])),))
+    bare = replace(
+        bare, trials=(replace(bare.trials[0], metrics=Metrics(steps=[], evaluations=[])),)
+    )
     assert list(figures(bare)) == ["results"]
     assert figures() == {} and "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))

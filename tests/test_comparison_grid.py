@@ -52,8 +52,14 @@ def refusal(*configs, call=plan, **settings):
         ("model.hidden=8-9", [8, 9]),
         ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
         ("training.learning_rate=1-2", ["1-2"]),
-        ("training.learning_rate=log:1e-4..1e-2:8", [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2]),
-        ("training.clip_norm=null,log:1.234..5.678:2", [None, 1.234, 5.678]),  # both ends as they are
+        (
+            "training.learning_rate=log:1e-4..1e-2:8",
+            [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2],
+        ),
+        (
+            "training.clip_norm=null,log:1.234..5.678:2",
+            [None, 1.234, 5.678],
+        ),  # both ends as they are
         ("model.hidden=log:16..256:5", [16, 32, 64, 128, 256]),
         ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
     ],
@@ -71,7 +77,10 @@ def test_values_are_read_as_yaml(base, text, values):
         ("seed=3-1", "'3-1': expected FIRST-LAST, counting up"),
         ("seed=0-99999999999999999", "at most 10,000 numbers"),
         ("seed=[1", "--vary 'seed=[1'"),
-        ("training.learning_rate=log:1e-2..1e-4:8", "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with"),
+        (
+            "training.learning_rate=log:1e-2..1e-4:8",
+            "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with",
+        ),
         ("config=a,b", "not a config key; list base configs with --config FILE"),
     ],
 )
@@ -101,35 +110,54 @@ def test_labels_and_names_show_what_varies(base):
     vary += ("training.clip_norm=null,0.5", "model.initial_state=last")
     found = plan(base, vary=(*vary, "model.attention.window={name: local_m, radius: 3}"))
     first = next(iter(found.groups))  # with no synonym
-    assert first == "hidden=8, additive, clip_norm=null, initial_state=last, window=local_m(radius=3)"
-    assert plan(base, vary=vary).trials[-1].name == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
+    assert (
+        first == "hidden=8, additive, clip_norm=null, initial_state=last, window=local_m(radius=3)"
+    )
+    assert (
+        plan(base, vary=vary).trials[-1].name
+        == "e-hidden_16-additive-clip_norm_0.5-initial_state_last-seed_1"
+    )
 
 
 def test_a_long_name_is_cut_before_its_seed(base):
     alphabet = "task.alphabet=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
     vary = ("model.attention.window={name: local_m, radius: 3}", alphabet)
     first, second = (trial.name for trial in plan(base, vary=(*vary, "seed=1-2")).trials)
-    assert len(first) == 80 and re.fullmatch("e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first)
+    assert len(first) == 80 and re.fullmatch(
+        "e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first
+    )
     assert first.split("-seed_1-")[0] == second.split("-seed_2-")[0]
 
 
-def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(base):
-    models = ("{layers: 1, attention: {score: dot}}", "{layers: 1, attention: {score: dot, window: {name: local_m}}}")
+def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(
+    base,
+):
+    models = (
+        "{layers: 1, attention: {score: dot}}",
+        "{layers: 1, attention: {score: dot, window: {name: local_m}}}",
+    )
     found = plan(base, vary=[f"model={','.join(models)}"])
     assert list(found.groups) == ["layers=1, score=dot", "window=local_m"]
     longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
     assert list(longer.groups)[:2] == ["layers=1, score=dot", "layers=1, score=dot, window=local_m"]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
-    tasks = (
-        "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, max_length: 8, reverse: true}"
-    )
+    tasks = "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, max_length: 8, reverse: true}"
     assert list(plan(base, vary=[tasks]).groups) == ["copy", "recopy", "recopy(reverse=true)"]
-    assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == ["e-copy-seed_1", "e-sort-seed_1"]
+    assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == [
+        "e-copy-seed_1",
+        "e-sort-seed_1",
+    ]
 
 
 def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
-    alphabets = "task.alphabet=abc,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
-    asked = ("model.attention.score.initial_std=null,0.1,0.2", alphabets, "model.attention.score=general")
+    alphabets = (
+        "task.alphabet=abc,abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789,äöü,'a-b'"
+    )
+    asked = (
+        "model.attention.score.initial_std=null,0.1,0.2",
+        alphabets,
+        "model.attention.score=general",
+    )
     names = [trial.name for trial in plan(base, vary=(*asked, "seed=1-2")).trials]
     assert len(set(names)) == 24
     for name in names:
@@ -142,7 +170,10 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
     other, same_name = tmp_path / "other.yaml", tmp_path / "configs" / "deep" / "base.yaml"
     other.write_text("seed: 5\n")
     same_name.write_text("seed: 6\n")
-    assert [(trial.group, trial.config.seed) for trial in plan(base, other).trials] == [("base", 1), ("other", 5)]
+    assert [(trial.group, trial.config.seed) for trial in plan(base, other).trials] == [
+        ("base", 1),
+        ("other", 5),
+    ]
     assert list(plan(base, same_name).groups) == ["base", "deep-base"]
     assert "two base configs have the same name" in refusal(base, base)
 
@@ -161,13 +192,18 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
     ],
 )
 def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
-    assert [trial.baseline for trial in plan(base, vary=GRID, baseline=baseline).trials[::2]] == expected
+    assert [
+        trial.baseline for trial in plan(base, vary=GRID, baseline=baseline).trials[::2]
+    ] == expected
 
 
 @pytest.mark.parametrize("baseline", ["model.attention.score=dott", "model.hiden=8", "seed=1"])
 def test_an_unknown_baseline_is_refused(base, baseline):
     told = refusal(base, vary=GRID, baseline=[baseline]).replace('"', "")
-    assert f"baseline: no group has {baseline} and is otherwise additive, hidden=8; the groups are: additive, h" in told
+    assert (
+        f"baseline: no group has {baseline} and is otherwise additive, hidden=8; the groups are: additive, h"
+        in told
+    )
 
 
 # ---- refusals ----
@@ -175,7 +211,10 @@ def test_an_unknown_baseline_is_refused(base, baseline):
 
 def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     text = refusal(base, vary=("model.attention.score=dot,scalde", "model.hiden=1,2", "seed=1-3"))
-    assert "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'" in text
+    assert (
+        "model.attention.score (--vary 'model.attention.score=dot,scalde'): unknown score 'scalde'"
+        in text
+    )
     assert "model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?" in text
     assert "seq2attn compare: 2 problems" in text
     assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
@@ -282,6 +321,8 @@ def test_shipped_experiments_are_valid(path):
     assert len(groups) == 8  # which differ in score and mask only
     for label, trials in groups.items():
         score, mask = label.split(", mask_padding=")
-        expected = load_config(path.parent.parent / "chapter" / f"{score}{'-masked' if mask == 'true' else ''}.yaml")
+        expected = load_config(
+            path.parent.parent / "chapter" / f"{score}{'-masked' if mask == 'true' else ''}.yaml"
+        )
         seeds = [expected.model_copy(update={"seed": seed}) for seed in range(1, 11)]
         assert [trial.config for trial in trials] == seeds

@@ -28,7 +28,10 @@ def records(group, length, exact, entropy=None):
     values = {"exact_match": exact, "character_accuracy": 1.0, "teacher_forced": exact / 2}
     if group != "none":
         values |= {"alignment": 0.75, "entropy": 2 * exact if entropy is None else entropy}
-    made = [measured.row(metric, length, value, samples=100, trained=length <= 8) for metric, value in values.items()]
+    made = [
+        measured.row(metric, length, value, samples=100, trained=length <= 8)
+        for metric, value in values.items()
+    ]
     return list(map(asdict, made))
 
 
@@ -37,7 +40,9 @@ def finish(root, trial):
     run = create_run(NewRun(root, trial.name), trial.config, {})
     write_json(run.status_file, {"state": "finished", "step": 20})
     place = trial.config.seed - 1
-    rows = [one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])]
+    rows = [
+        one for n in trial.lengths for one in records(trial.group, n, EXACT[trial.group][n][place])
+    ]
     rows = [{**one, "samples": trial.samples} for one in rows]
     settings = {"checkpoint": trial.checkpoint, "seed": 0, "step": 20, "trained_steps": 20}
     run.evaluations.mkdir()
@@ -59,9 +64,14 @@ def planned(tmp_path):
     (tmp_path / "base.yaml").write_text(base)
 
     def make(vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
-        made = compose_experiment(None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings)
+        made = compose_experiment(
+            None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings
+        )
         plan = make_plan(made, tmp_path / "runs")
-        trials = [replace(trial, published=PUBLISHED) if trial.group == "dot" else trial for trial in plan.trials]
+        trials = [
+            replace(trial, published=PUBLISHED) if trial.group == "dot" else trial
+            for trial in plan.trials
+        ]
         return replace(plan, trials=tuple(trials))
 
     for trial in make().trials:
@@ -91,15 +101,27 @@ STATISTICS = [  # group, length; mean, sd and ends of the interval, which stay f
     ("dot", 9, (0.1, 0.0, 0.1, 0.1), (1, 1), None),
     ("scaled", 3, (0.8, 0.1, 0.8 - 0.1 * T, 1.0), (2, 3), (0.2, 0.1)),  # .3, .1, .2, seed by seed
     ("scaled", 9, (0.2, 0.1, 0.0, 0.2 + 0.1 * T), (1, 3), (0.1, 0.1)),
-    ("none", 3, (0.9, math.sqrt(0.03), 0.9 - math.sqrt(0.03) * T, 1.0), (3, 1), (0.3, math.sqrt(0.07))),  # .5, .4, 0
+    (
+        "none",
+        3,
+        (0.9, math.sqrt(0.03), 0.9 - math.sqrt(0.03) * T, 1.0),
+        (3, 1),
+        (0.3, math.sqrt(0.07)),
+    ),  # .5, .4, 0
 ]
 
 
 def test_statistics_over_seeds(comparison):
     for label, length, expected, seeds, difference in STATISTICS:
         found = row(comparison, label, length)
-        assert (found.mean.value, found.sd, found.mean.low, found.mean.high) == pytest.approx(expected, abs=1e-6)
-        assert (found.seeds, found.worst_seed, found.best_seed, found.trained) == (3, *seeds, length == 3)
+        assert (found.mean.value, found.sd, found.mean.low, found.mean.high) == pytest.approx(
+            expected, abs=1e-6
+        )
+        assert (found.seeds, found.worst_seed, found.best_seed, found.trained) == (
+            3,
+            *seeds,
+            length == 3,
+        )
         assert (found.worst, found.best) == (found.mean.least, found.mean.most)
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
         assert (found.difference is None) == (difference is None)
@@ -107,7 +129,9 @@ def test_statistics_over_seeds(comparison):
             mean, deviation = difference
             ends = (mean, deviation, mean - deviation * T, mean + deviation * T)
             change = found.difference
-            assert (change.value, change.deviation, change.low, change.high) == pytest.approx(ends, abs=1e-6)
+            assert (change.value, change.deviation, change.low, change.high) == pytest.approx(
+                ends, abs=1e-6
+            )
 
 
 def test_intervals_of_differences_stay_within_what_is_possible(planned):
@@ -119,12 +143,22 @@ def test_intervals_of_differences_stay_within_what_is_possible(planned):
             path = root / trial.name / "evaluations" / "best-001.json"
             record = json.loads(path.read_text())
             for one in record["rows"]:
-                one |= {"value": 3 * value if one["metric"] == "entropy" else value, "low": None, "high": None}
+                one |= {
+                    "value": 3 * value if one["metric"] == "entropy" else value,
+                    "low": None,
+                    "high": None,
+                }
             path.write_text(json.dumps(record))
-    found = row(gather(make()), "scaled", 3).difference  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
-    assert (found.value, found.low, found.high) == pytest.approx((2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6)
+    found = row(
+        gather(make()), "scaled", 3
+    ).difference  # t of 2 degrees of freedom, deviation sqrt(1/3), over sqrt(3)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (2 / 3, 2 / 3 - 4.302653 / 3, 1.0), abs=1e-6
+    )
     swapped = gather(make(baseline=["model.attention.score=scaled"]))
-    assert row(swapped, "dot", 3).difference.low == -1.0 and group(swapped, "scaled").baseline is None
+    assert (
+        row(swapped, "dot", 3).difference.low == -1.0 and group(swapped, "scaled").baseline is None
+    )
     found = row(
         gather(make(metric="entropy")), "scaled", 3
     )  # no share: not cut at 1, and differences below 0 are possible
@@ -176,19 +210,30 @@ def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
     assert scaled.behind is None
     half = 4.302653 * math.sqrt(0.03) / math.sqrt(3)  # none - scaled: .05, .05, -.25
     found = none.behind
-    assert (found.value, found.low, found.high) == pytest.approx((-0.05, -0.05 - half, -0.05 + half), abs=1e-6)
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (-0.05, -0.05 - half, -0.05 + half), abs=1e-6
+    )
     half = 4.302653 * 0.05 / math.sqrt(3)  # dot - scaled: -.15, -.1, -.2
-    assert (dot.behind.low, dot.behind.high) == pytest.approx((-0.15 - half, -0.15 + half), abs=1e-6)
+    assert (dot.behind.low, dot.behind.high) == pytest.approx(
+        (-0.15 - half, -0.15 + half), abs=1e-6
+    )
     assert [one.may_be_best for one in (scaled, none, dot)] == [True, True, False]
 
 
 def test_ranks_of_numbers_by_seed():
-    found = rank({"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True)
+    found = rank(
+        {"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True
+    )
     assert {name: one.rank for name, one in found.items()} == {"b": 1, "c": 2, "a": 3}
     assert found["a"].behind.value == pytest.approx(0.4)  # by 0.4 with both seeds
     assert [one.may_be_best for one in found.values()] == [True, True, False]
     best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}).values()
-    assert (best.overall.low, best.overall.high, worst.behind.low, worst.behind.high) == (0.0, 1.0, -1.0, 1.0)
+    assert (best.overall.low, best.overall.high, worst.behind.low, worst.behind.high) == (
+        0.0,
+        1.0,
+        -1.0,
+        1.0,
+    )
     found = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}})
     assert [(name, one.rank) for name, one in found.items()] == [("b", 1), ("c", 1), ("a", 3)]
     assert found["c"].behind is None  # no seed in common
@@ -242,27 +287,63 @@ def test_a_comparison_prints_as_tables(comparison):
 def test_one_seed_has_no_intervals_and_its_order_may_be_chance(planned):
     make, _ = planned
     found = gather(make(["model.attention.score=dot,scaled,none", "seed=2"]))
-    assert lines(found.tables()[1])[-2:] == ["3 0.700 0.700 2 0.700 +0.100", "9* 0.200 0.200 2 0.200 +0.100"]
+    assert lines(found.tables()[1])[-2:] == [
+        "3 0.700 0.700 2 0.700 +0.100",
+        "9* 0.200 0.200 2 0.200 +0.100",
+    ]
     assert "Best: none. With one seed each, the order may be chance" in repr(found)
 
 
 def test_records_are_flat_and_the_same_in_every_output(comparison):
     records = comparison.records()
-    assert [(one["group"], one["length"]) for one in records] == [(label, n) for label in EXACT for n in (3, 9)]
+    assert [(one["group"], one["length"]) for one in records] == [
+        (label, n) for label in EXACT for n in (3, 9)
+    ]
     found, of = records[2], row(comparison, "scaled", 3)
-    expected = {name: getattr(of, name) for name in ("seeds", "sd", "worst", "worst_seed", "best", "best_seed")}
-    expected |= {"mean": of.mean.value, "mean_low": of.mean.low, "difference": of.difference.value, "baseline": "dot"}
-    expected |= {"difference_high": of.difference.high, "model.attention.score": "scaled", "metric": "exact_match"}
-    expected |= {"family": "random", "trained": True, "rank": 1, "overall": pytest.approx(0.5), "parameters": 1234}
+    expected = {
+        name: getattr(of, name)
+        for name in ("seeds", "sd", "worst", "worst_seed", "best", "best_seed")
+    }
+    expected |= {
+        "mean": of.mean.value,
+        "mean_low": of.mean.low,
+        "difference": of.difference.value,
+        "baseline": "dot",
+    }
+    expected |= {
+        "difference_high": of.difference.high,
+        "model.attention.score": "scaled",
+        "metric": "exact_match",
+    }
+    expected |= {
+        "family": "random",
+        "trained": True,
+        "rank": 1,
+        "overall": pytest.approx(0.5),
+        "parameters": 1234,
+    }
     expected |= {"loss": pytest.approx(0.4), "published": None}
     assert {key: found[key] for key in expected} == expected
-    assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (0.55, 0.15, False)
+    assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (
+        0.55,
+        0.15,
+        False,
+    )
     assert (records[1]["published"], records[2]["published"]) == (None, None)
     header, *rows = [line.split("\t") for line in comparison.table().tsv()]
     assert header == list(found) and rows[2][header.index("worst")] == "0.7"
     told = json.loads(json.dumps(comparison.to_json()))
-    assert told["groups"] == records and (told["experiment"], told["metric"]) == ("e", "exact_match")
+    assert told["groups"] == records and (told["experiment"], told["metric"]) == (
+        "e",
+        "exact_match",
+    )
     assert len(told["trials"]) == 2 * 3 * (5 + 5 + 3)  # without attention there are three metrics
-    first = {"run": "e-dot-seed_1", "model.attention.score": "dot", "seed": 1, "length": 3, "metric": "exact_match"}
+    first = {
+        "run": "e-dot-seed_1",
+        "model.attention.score": "dot",
+        "seed": 1,
+        "length": 3,
+        "metric": "exact_match",
+    }
     first |= {"value": 0.5, "trained": True, "parameters": 1234, "last_loss": 0.1}
     assert {key: told["trials"][0][key] for key in first} == first

@@ -19,7 +19,13 @@ import seq2attn
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan
 from seq2attn.comparison.run import DIED, LOST
-from seq2attn.comparison.trial import Outcome, Workplace, find_evaluation, train_and_measure, versions
+from seq2attn.comparison.trial import (
+    Outcome,
+    WorkerContext,
+    find_evaluation,
+    train_and_measure,
+    versions,
+)
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, is_training, training_lock
@@ -54,7 +60,7 @@ def trial():
     marker = Path("runs/.comparison")
     marker.parent.mkdir()
     marker.touch()
-    return made, Workplace(marker, "cpu", {}, versions())
+    return made, WorkerContext(marker, "cpu", {}, versions())
 
 
 # ---- one trial ----
@@ -79,13 +85,19 @@ def test_a_finished_trial_is_not_touched_and_other_settings_are_measured_without
     before = times(made.run)
     assert train_and_measure(made, place) == Outcome("done")
     assert times(made.run) == before
-    for number, settings in enumerate(({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}), 2):
+    for number, settings in enumerate(
+        ({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}), 2
+    ):
         assert train_and_measure(replace(made, **settings), place) == Outcome("done")
         assert len(list(made.run.evaluations.iterdir())) == number
-    assert train_and_measure(replace(made, lengths=(5,)), place) == Outcome("done")  # measured with 1 and 5
+    assert train_and_measure(replace(made, lengths=(5,)), place) == Outcome(
+        "done"
+    )  # measured with 1 and 5
     assert len(list(made.run.evaluations.iterdir())) == 4
     assert find_evaluation(replace(made, lengths=(5,))).lengths == [5]
-    weights = {path: time for path, time in times(made.run).items() if path.suffix == ".safetensors"}
+    weights = {
+        path: time for path, time in times(made.run).items() if path.suffix == ".safetensors"
+    }
     assert weights.items() <= before.items()
 
 
@@ -103,14 +115,19 @@ def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
     made, place = trial
     create_run(NewRun(made.root, "other"), made.config.model_copy(update={"seed": 4}), {})
     outcome = train_and_measure(replace(made, name="other"), place)  # made meanwhile
-    assert outcome.state == "failed" and "another config: seed is 3, and 4 in the run" in outcome.reason
+    assert (
+        outcome.state == "failed"
+        and "another config: seed is 3, and 4 in the run" in outcome.reason
+    )
     assert not Run(made.root / "other").has_checkpoint
 
     train_and_measure(made, place)
     (saved,) = made.run.evaluations.iterdir()
     saved.unlink()
     made.run.checkpoint("best").unlink()
-    assert train_and_measure(made, place) == Outcome("failed", f"{made.run.checkpoint('best')}: no such checkpoint")
+    assert train_and_measure(made, place) == Outcome(
+        "failed", f"{made.run.checkpoint('best')}: no such checkpoint"
+    )
     assert list(made.run.evaluations.iterdir()) == []
 
     monkeypatch.setattr(Trainer, "train", lambda *_: 1 / 0)
@@ -138,7 +155,10 @@ def test_a_stopped_trial_is_saved_when_it_logs_and_continues_later(trial, monkey
     place.marker.write_bytes(b"")
     assert train_and_measure(made, place) == Outcome("done")
     assert metrics(made.run) == metrics(whole.run)
-    assert made.run.checkpoint("last").read_bytes()[-1000:] == whole.run.checkpoint("last").read_bytes()[-1000:]
+    assert (
+        made.run.checkpoint("last").read_bytes()[-1000:]
+        == whole.run.checkpoint("last").read_bytes()[-1000:]
+    )
 
 
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
@@ -148,8 +168,13 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
         return outcome.reason
 
     folder = tmp_path / "nowhere"
-    assert refused(marker=folder / "m") == f"this worker does not see the runs directory {folder} of the comparison"
-    assert "and the comparison seq2attn 0.0, torch 1.0" in refused(versions={"seq2attn": "0.0", "torch": "1.0"})
+    assert (
+        refused(marker=folder / "m")
+        == f"this worker does not see the runs directory {folder} of the comparison"
+    )
+    assert "and the comparison seq2attn 0.0, torch 1.0" in refused(
+        versions={"seq2attn": "0.0", "torch": "1.0"}
+    )
     assert f"{folder / 'p.py'}: no such Python file" in refused(plugins={folder / "p.py": ""})
     plugin = tmp_path / "plugin_of_a_trial.py"
     mine = "@register('mine')\nclass M(Score):\n    def forward(self): ...\n"
@@ -159,9 +184,14 @@ def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
 
 def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
     with ThreadPoolExecutor(2) as threads:
-        outcomes = [future.result() for future in [threads.submit(train_and_measure, *trial) for _ in "ab"]]
+        outcomes = [
+            future.result() for future in [threads.submit(train_and_measure, *trial) for _ in "ab"]
+        ]
     done, failed = sorted(outcomes, key=lambda outcome: outcome.state)
-    assert done == Outcome("done") and "another trial in another thread: a worker needs one thread" in failed.reason
+    assert (
+        done == Outcome("done")
+        and "another trial in another thread: a worker needs one thread" in failed.reason
+    )
 
 
 # ---- many ----
@@ -238,7 +268,9 @@ class Deadly(Inline):
         if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first
             self.broken = any(other.config.seed == 3 for _, other in self.pending)
             for future, other in self.pending:
-                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(call(other, place))
+                future.set_exception(BrokenExecutor()) if self.broken else future.set_result(
+                    call(other, place)
+                )
         future = self.pending[-1][0]
         self.pending = [] if future.done() else self.pending
         return future
@@ -287,10 +319,27 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
 
 @pytest.mark.slow
 def test_eight_jobs_share_one_comparison():
-    command = [sys.executable, "-m", "seq2attn", "compare", "-c", "tiny.yaml", "--vary", "seed=1-24", "--name", "e"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+    command = [
+        sys.executable,
+        "-m",
+        "seq2attn",
+        "compare",
+        "-c",
+        "tiny.yaml",
+        "--vary",
+        "seed=1-24",
+        "--name",
+        "e",
+    ]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
+        "OMP_NUM_THREADS": "1",
+    }
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    jobs = [subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)]
+    jobs = [
+        subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)
+    ]
     ended = [job.communicate() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 8, ended
     found = compare("seed=1-24", executor=None)

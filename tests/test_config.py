@@ -9,7 +9,7 @@ from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.options import Options
 from seq2attn.parts import HISTORIES
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
 
@@ -53,7 +53,9 @@ DEFAULTS = {  # of the specification
 def value_at(config, key):
     value = reduce(getattr, key.split("."), config)
     return (
-        value.model_dump(mode="json", exclude_defaults=True) if isinstance(value, Options) else flat_values(config)[key]
+        value.model_dump(mode="json", exclude_defaults=True)
+        if isinstance(value, Options)
+        else flat_values(config)[key]
     )
 
 
@@ -66,7 +68,11 @@ def test_defaults_match_the_specification():
     [
         ("model.attention.score", "scaled_dot", "scaled"),
         ("model.attention.score", {"name": "concat", "width": None}, "additive"),
-        ("model.attention.score", {"name": "general", "initial_std": 1}, {"name": "general", "initial_std": 1.0}),
+        (
+            "model.attention.score",
+            {"name": "general", "initial_std": 1},
+            {"name": "general", "initial_std": 1.0},
+        ),
         ("training.learning_rate", 1, 1.0),
         ("training.clip_norm", None, None),
         ("training.watched", ["a\u0303", "b", "\u00e3"], ["\u00e3", "b"]),
@@ -95,7 +101,11 @@ def test_values_are_normalised(key, written, kept):
         ("model", None, "unknown architecture 'None'; allowed: gru, transformer"),
         ("model.attention", "dot", "should be a valid dictionary, found 'dot'"),
         (WINDOW, None, "unknown window 'None'; allowed: global, "),
-        ("model", "gruu", "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer"),
+        (
+            "model",
+            "gruu",
+            "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer",
+        ),
         ("model.dropout", 1.0, "should be less than 1, found 1.0"),
         ("model.padding_embedding", "one", "should be 'learned' or 'zero', found 'one'"),
         ("task.min_length", 0, "should be greater than or equal to 1, found 0"),
@@ -107,11 +117,19 @@ def test_values_are_normalised(key, written, kept):
         ("training.learning_rate", float("inf"), "should be a finite number, found inf"),
         ("evaluation.lengths", [], "no length given"),
         ("evaluation.lengths", {"a": 1}, "{'a': 1} is not a length"),
-        ("evaluation.families", "unray", "unknown family 'unray'; did you mean 'unary'? allowed: random, "),
+        (
+            "evaluation.families",
+            "unray",
+            "unknown family 'unray'; did you mean 'unary'? allowed: random, ",
+        ),
         ("task", {"name": "translate"}, "unknown task 'translate'; allowed: reverse, "),
         ("task.alphabet", "a\ud800", f"'a\\ud800' {HALF.format('D800')}"),
         ("training.watched", ["ab", "\udcff"], f"['ab', '\\udcff'] {HALF.format('DCFF')}"),
-        ("model.attention.score", "bilinaer", "unknown score 'bilinaer'; did you mean 'bilinear'? allowed: dot, "),
+        (
+            "model.attention.score",
+            "bilinaer",
+            "unknown score 'bilinaer'; did you mean 'bilinear'? allowed: dot, ",
+        ),
     ],
 )
 def test_an_invalid_value_is_reported_under_its_key(key, value, message):
@@ -126,7 +144,10 @@ def test_an_invalid_value_is_reported_under_its_key(key, value, message):
     [
         ("model.hiden", "did you mean 'hidden'? allowed here: architecture, attention, "),
         ("modle", "did you mean 'model'? allowed here: evaluation, model, seed, task, training"),
-        ("hidden", "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training"),
+        (
+            "hidden",
+            "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training",
+        ),
         ("model.kernel", "did you mean 'model.attention.history.kernel'? "),
         ("training.zzz", "allowed here: batch_size, clip_norm, "),
     ],
@@ -139,7 +160,9 @@ def test_an_unknown_key_suggests_a_similar_one(key, guess):
 
 def test_every_key_and_every_option_is_documented():
     assert [path for path, field in all_keys() if not field.description] == []
-    assert {"model.attention.window.radius", "task.train", "model.heads", "model.cell"} <= dict(all_keys()).keys()
+    assert {"model.attention.window.radius", "task.train", "model.heads", "model.cell"} <= dict(
+        all_keys()
+    ).keys()
 
 
 # ---- parts ----
@@ -151,7 +174,10 @@ def test_every_key_and_every_option_is_documented():
         ("none", HISTORIES.choose()),
         ("location", HISTORIES.choose("location", filters=8, kernel=5)),
         ({"name": "location"}, HISTORIES.choose("location", filters=8, kernel=5)),
-        ({"kernel": 7, "name": "location_coverage"}, HISTORIES.choose("location_coverage", kernel=7)),
+        (
+            {"kernel": 7, "name": "location_coverage"},
+            HISTORIES.choose("location_coverage", kernel=7),
+        ),
         ({}, HISTORIES.choose()),
     ],
 )
@@ -165,7 +191,9 @@ def test_a_part_is_a_name_or_a_name_and_options(written, part):
 
 TRANSFORMER, NONE = "model.architecture=transformer", "model.attention.score=none"
 FOREIGN = "unknown key; allowed here: architecture, dropout, "
-NO_STATE = "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
+NO_STATE = (
+    "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
+)
 NO_WEIGHTS = "has no effect with attention score 'none'; leave it out"
 EQUAL = (
     "'dot' needs encoder and decoder states of equal width, but a bidirectional encoder's are 2 x 96 wide and the decoder's "
@@ -176,22 +204,74 @@ COMBINATIONS = [  # overrides, the key to change, the message
     (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
     ("model.heads=2", "model.heads", "unknown key; did you mean 'model.attention.heads'? "),
     (f"{TRANSFORMER} training.encoder_reset=0.5", "training.encoder_reset", NO_STATE),
-    (f"{TRANSFORMER} model.hidden=30", "model.hidden", "30 is not a multiple of model.heads, 4; change one of them"),
-    (f"{NONE} training.decoder_reset=0.2", "training.decoder_reset", "destroys all that is known of the source"),
+    (
+        f"{TRANSFORMER} model.hidden=30",
+        "model.hidden",
+        "30 is not a multiple of model.heads, 4; change one of them",
+    ),
+    (
+        f"{NONE} training.decoder_reset=0.2",
+        "training.decoder_reset",
+        "destroys all that is known of the source",
+    ),
     (f"{NONE} {WINDOW}=local_m", WINDOW, NO_WEIGHTS),
-    (f"{NONE} model.attention.scalable_softmax=true", "model.attention.scalable_softmax", NO_WEIGHTS),
-    (f"{NONE} training.coverage_weight=1", "training.coverage_weight", "has no effect, with attention score 'none'"),
-    (f"{NONE} model.bidirectional=true", "model.bidirectional", "trains a forward direction that nothing reads"),
-    (f"{NONE} model.initial_state=zeros", "model.initial_state", "leaves the decoder no way to see the source, with"),
-    ("model.decoder.input_feeding=true", "model.decoder.input_feeding", "unknown key of 'bahdanau'; allowed"),
-    ("model.attention.history={name: location, kernel: 4}", "model.attention.history.kernel", "must be odd, so that"),
-    (f"{WINDOW}={{name: local_m, centre: left}}", f"{WINDOW}.centre", "should be 'monotonic' or 'reversed', found"),
+    (
+        f"{NONE} model.attention.scalable_softmax=true",
+        "model.attention.scalable_softmax",
+        NO_WEIGHTS,
+    ),
+    (
+        f"{NONE} training.coverage_weight=1",
+        "training.coverage_weight",
+        "has no effect, with attention score 'none'",
+    ),
+    (
+        f"{NONE} model.bidirectional=true",
+        "model.bidirectional",
+        "trains a forward direction that nothing reads",
+    ),
+    (
+        f"{NONE} model.initial_state=zeros",
+        "model.initial_state",
+        "leaves the decoder no way to see the source, with",
+    ),
+    (
+        "model.decoder.input_feeding=true",
+        "model.decoder.input_feeding",
+        "unknown key of 'bahdanau'; allowed",
+    ),
+    (
+        "model.attention.history={name: location, kernel: 4}",
+        "model.attention.history.kernel",
+        "must be odd, so that",
+    ),
+    (
+        f"{WINDOW}={{name: local_m, centre: left}}",
+        f"{WINDOW}.centre",
+        "should be 'monotonic' or 'reversed', found",
+    ),
     (f"{WINDOW}.radius=3", f"{WINDOW}.radius", "unknown key of 'global'; allowed here: none"),
-    ("task.min_length=9 task.max_length=3", "task.min_length", "9 is above task.max_length, 3; change one of them"),
-    ("task.symbols=62 task.alphabet=abc", "task.symbols", "is set, and so is task.alphabet; set one of them"),
+    (
+        "task.min_length=9 task.max_length=3",
+        "task.min_length",
+        "9 is above task.max_length, 3; change one of them",
+    ),
+    (
+        "task.symbols=62 task.alphabet=abc",
+        "task.symbols",
+        "is set, and so is task.alphabet; set one of them",
+    ),
     ("task.symbols=129", "task.symbols", "should be less than or equal to 128, found 129"),
-    ("training.warmup=6 training.steps=5", "training.warmup", "6 is above training.steps, 5; change one of them"),
-    ("training.target=0.9 evaluation.lengths=13,20", "training.target", "no length of evaluation.lengths lies within"),
+    (
+        "training.warmup=6 training.steps=5",
+        "training.warmup",
+        "6 is above training.steps, 5; change one of them",
+    ),
+    (
+        "training.target=0.9 evaluation.lengths=13,20",
+        "training.target",
+        "no length of evaluation.lengths lies within",
+    ),
     (f"{WIDE}=dot", "model.attention.score", EQUAL),
     (
         "model.attention.normaliser=sigmoid model.attention.history=shift",
@@ -200,7 +280,11 @@ COMBINATIONS = [  # overrides, the key to change, the message
     ),
     ("training.steps=", "training.steps", "is null, and so is training.epochs; set one of them"),
     ("training.epochs=3", "training.epochs", "task 'reverse' draws its examples without end"),
-    ("training.snapshots=0 training.snapshot_weights=true", "training.snapshot_weights", "has no effect with"),
+    (
+        "training.snapshots=0 training.snapshot_weights=true",
+        "training.snapshot_weights",
+        "has no effect with",
+    ),
 ]
 
 
@@ -243,11 +327,21 @@ def test_valid_combinations_are_accepted(overrides):
                 "training": {"steps": "many", "warmup": 10**9},
                 "model": {"hidden": 0, "initial_state": "zeros", "attention": {"score": "none"}},
             },
-            {"seed", "typo", "task.min_length", "training.steps", "model.hidden", "model.initial_state"},
+            {
+                "seed",
+                "typo",
+                "task.min_length",
+                "training.steps",
+                "model.hidden",
+                "model.initial_state",
+            },
         ),
         ({"task": {"min_length": 20, "max_length": "x"}}, {"task.max_length"}),
         ({"model": {"bidirectional": "x", "attention": {"score": "dot"}}}, {"model.bidirectional"}),
-        ({"model": {"bidirectional": True, "attention": {"score": "dto"}}}, {"model.attention.score"}),
+        (
+            {"model": {"bidirectional": True, "attention": {"score": "dto"}}},
+            {"model.attention.score"},
+        ),
         ({"training": {"target": 0.5}, "evaluation": {"lengths": "x"}}, {"evaluation.lengths"}),
         (attention(score={"name": "nne", "width": 3}), {"model.attention.score"}),
         ({"model": {"architecture": "transfomer", "heads": 2}}, {"model"}),
@@ -276,7 +370,9 @@ def file(tmp_path):
 
 
 def test_problems_have_the_place_where_they_are_written(file):
-    path = file("seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n")
+    path = file(
+        "seed: x\nmodel:\n  hiden: 8\n  bidirectional: true\n  attention:\n    score: {width: 3}\n"
+    )
     with pytest.raises(ConfigError) as caught:
         load_config(path, ["seed", "training.steps=0", "model={heads: 2}"])
     found = {problem.path: problem.where for problem in caught.value.problems}
@@ -327,12 +423,18 @@ def test_an_override_replaces_the_value_of_the_file(overrides, key, expected):
         (None, ["{}.radius=3", "{}=local_m"], {"name": "local_m", "radius": 3}),
         ({"name": "local_p", "radius": 4}, ["{}.radius=3"], {"name": "local_p", "radius": 3}),
         ({"name": "local_p", "radius": 4}, ["{}=local_m"], {"name": "local_m", "radius": 4}),
-        ({"name": "local_p", "radius": 4}, ["{}={{name: global}}"], "global"),  # all of it, as written
+        (
+            {"name": "local_p", "radius": 4},
+            ["{}={{name: global}}"],
+            "global",
+        ),  # all of it, as written
         ({"name": "local_p", "radius": 4}, ["{}={{name: local_m}}"], "local_m"),
     ],
 )
 def test_an_override_of_a_part_or_its_options(written, overrides, part):
-    config = check_config(attention(window=written), [override.format(WINDOW) for override in overrides])
+    config = check_config(
+        attention(window=written), [override.format(WINDOW) for override in overrides]
+    )
     assert value_at(config, WINDOW) == part
 
 
@@ -351,7 +453,7 @@ def test_an_invalid_override_is_quoted(override, message):
         check_config({"seed": 1}, [override])
     (problem,) = caught.value.problems
     assert problem.message.startswith(message)
-    assert problem.where == f"--set {shown(override)}"
+    assert problem.where == f"--set {quoted(override)}"
 
 
 # ---- lengths ----
@@ -400,7 +502,10 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
         (["inspect", "a.yaml"], "task.alphabet (a.yaml:2): "),
         (["train", "-c", "d\udcff/pairs.yaml"], "task.train (d\\udcff/pairs.yaml:1): "),
         (["compare", "grid.yaml"], f"description (grid.yaml:3): '\\ud800' {HALF.format('D800')}"),
-        (["compare", "-c", "scaled", "--vary", 'task.alphabet="a\\ud800",b'], "vary.task.alphabet (--vary "),
+        (
+            ["compare", "-c", "scaled", "--vary", 'task.alphabet="a\\ud800",b'],
+            "vary.task.alphabet (--vary ",
+        ),
     ):
         done = cli(*words)
         assert done.code == 2 and where in done.err

@@ -40,7 +40,9 @@ def test_values(text, expected):
 
 
 def test_keys_have_line_numbers():
-    document = read_text("# first\nseed: 1\nmodel:\n  hidden: 8\n\n  attention: {score: dot,\n    window: {}}\n", "x")
+    document = read_text(
+        "# first\nseed: 1\nmodel:\n  hidden: 8\n\n  attention: {score: dot,\n    window: {}}\n", "x"
+    )
     assert document.lines == {
         ("seed",): 2,
         ("model",): 3,
@@ -62,7 +64,10 @@ ALIAS = "found an alias, a tag, or more than 20 levels; write plain values"
         ("a: 1\nb: !!python/object/apply:os.system [echo]\n", f"2: not plain YAML: {ALIAS}"),
         ("{a: " * 21 + "1" + "}" * 21, f"1: not plain YAML: {ALIAS}"),
         ("? [a, b]\n: 1\n", "1: not plain YAML: a key must be a word"),
-        ("a:\n\thidden: 8\n", "2: not plain YAML: while scanning for the next token, found character '\\t'"),
+        (
+            "a:\n\thidden: 8\n",
+            "2: not plain YAML: while scanning for the next token, found character '\\t'",
+        ),
         ("a: 1\n---\nb: 2\n", "2: not plain YAML: expected a single document in the stream"),
         ("a: \x07", " not plain YAML: unacceptable character #x0007"),
     ],
@@ -102,15 +107,25 @@ def test_a_file_is_read_as_utf8_with_or_without_byte_order_mark(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("a.yaml", b"abc: \xff", "a.yaml: cannot be read: 'utf-8' codec can't decode byte 0xff in position 5"),
+        (
+            "a.yaml",
+            b"abc: \xff",
+            "a.yaml: cannot be read: 'utf-8' codec can't decode byte 0xff in position 5",
+        ),
         ("a.yaml", b"#" * 200_001, "a.yaml: cannot be read: it is larger than 200,000 bytes"),
         ("a.yaml/b.yaml", b"", "a.yaml/b.yaml: cannot be read: Not a directory"),
         (".", b"", ".: cannot be read: Is a directory"),
         ("on.yaml", b"", "on.yaml: no such file\nThere are: one.yaml, "),
-        ("configs/scale.yaml", b"", "configs/scale.yaml: no such file\nThere are: configs/scaled.yaml, "),
+        (
+            "configs/scale.yaml",
+            b"",
+            "configs/scale.yaml: no such file\nThere are: configs/scaled.yaml, ",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path, monkeypatch, name, data, message):
+def test_a_file_that_cannot_be_read_is_refused_with_its_name(
+    tmp_path, monkeypatch, name, data, message
+):
     monkeypatch.chdir(tmp_path)
     Path("a.yaml").write_bytes(data)
     Path("one.yaml").touch()
@@ -127,7 +142,9 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path, monkeypat
         ("chapter/dot", "chapter/dot.yaml"),
     ],
 )
-def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(tmp_path, monkeypatch, name, file):
+def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(
+    tmp_path, monkeypatch, name, file
+):
     monkeypatch.chdir(tmp_path)
     assert find_config(name) == shipped_folder() / file
     assert find_config(name).is_file()
@@ -136,7 +153,9 @@ def test_a_shipped_config_is_found_from_anywhere_by_its_path_or_in_short(tmp_pat
     assert find_config(name) == Path(name)
 
 
-@pytest.mark.parametrize("name", ["nosuch", "configs", "../configs/scaled.yaml", "/scaled.yaml", "", "a\0b"])
+@pytest.mark.parametrize(
+    "name", ["nosuch", "configs", "../configs/scaled.yaml", "/scaled.yaml", "", "a\0b"]
+)
 def test_no_other_name_is_that_of_a_shipped_config(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     assert find_config(name) == Path(name)
@@ -145,4 +164,7 @@ def test_no_other_name_is_that_of_a_shipped_config(tmp_path, monkeypatch, name):
 def test_every_command_finds_the_shipped_configs(cli):
     assert cli("inspect", "chapter/dot").code == 0
     assert "this is a model's config, not an experiment" in cli("compare", "chapter/dot").err
-    assert "no trial of 'chapter' in runs is trained and" in cli("report", "configs/experiments/chapter.yaml").err
+    assert (
+        "no trial of 'chapter' in runs is trained and"
+        in cli("report", "configs/experiments/chapter.yaml").err
+    )

@@ -1,4 +1,6 @@
-"""The contract of every kind of part: the built-in parts satisfy it, and each check fails for a part that breaks it."""
+"""The contract of every kind of part: the built-in parts satisfy it, and each check fails for a
+part that breaks it.
+"""
 
 import itertools
 from dataclasses import replace
@@ -243,7 +245,11 @@ class Shouting(Task):
         self.min_length, self.max_length = 2, 3
 
     def examples(self, random, count, length=None):
-        lengths = torch.randint(2, 4, (count,), generator=random) if length is None else torch.full((count,), length)
+        lengths = (
+            torch.randint(2, 4, (count,), generator=random)
+            if length is None
+            else torch.full((count,), length)
+        )
         pairs = [("a" * n, "xy" * n) for n in lengths.tolist()]
         return self.encode(pairs, torch.device("cpu"))
 
@@ -257,7 +263,10 @@ def changed(**values):
     class Changed(Shouting):
         def examples(self, random, count, length=None):
             drawn = super().examples(random, count, length)
-            return replace(drawn, **{name: change(getattr(drawn, name), drawn) for name, change in values.items()})
+            return replace(
+                drawn,
+                **{name: change(getattr(drawn, name), drawn) for name, change in values.items()},
+            )
 
     return Changed()
 
@@ -294,5 +303,7 @@ def test_the_first_violation_is_reported(task, says):
 def test_sources_of_the_wrong_length_are_reported():
     task = Shouting()
     task.examples = lambda random, count, length=None: Shouting.examples(task, random, count)
-    with pytest.raises(Broken, match=r"examples\(random, 8, 2\) has sources of 2 to 3 characters; expected 2 to 2"):
+    with pytest.raises(
+        Broken, match=r"examples\(random, 8, 2\) has sources of 2 to 3 characters; expected 2 to 2"
+    ):
         check_examples(task)

@@ -1,4 +1,6 @@
-"""Trials on Dask workers that see the runs directory; lost workers and schedulers; SLURM's, with a fake `sbatch`."""
+"""Trials on Dask workers that see the runs directory; lost workers and schedulers; SLURM's, with a
+fake `sbatch`.
+"""
 
 import gc
 import os
@@ -19,7 +21,9 @@ from outcomes import metrics
 import seq2attn
 from seq2attn.runs.run import Run
 
-distributed = pytest.importorskip("distributed", reason='Dask is not installed: pip install "seq2attn[dask]"')
+distributed = pytest.importorskip(
+    "distributed", reason='Dask is not installed: pip install "seq2attn[dask]"'
+)
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 TINY = """\
@@ -41,11 +45,15 @@ def work(tmp_path, monkeypatch):
 
 def cluster(workers=1):
     """Workers that are threads of this process: all that these tests need, and quick to start."""
-    return distributed.LocalCluster(n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0")
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+    )
 
 
 def compare(executor, **options):
-    return seq2attn.compare(configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options)
+    return seq2attn.compare(
+        configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options
+    )
 
 
 def test_trials_are_the_same_runs_as_in_this_process():
@@ -54,10 +62,14 @@ def test_trials_are_the_same_runs_as_in_this_process():
     assert (found.failed, found.busy, len(found.groups[0].trials)) == ({}, (), 3)
     compare(Inline, workers=1, runs_dir="local")
     for seed in (1, 2, 3):
-        assert metrics(Run(Path(f"runs/e-seed_{seed}"))) == metrics(Run(Path(f"local/e-seed_{seed}")))
+        assert metrics(Run(Path(f"runs/e-seed_{seed}"))) == metrics(
+            Run(Path(f"local/e-seed_{seed}"))
+        )
 
 
-@pytest.mark.parametrize("listens", [False, True])  # the port is closed, or of a server that is no scheduler
+@pytest.mark.parametrize(
+    "listens", [False, True]
+)  # the port is closed, or of a server that is no scheduler
 def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd, listens):
     monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.3)
     with socket.socket() as server:
@@ -65,9 +77,14 @@ def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd,
         if listens:
             server.listen()
         address, begun = f"tcp://127.0.0.1:{server.getsockname()[1]}", time.monotonic()
-        done = cli("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--executor", f"dask:{address}")
+        done = cli(
+            "compare", "-c", "tiny.yaml", "--vary", "seed=1", "--executor", f"dask:{address}"
+        )
     assert (done.code, done.out) == (2, "") and time.monotonic() - begun < 20
-    assert f"error: no Dask scheduler answers at {address}: nothing after 0.3 seconds\nStart one with: dask" in done.err
+    assert (
+        f"error: no Dask scheduler answers at {address}: nothing after 0.3 seconds\nStart one with: dask"
+        in done.err
+    )
     gc.collect()
     assert "".join(capfd.readouterr()) == ""  # of distributed
     assert not Path("runs").exists()
@@ -96,10 +113,19 @@ class Cluster:
 
     def start(self, *command):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        return subprocess.Popen([sys.executable, "-m", *command], cwd=self.folder, env=ENVIRONMENT, **quiet)
+        return subprocess.Popen(
+            [sys.executable, "-m", *command], cwd=self.folder, env=ENVIRONMENT, **quiet
+        )
 
     def add_worker(self):
-        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(self.folder / "scratch"))
+        options = (
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--no-dashboard",
+            "--local-directory",
+            str(self.folder / "scratch"),
+        )
         self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
 
     def kill(self, process):
@@ -112,7 +138,18 @@ class Cluster:
 
 
 def command(*arguments, trials):
-    base = [sys.executable, "-m", "seq2attn", "compare", "-c", "tiny.yaml", "--name", "many", "--device", "cpu"]
+    base = [
+        sys.executable,
+        "-m",
+        "seq2attn",
+        "compare",
+        "-c",
+        "tiny.yaml",
+        "--name",
+        "many",
+        "--device",
+        "cpu",
+    ]
     return [*base, "--vary", f"seed=1-{trials}", *arguments]
 
 
@@ -129,7 +166,9 @@ def wait_for(number):
 
 def completed(*arguments, trials):
     pipes = {"capture_output": True, "text": True, "env": ENVIRONMENT}
-    done = subprocess.run(command(*arguments, trials=trials), check=False, timeout=PATIENCE, **pipes)
+    done = subprocess.run(
+        command(*arguments, trials=trials), check=False, timeout=PATIENCE, **pipes
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -152,7 +191,9 @@ def test_nothing_is_lost_when_a_worker_and_the_scheduler_are_killed(tmp_path):
         assert "is lost; finished trials are kept" in err and "Traceback" not in err
     finally:
         made.close()
-    assert completed("--workers", "2", trials=12) == completed("--runs-dir", "local", "--workers", "2", trials=12)
+    assert completed("--workers", "2", trials=12) == completed(
+        "--runs-dir", "local", "--workers", "2", trials=12
+    )
     for run in filter(Path.is_dir, Path("local").iterdir()):
         assert len(list((Path("runs") / run.name / "evaluations").iterdir())) == 1
         assert metrics(Run(Path("runs") / run.name)) == metrics(Run(run))
@@ -173,9 +214,13 @@ def test_the_slurm_script_with_a_fake_sbatch(tmp_path):
     for name, text in {"sbatch": FAKE_SBATCH, "scancel": "#!/bin/sh\nkill -- -$1\n"}.items():
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(stat.S_IRWXU)
-    words = shlex.split("--jobs 1 --walltime 00:30:00 --memory 1GB -- -c tiny.yaml --vary seed=1-3 --device cpu")
+    words = shlex.split(
+        "--jobs 1 --walltime 00:30:00 --memory 1GB -- -c tiny.yaml --vary seed=1-3 --device cpu"
+    )
     environment = {**ENVIRONMENT, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     script = [sys.executable, ROOT / "examples" / "slurm.py", *words]
-    done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        script, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert (len(done.stdout.splitlines()), measured()) == (4, 3)

@@ -17,12 +17,21 @@ from seq2attn.parts import TASKS
 CPU = torch.device("cpu")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = [format(number, "b") for number in range(1, 54)]  # 53 words of 1 to 6 characters
-FIELDS = ("source", "source_lengths", "decoder_input", "decoder_output", "target_lengths", "alignment")
+FIELDS = (
+    "source",
+    "source_lengths",
+    "decoder_input",
+    "decoder_output",
+    "target_lengths",
+    "alignment",
+)
 
 
 def training_data(task="reverse", min_length=2, max_length=6, **options):
     made = TASKS.get(task).load()(alphabet=LETTERS, min_length=min_length, max_length=max_length)
-    return TrainingData(task=made, device=CPU, **{"source_eos": False, "batch_size": 16, "seed": 1, **options})
+    return TrainingData(
+        task=made, device=CPU, **{"source_eos": False, "batch_size": 16, "seed": 1, **options}
+    )
 
 
 def same(one, other):
@@ -34,7 +43,9 @@ def epoch_data(batch_size=8, seed=1, **options):
     words = Reverse(alphabet="01", max_length=6)
     words.training_set = [(word, word[::-1]) for word in WORDS]
     words.examples = None  # training goes through the training set
-    return EpochData(words, source_eos=True, batch_size=batch_size, seed=seed, device=CPU, **options)
+    return EpochData(
+        words, source_eos=True, batch_size=batch_size, seed=seed, device=CPU, **options
+    )
 
 
 def digest(batch):
@@ -55,16 +66,31 @@ def words(batch, vocabulary, source_eos=True):
 
 def lists(batch):
     """The batch's tensors as lists, in the order of `FIELDS`; None without alignment."""
-    return [None if getattr(batch, name) is None else getattr(batch, name).tolist() for name in FIELDS]
+    return [
+        None if getattr(batch, name) is None else getattr(batch, name).tolist() for name in FIELDS
+    ]
 
 
 def test_a_batch_by_hand():
     # "cab" and "b" over the alphabet abc: a=3, b=4, c=5
     source, lengths = torch.tensor([[5, 3, 4], [4, 0, 0]]), torch.tensor([3, 1])
     examples = Reverse(alphabet="abc").solve(source, lengths)
-    decoder = [[1, 4, 3, 5], [1, 4, 0, 0]], [[4, 3, 5, 2], [4, 2, 0, 0]], [3, 1], [[2, 1, 0, -1], [0, -1, -1, -1]]
-    assert lists(make_batch(examples, source_eos=True)) == [[[5, 3, 4, 2], [4, 2, 0, 0]], [4, 2], *decoder]
-    assert lists(make_batch(examples, source_eos=False)) == [[[5, 3, 4], [4, 0, 0]], [3, 1], *decoder]
+    decoder = (
+        [[1, 4, 3, 5], [1, 4, 0, 0]],
+        [[4, 3, 5, 2], [4, 2, 0, 0]],
+        [3, 1],
+        [[2, 1, 0, -1], [0, -1, -1, -1]],
+    )
+    assert lists(make_batch(examples, source_eos=True)) == [
+        [[5, 3, 4, 2], [4, 2, 0, 0]],
+        [4, 2],
+        *decoder,
+    ]
+    assert lists(make_batch(examples, source_eos=False)) == [
+        [[5, 3, 4], [4, 0, 0]],
+        [3, 1],
+        *decoder,
+    ]
     assert source.tolist() == [[5, 3, 4], [4, 0, 0]] and lengths.tolist() == [3, 1]
 
 
@@ -72,9 +98,20 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     # sources "c" and "ab", targets "yxy" and "x"
     source, target = pad_rows([[5], [3, 4]], CPU), pad_rows([[4, 3, 4], [3]], CPU)
     batch = make_batch(Examples(*source, *target), source_eos=True)
-    read = [[[5, 2, 0], [3, 4, 2]], [2, 3], [[1, 4, 3, 4], [1, 3, 0, 0]], [[4, 3, 4, 2], [3, 2, 0, 0]], [3, 1], None]
+    read = [
+        [[5, 2, 0], [3, 4, 2]],
+        [2, 3],
+        [[1, 4, 3, 4], [1, 3, 0, 0]],
+        [[4, 3, 4, 2], [3, 2, 0, 0]],
+        [3, 1],
+        None,
+    ]
     assert lists(batch) == read and batch.decoder_lengths.tolist() == [4, 2]
-    for part in (batch.select(slice(1, 2)), batch.select(torch.tensor([1])), batch.select(slice(1, 2)).to(CPU)):
+    for part in (
+        batch.select(slice(1, 2)),
+        batch.select(torch.tensor([1])),
+        batch.select(slice(1, 2)).to(CPU),
+    ):
         assert lists(part) == [one and one[1:] for one in read]
 
 
@@ -96,18 +133,25 @@ DIGESTS = {  # of batches 0 and 1000, from the code before tasks drew their own 
 @pytest.mark.parametrize("task", DIGESTS)
 def test_the_draws_of_a_seed_never_change(task):
     plain = training_data(task, min_length=1, max_length=12, batch_size=64)
-    other = training_data(task, min_length=3, max_length=7, batch_size=64, source_eos=True, word_dropout=0.25)
+    other = training_data(
+        task, min_length=3, max_length=7, batch_size=64, source_eos=True, word_dropout=0.25
+    )
     found = [next(data.batches(index)) for data in (plain, other) for index in (0, 1000)]
     assert tuple(map(digest, found)) == DIGESTS[task]
 
 
 @pytest.mark.parametrize(
-    ("made", "batch_size", "start"), [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)]
+    ("made", "batch_size", "start"),
+    [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)],
 )
-def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(made, batch_size, start):
+def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(
+    made, batch_size, start
+):
     data = made(batch_size=batch_size, seed=4)
     expected = next(data.batches(start + 3))
-    assert not any(same(next(data.batches(index)), expected) for index in (start, start + 2, start + 4))
+    assert not any(
+        same(next(data.batches(index)), expected) for index in (start, start + 2, start + 4)
+    )
     torch.rand(3)
     assert same(next(made(batch_size=batch_size, seed=4).batches(start + 3)), expected)
     before = torch.get_rng_state()
@@ -115,23 +159,33 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
         assert same(batch, next(data.batches(index)))
         lengths = batch.source_lengths.tolist()
         assert lengths == sorted(lengths, reverse=True)
-        assert batch.source.size(1) == (6 if made is training_data else lengths[0])  # no column is padding only
+        assert batch.source.size(1) == (
+            6 if made is training_data else lengths[0]
+        )  # no column is padding only
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(("made", "batch_size"), [(training_data, 16), (training_data, 1500), (epoch_data, 16)])
+@pytest.mark.parametrize(
+    ("made", "batch_size"), [(training_data, 16), (training_data, 1500), (epoch_data, 16)]
+)
 def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
     streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
     found = [next(data.batches(index)) for data in streams for index in (0, 1, 2, 3, 300, 301)]
     assert len({str(batch.source[:16]) for batch in found}) == 4 * 6
 
 
-@pytest.mark.parametrize(("made", "size", "share"), [(training_data, 512, 0.25), (epoch_data, 100, 0.5)])
+@pytest.mark.parametrize(
+    ("made", "size", "share"), [(training_data, 512, 0.25), (epoch_data, 100, 0.5)]
+)
 def test_word_dropout_changes_only_the_decoders_input(made, size, share):
-    one, other = (next(made(batch_size=size, word_dropout=dropout).batches(3)) for dropout in (0, share))
+    one, other = (
+        next(made(batch_size=size, word_dropout=dropout).batches(3)) for dropout in (0, share)
+    )
     assert lists(one)[:2] + lists(one)[3:] == lists(other)[:2] + lists(other)[3:]
     blanked = (one.decoder_input > 2) & (other.decoder_input == 0)
-    assert torch.equal(other.decoder_input, one.decoder_input.masked_fill(blanked, 0))  # <sos> stays
+    assert torch.equal(
+        other.decoder_input, one.decoder_input.masked_fill(blanked, 0)
+    )  # <sos> stays
     count = int((one.decoder_input > 2).sum())
     assert abs(int(blanked.sum()) - share * count) < 4 * math.sqrt(count * share * (1 - share))
     assert same(other, next(made(batch_size=size, word_dropout=share).batches(3)))
@@ -146,11 +200,19 @@ def test_an_epoch_goes_through_every_pair_once_with_its_target(batch_size):
     assert data.per_epoch == -(-53 // batch_size)
     vocabulary = data.task.source_vocabulary
     for epoch in (0, 3):
-        drawn = [next(data.batches(epoch * data.per_epoch + place)) for place in range(data.per_epoch)]
+        drawn = [
+            next(data.batches(epoch * data.per_epoch + place)) for place in range(data.per_epoch)
+        ]
         sources = [word for batch in drawn for word in words(batch, vocabulary)]
-        rows = [row for batch in drawn for row in zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)]
+        rows = [
+            row
+            for batch in drawn
+            for row in zip(batch.decoder_output.tolist(), batch.target_lengths, strict=True)
+        ]
         assert Counter(sources) == Counter(WORDS)
-        assert [vocabulary.decode(row[:length]) for row, length in rows] == [word[::-1] for word in sources]
+        assert [vocabulary.decode(row[:length]) for row, length in rows] == [
+            word[::-1] for word in sources
+        ]
 
 
 def test_batches_hold_similar_lengths():
@@ -168,8 +230,13 @@ def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
     monkeypatch.setattr(batches, "POOL", 2)
     data = epoch_data()
     epochs = [data.epoch_rows(epoch) for epoch in range(400)]
-    small = [(place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5]
+    small = [
+        (place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5
+    ]
     assert len(small) == 400 and {place for place, _ in small} == set(range(7))
     lengths = data.lengths.double()
-    found, error = lengths[torch.cat([rows for _, rows in small])].mean(), lengths.std() / (400 * 5) ** 0.5
+    found, error = (
+        lengths[torch.cat([rows for _, rows in small])].mean(),
+        lengths.std() / (400 * 5) ** 0.5,
+    )
     assert abs(found - lengths.mean()) < 4 * error

@@ -20,7 +20,10 @@ def drawn(task, count, length=None, seed=0):
     """Sources and targets as text."""
     examples = task.examples(torch.Generator().manual_seed(seed), count, length)
     for source, target in zip(examples.source.tolist(), examples.target.tolist(), strict=True):
-        yield task.source_vocabulary.decode(filter(None, source)), task.target_vocabulary.decode(target)
+        yield (
+            task.source_vocabulary.decode(filter(None, source)),
+            task.target_vocabulary.decode(target),
+        )
 
 
 STYLED = """\
@@ -46,7 +49,9 @@ def test_every_text_reads_as_its_date():
 
 def test_ordinals():
     written = "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th 18th 19th 20th 21st 22nd"
-    ordinals = [write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)]
+    ordinals = [
+        write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)
+    ]
     assert " ".join(ordinals) == f"{written} 23rd 24th 25th 26th 27th 28th 29th 30th 31st"
 
 
@@ -54,13 +59,24 @@ def test_answers():
     task = Dates()
     assert task.answer("the thirty-first of December 1999").text == "1999-12-31"
     assert task.answer("29 Feb 2000") == Solution("2000-02-29", None)
-    unknown = ("29 Feb 1900", "Monday, 3 May 1998", "3rd of Mai 1998", "3-5-1998", "0.5.1998", "", "21th of May 1998")
+    unknown = (
+        "29 Feb 1900",
+        "Monday, 3 May 1998",
+        "3rd of Mai 1998",
+        "3-5-1998",
+        "0.5.1998",
+        "",
+        "21th of May 1998",
+    )
     assert [task.answer(text) for text in unknown] == [None] * 7
 
 
 def test_training_never_draws_a_held_out_date_and_measuring_draws_no_other():
     task = Dates(first_year=1990, last_year=2009)
-    training, measured = [*drawn(task, 8_000)], [pair for length in range(8, 37) for pair in drawn(task, 40, length)]
+    training, measured = (
+        [*drawn(task, 8_000)],
+        [pair for length in range(8, 37) for pair in drawn(task, 40, length)],
+    )
     seen = {datetime.date.fromisoformat(target) for _, target in training}
     held_out = {datetime.date.fromisoformat(target) for _, target in measured}
     assert not any(is_held_out(date, 0.1) for date in seen)
@@ -87,8 +103,16 @@ def test_what_is_held_out_depends_on_the_date_alone():
 @pytest.mark.parametrize(
     ("options", "length", "says"),
     [
-        ({"first_year": 2001, "last_year": 2000}, None, "first_year, 2001, is above last_year, 2000"),
-        ({"min_length": 12, "max_length": 11}, None, "no date for training is written in 12 to 11 characters"),
+        (
+            {"first_year": 2001, "last_year": 2000},
+            None,
+            "first_year, 2001, is above last_year, 2000",
+        ),
+        (
+            {"min_length": 12, "max_length": 11},
+            None,
+            "no date for training is written in 12 to 11 characters",
+        ),
         ({}, 37, "no held-out date is written in 37 characters"),
         (
             {"first_year": 2001, "last_year": 2001, "held_out": 0.001},

@@ -9,7 +9,7 @@ import pytest
 from inline import Terminal
 from rich.console import Console
 
-from seq2attn.display.console import note
+from seq2attn.display.console import say
 from seq2attn.display.progress import Bars, Display, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.statistics import Estimate
@@ -17,7 +17,9 @@ from seq2attn.inference.statistics import Estimate
 
 @pytest.fixture
 def shown(monkeypatch):
-    """Show a table on a terminal of some width, or in a pipe (width None) -> its output and its notes."""
+    """Show a table on a terminal of some width, or in a pipe (width None) -> its output and its
+    notes.
+    """
 
     def show(table, width=None):
         out, err = (Terminal() if width else io.StringIO()), io.StringIO()
@@ -63,7 +65,13 @@ def test_a_terminal_shows_numbers_for_people(shown):
 
 @pytest.mark.parametrize(
     ("width", "missing"),
-    [(62, set()), (61, {"change"}), (53, {"change"}), (52, {"change", "share"}), (10, {"change", "share"})],
+    [
+        (62, set()),
+        (61, {"change"}),
+        (53, {"change"}),
+        (52, {"change", "share"}),
+        (10, {"change", "share"}),
+    ],
 )
 def test_a_narrow_terminal_drops_optional_columns(shown, width, missing):
     out, err = shown(TABLE, width)
@@ -76,9 +84,14 @@ def test_a_narrow_terminal_drops_optional_columns(shown, width, missing):
 
 
 def test_text_wraps_between_words_and_is_never_markup(shown):
-    table = Table([Column("name"), Column("meaning")], [("v.tanh(W[s;h])", "a perceptron of one layer [red]")])
+    table = Table(
+        [Column("name"), Column("meaning")], [("v.tanh(W[s;h])", "a perceptron of one layer [red]")]
+    )
     out, err = shown(table, 40)
-    assert lines(out)[1:] == [["v.tanh(W[s;h])", "a", "perceptron", "of", "one"], ["layer", "[red]"]]
+    assert lines(out)[1:] == [
+        ["v.tanh(W[s;h])", "a", "perceptron", "of", "one"],
+        ["layer", "[red]"],
+    ]
     assert err == ""
 
 
@@ -90,8 +103,14 @@ def test_lines_are_broken_between_words_and_commands_are_whole():
         (15, ["error: two", "words,", long, copied, "  seq2attn x;", "  or"]),
         (None, words.split("\n")),  # a pipe
     ):
-        out = Console(file=io.StringIO(), width=width, force_terminal=bool(width), color_system=None, soft_wrap=True)
-        note(words, console=out)
+        out = Console(
+            file=io.StringIO(),
+            width=width,
+            force_terminal=bool(width),
+            color_system=None,
+            soft_wrap=True,
+        )
+        say(words, console=out)
         assert out.file.getvalue().splitlines() == lines
 
 
@@ -113,7 +132,12 @@ def test_records_keep_the_numbers():
 
 
 def test_html_is_escaped():
-    table = Table([Column("a<b"), Column("n", right=True), Column("", key="id")], [("<i>\x1b", 1.5, 7)], "x & y", ["<"])
+    table = Table(
+        [Column("a<b"), Column("n", right=True), Column("", key="id")],
+        [("<i>\x1b", 1.5, 7)],
+        "x & y",
+        ["<"],
+    )
     assert table.html() == (
         "<table><caption>x &amp; y</caption>\n"
         '<thead><tr><th>a&lt;b</th><th class="right">n</th></tr></thead>\n'
@@ -138,7 +162,7 @@ def test_cells(cell, form, text):
 
 def show_two(display):
     with display:
-        display.note("training runs/a")
+        display.say("training runs/a")
         display.begin("", 4)
         display.step("", 1, "step 1 of 4")
         display.evaluation("", "exact match 0.5")
@@ -161,7 +185,11 @@ def test_a_notebook_replaces_the_line_about_steps(capsys, monkeypatch):
     handle = SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
     monkeypatch.setattr("seq2attn.display.progress.NOTEBOOK_SECONDS", 0)
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=lambda data, raw, display_id: handle))
+    monkeypatch.setitem(
+        sys.modules,
+        "IPython.display",
+        SimpleNamespace(display=lambda data, raw, display_id: handle),
+    )
     show_two(make_display(None))
     assert shown == ["step 1 of 4", "step 2 of 4; b: step 0"]
     assert capsys.readouterr().err.splitlines() == ["training runs/a", "exact match 0.5", "b: done"]
@@ -169,11 +197,19 @@ def test_a_notebook_replaces_the_line_about_steps(capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("terminal", "wanted", "kind"),
-    [(True, None, Bars), (True, False, Display), (False, None, Display), (False, True, Lines), (True, True, Bars)],
+    [
+        (True, None, Bars),
+        (True, False, Display),
+        (False, None, Display),
+        (False, True, Lines),
+        (True, True, Bars),
+    ],
 )
 def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", stream := Terminal() if terminal else io.StringIO())
     show_two(display := make_display(wanted))
     assert type(display) is kind
-    assert [line + "\n" in stream.getvalue() for line in ("exact match 0.5", "b: done")] == 2 * [kind is not Display]
+    assert [line + "\n" in stream.getvalue() for line in ("exact match 0.5", "b: done")] == 2 * [
+        kind is not Display
+    ]

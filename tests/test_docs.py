@@ -24,11 +24,15 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = {page: page.read_text("utf-8") for page in [README, *PAGES]}
-BLOCKS = re.findall(r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL)  # those of the README first
+BLOCKS = re.findall(
+    r"```python\n(.*?)```", "\n".join(TEXTS.values()), re.DOTALL
+)  # those of the README first
 EACH_PAGE = pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 GUIDES = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 COMMAND = r"^    (?:\$ |(?:cat|printf) .* \| )?(seq2attn .*?)(?:  +#.*)?$"
-COMMANDS = sorted({command for text in TEXTS.values() for command in re.findall(COMMAND, text, re.MULTILINE)})
+COMMANDS = sorted(
+    {command for text in TEXTS.values() for command in re.findall(COMMAND, text, re.MULTILINE)}
+)
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -40,12 +44,17 @@ def test_python_examples_run(block):
 
 @EACH_PAGE
 def test_what_a_page_names_exists(page):
-    assert all((ROOT / name).is_file() for name in re.findall(r"\bconfigs/[\w/-]+\.yaml", TEXTS[page]))
+    assert all(
+        (ROOT / name).is_file() for name in re.findall(r"\bconfigs/[\w/-]+\.yaml", TEXTS[page])
+    )
     for target in re.findall(r"\]\((?!https?:|#)(.*?)\)", TEXTS[page]):
         name, _, anchor = target.partition("#")
         assert (page.parent / name).is_file(), target
         text = (page.parent / name).read_text("utf-8") if anchor else ""
-        headings = [re.sub(r"[^\w -]", "", line).lower() for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+        headings = [
+            re.sub(r"[^\w -]", "", line).lower()
+            for line in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        ]
         assert not anchor or anchor in [heading.replace(" ", "-") for heading in headings], target
 
 
@@ -61,11 +70,19 @@ def test_commands_and_their_options_exist(line):
 
 def train_and_compare(page):
     """The `train` and `compare` commands of a page on shipped configs, as (configs, overrides)."""
-    for command in re.findall(r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", TEXTS[page], re.MULTILINE):
+    for command in re.findall(
+        r"^    (?:\$ )?(seq2attn (?:train|compare) .*?)(?:  +#.*)?$", TEXTS[page], re.MULTILINE
+    ):
         words = shlex.split(command)
         after = list(itertools.pairwise(words))
-        configs = [word for flag, word in after if flag in ("-c", "--config") and word.startswith("configs/")]
-        if "KEY=VALUE" not in words and not any(word == "--plugin" or "pairs/" in word for word in words):
+        configs = [
+            word
+            for flag, word in after
+            if flag in ("-c", "--config") and word.startswith("configs/")
+        ]
+        if "KEY=VALUE" not in words and not any(
+            word == "--plugin" or "pairs/" in word for word in words
+        ):
             yield configs, [word for flag, word in after if flag in ("-s", "--set")]
 
 
@@ -81,7 +98,9 @@ def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
     text = TEXTS[README]
     assert any("make run" in line for line in text.splitlines()[:20])
     first = text[: text.index("## The three commands")]
-    assert all(word in first for word in ("encoder", "attention", "decoder", "It is not", "pip install"))
+    assert all(
+        word in first for word in ("encoder", "attention", "decoder", "It is not", "pip install")
+    )
     assert all(f"**{reader}**" in first for reader in ("Students", "Teachers", "Researchers"))
     table = text[text.index("$ seq2attn eval") : text.index("$ seq2attn predict")]
     assert max(map(len, table.splitlines())) <= 100 and "[" in table
@@ -101,7 +120,11 @@ def test_files_written_by_the_examples_are_ignored_by_git():
     written = re.findall(r"^    .*(?:--plot|--to|--csv|(?<!-)>) (\S+)", text, re.MULTILINE)
     assert len(written) > 5
     for name in written:
-        hidden = name.startswith("runs/") or f"/*{Path(name).suffix}" in ignored or f"/{name}/" in ignored
+        hidden = (
+            name.startswith("runs/")
+            or f"/*{Path(name).suffix}" in ignored
+            or f"/{name}/" in ignored
+        )
         assert hidden or name in ("FILE", "FOLDER"), name
 
 
@@ -118,7 +141,9 @@ def test_the_first_line_says_whom_the_page_is_for(page):
 
 @GUIDES
 def test_formulas_are_typeset(page):
-    prose = re.sub(r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE)
+    prose = re.sub(
+        r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE
+    )
     assert not re.search(r"sqrt\(|\bsum_|\bsigma\(|_\{", prose)
 
 
@@ -138,7 +163,9 @@ def test_the_citation_is_of_this_version():
     assert [author["name"] for author in citation["authors"]] == ["seq2attn contributors"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
+)
 def test_examples_are_documented_and_are_python(path):
     assert f"examples/{path.name}" in "".join(TEXTS[page] for page in PAGES)
     compile(path.read_text("utf-8"), path.name, "exec")

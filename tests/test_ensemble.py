@@ -16,19 +16,30 @@ from seq2attn.inference.predictor import Predictor
 
 SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0]]), torch.tensor([4, 2])
 EOS, V, CPU = 2, 5, torch.device("cpu")
-TRANSFORMER = {"architecture": "transformer", "hidden": 8, "layers": 1, "heads": 2, "feedforward": 8}
+TRANSFORMER = {
+    "architecture": "transformer",
+    "hidden": 8,
+    "layers": 1,
+    "heads": 2,
+    "feedforward": 8,
+}
 
 
 def members():
     """A GRU, an LSTM in another arrangement, and a Transformer, over the same five ids."""
     config = check_config({"seed": 2, "task": {"alphabet": "ab"}, "model": TRANSFORMER})
-    recurrent = [make_model(vocabulary=V, seed=4), make_model(vocabulary=V, seed=5, cell="lstm", arrangement="luong")]
+    recurrent = [
+        make_model(vocabulary=V, seed=4),
+        make_model(vocabulary=V, seed=5, cell="lstm", arrangement="luong"),
+    ]
     return [model.eval() for model in (*recurrent, build_model(config).double())]
 
 
 def probabilities(model, source, tokens):
     """P of each token, and the weights, by teacher forcing of one source alone: (L, V), (L, S)."""
-    decoded = model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), torch.tensor([tokens])))
+    decoded = model(
+        as_batch(source.unsqueeze(0), torch.tensor([len(source)]), torch.tensor([tokens]))
+    )
     return torch.softmax(decoded.logits[0], dim=1), decoded.weights[0]
 
 
@@ -46,13 +57,22 @@ def test_teacher_forcing_averages_probabilities_and_weights():
 
 @torch.no_grad()
 def test_hypotheses_of_an_ensemble_have_its_probabilities_and_weights():
-    found = beam_decode(Ensemble(members()), SOURCE, LENGTHS, BeamSearch(4), max_steps=3, keep_weights=True)
+    found = beam_decode(
+        Ensemble(members()), SOURCE, LENGTHS, BeamSearch(4), max_steps=3, keep_weights=True
+    )
     for row, length in enumerate(LENGTHS.tolist()):
-        columns = (each[row] for each in (found.tokens, found.lengths, found.log_probabilities, found.weights))
+        columns = (
+            each[row]
+            for each in (found.tokens, found.lengths, found.log_probabilities, found.weights)
+        )
         for tokens, size, logp, weights in zip(*columns, strict=True):
-            forced, expected = probabilities(Ensemble(members()), SOURCE[row, :length], [1, *tokens[:-1].tolist()])
+            forced, expected = probabilities(
+                Ensemble(members()), SOURCE[row, :length], [1, *tokens[:-1].tolist()]
+            )
             stop = min(int(size) + 1, 3)
-            assert logp.item() == pytest.approx(sum(math.log(forced[t, tokens[t]]) for t in range(stop)), abs=1e-6)
+            assert logp.item() == pytest.approx(
+                sum(math.log(forced[t, tokens[t]]) for t in range(stop)), abs=1e-6
+            )
             torch.testing.assert_close(weights[:stop, :length], expected[:stop], rtol=0, atol=1e-9)
 
 

@@ -31,10 +31,11 @@ def reverse(ids):
 
 
 class FakeModel(nn.Module):
-    """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under teacher forcing.
+    """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under
+    teacher forcing.
 
-    It repeats the last token of an answer. `weights(t, n, width)` is its row of attention at output position t; None: no
-    attention. size: of the target vocabulary.
+    It repeats the last token of an answer. `weights(t, n, width)` is its row of attention at output
+    position t; None: no attention. size: of the target vocabulary.
     """
 
     def __init__(self, free, forced=None, weights=None, size=SIZE):
@@ -92,7 +93,10 @@ def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, see
 
 
 def values_of(result):
-    return [round(one.value, 6) for one in (result.exact_match, result.character_accuracy, result.teacher_forced)]
+    return [
+        round(one.value, 6)
+        for one in (result.exact_match, result.character_accuracy, result.teacher_forced)
+    ]
 
 
 def other(index):
@@ -116,11 +120,19 @@ def wrong_at(position):  # position 4 of 4: the <eos>
         (reverse, reverse, [1, 1, 1]),
         (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
         (wrong_at(2), wrong_at(4), [0, 0.75, 1]),
-        (lambda ids: ids[::-1], wrong_at(4), [0, 1, 1]),  # never emits <eos>: goes on with the last character
+        (
+            lambda ids: ids[::-1],
+            wrong_at(4),
+            [0, 1, 1],
+        ),  # never emits <eos>: goes on with the last character
         (lambda ids: [*ids[::-1], A, EOS], wrong_at(4), [0, 1, 1]),  # one character too many
         (lambda ids: [*ids[:0:-1], EOS], wrong_at(4), [0, 0.75, 1]),  # one too few
         (lambda ids: [EOS], wrong_at(4), [0, 0, 1]),
-        (lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS], wrong_at(4), [0, 0.25, 1]),  # right characters after its <eos>
+        (
+            lambda ids: [ids[-1], EOS, *ids[-3::-1], EOS],
+            wrong_at(4),
+            [0, 0.25, 1],
+        ),  # right characters after its <eos>
         (lambda ids: [*reverse(ids), A], wrong_at(4), [1, 1, 1]),  # nothing counts after the <eos>
         (lambda ids: [0], wrong_at(4), [0, 0, 1]),  # <pad> is not an answer
         (reverse, wrong_at(4), [1, 1, 1]),  # teacher forcing does not count the <eos>
@@ -134,18 +146,33 @@ def test_accuracies_by_hand(free, forced, expected, source_eos):
 
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_wrong_answers_are_kept_if_wanted(source_eos):
-    model, task = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS]), TASKS.get("reverse").load()
-    result = evaluate(Predictor(model, task(alphabet="abcdef"), source_eos, CPU), (2,), samples=99, seed=0, errors=True)
+    model, task = (
+        FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS]),
+        TASKS.get("reverse").load(),
+    )
+    result = evaluate(
+        Predictor(model, task(alphabet="abcdef"), source_eos, CPU),
+        (2,),
+        samples=99,
+        seed=0,
+        errors=True,
+    )
     assert 0 < round(99 * (1 - result.get("exact_match", 2).value)) == len(result.answers) < 99
-    found = {(one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()}
+    found = {
+        (one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()
+    }
     assert found == {(False, True, "a")}
     with pytest.raises(Seq2AttnError, match="were not kept"):
         Evaluation(result.rows).errors()
 
 
 def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
-    config = check_config({"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}})
-    predictor = Predictor(build_model(config).double(), build_task(config), source_eos=True, device=CPU)
+    config = check_config(
+        {"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}}
+    )
+    predictor = Predictor(
+        build_model(config).double(), build_task(config), source_eos=True, device=CPU
+    )
 
     def results():
         (result,) = places(evaluate(predictor, [6], samples=5, seed=0))
@@ -157,7 +184,10 @@ def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
     monkeypatch.setattr(type(predictor.model), "forward", None)
     by_steps = results()
     assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)
-    assert (by_steps.teacher_forced, by_steps.alignment) == (at_once.teacher_forced, at_once.alignment)
+    assert (by_steps.teacher_forced, by_steps.alignment) == (
+        at_once.teacher_forced,
+        at_once.alignment,
+    )
 
 
 def look_mostly_back(t, n, width):
@@ -173,11 +203,19 @@ SPREAD = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
 
 @pytest.mark.parametrize("source_eos", [False, True])
 @pytest.mark.parametrize(
-    ("weights", "alignment", "entropy"),  # strings of 4; None: which of equal weights is largest is nobody's business
+    (
+        "weights",
+        "alignment",
+        "entropy",
+    ),  # strings of 4; None: which of equal weights is largest is nobody's business
     [
         (look_back, 1.0, lambda width: 0.0),
         (lambda t, n, width: look_back(t if t else 1, n, width), 0.75, lambda width: 0.0),
-        (lambda t, n, width: one_hot(min(t, width - 1), width), 0.0, lambda width: 0.0),  # t = 3 - t has no solution
+        (
+            lambda t, n, width: one_hot(min(t, width - 1), width),
+            0.0,
+            lambda width: 0.0,
+        ),  # t = 3 - t has no solution
         (look_mostly_back, 1.0, lambda width: SPREAD),
         (look_everywhere_first, None, lambda width: math.log(width) / 4),
     ],
@@ -195,7 +233,9 @@ def test_many_samples_in_blocks_give_the_same_result(samples):
     (result,) = measure(model, lengths=(2,), samples=samples)
     assert len(model.seen) == samples and result.samples == samples
     right = sum(ids[0] == A for ids in model.seen)
-    assert len(model.asked) == samples - right  # the others are right when they are given the right characters
+    assert (
+        len(model.asked) == samples - right
+    )  # the others are right when they are given the right characters
     assert values_of(result)[:2] == [round(right / samples, 6)] * 2
     assert (result.alignment.value, result.entropy) == pytest.approx((1, 0), abs=1e-9)
 
@@ -207,11 +247,17 @@ def asked(lengths=(3, 6), **others):
 
 
 def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
-    """Memory for drawing them does not grow with their length. A larger sample begins with a smaller one's strings."""
+    """Memory for drawing them does not grow with their length. A larger sample begins with a
+    smaller one's strings.
+    """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
     drawn = []
     examples = TASKS.get("reverse").load().examples
-    monkeypatch.setattr(TASKS.get("reverse").load(), "examples", lambda *args: drawn.append(args[2]) or examples(*args))
+    monkeypatch.setattr(
+        TASKS.get("reverse").load(),
+        "examples",
+        lambda *args: drawn.append(args[2]) or examples(*args),
+    )
     few, many = FakeModel(reverse), FakeModel(reverse)
     measure(few, (4,), 3)
     measure(many, (4,), 12)
@@ -229,16 +275,32 @@ def test_every_model_is_tested_on_the_same_strings_which_never_change():
     # drawn by the code before tasks drew their own examples
     assert asked(lengths=(5,), samples=3) == [[6, 8, 4, 3, 3], [4, 4, 6, 5, 3], [8, 3, 5, 7, 8]]
     many = asked(lengths=(4,), samples=2500, seed="validation")
-    assert [many[place] for place in (0, 999, 1000, 2499)] == [[5, 3, 4, 8], [7, 7, 4, 4], [4, 7, 6, 4], [8, 7, 7, 7]]
+    assert [many[place] for place in (0, 999, 1000, 2499)] == [
+        [5, 3, 4, 8],
+        [7, 7, 4, 4],
+        [4, 7, 6, 4],
+        [8, 7, 7, 7],
+    ]
 
 
 def test_results_have_their_length_and_whether_it_was_trained():
     steps = []
-    results = measure(FakeModel(reverse), lengths=(5, 1), samples=7, watch=lambda: steps.append("done"))
-    assert [(result.length, result.samples, result.trained) for result in results] == [(5, 7, False), (1, 7, True)]
+    results = measure(
+        FakeModel(reverse), lengths=(5, 1), samples=7, watch=lambda: steps.append("done")
+    )
+    assert [(result.length, result.samples, result.trained) for result in results] == [
+        (5, 7, False),
+        (1, 7, True),
+    ]
     assert steps == ["done"] * 2
     low = pytest.approx(7 / (7 + 1.959964**2))  # Wilson's interval of 7 of 7
-    expected = {"family": "random", "length": 5, "metric": "exact_match", "samples": 7, "trained": False}
+    expected = {
+        "family": "random",
+        "length": 5,
+        "metric": "exact_match",
+        "samples": 7,
+        "trained": False,
+    }
     assert results[0].evaluation.records()[0] == {**expected, "value": 1.0, "low": low, "high": 1.0}
 
 
@@ -263,7 +325,11 @@ def test_results_are_read_back_from_their_json(weights):
 def test_a_record_that_is_not_an_evaluation_is_refused(change):
     record = measure(FakeModel(reverse, weights=look_back))[0].evaluation.to_json("a")
     rows = [*record["rows"][1:], {**record["rows"][0], **change}]
-    for damaged in ({**record, "rows": rows}, {**record, "rows": []}, {**record, "parameters": {"a": 1}}):
+    for damaged in (
+        {**record, "rows": rows},
+        {**record, "rows": []},
+        {**record, "parameters": {"a": 1}},
+    ):
         with pytest.raises(Seq2AttnError, match=r"^record.json: not a valid record: "):
             read_as(Evaluation, damaged)
     assert read_as(Evaluation, {**record, "parameters": {"total": 1}}).parameters == {"total": 1}
@@ -280,7 +346,9 @@ class Repeat(Task):
 
     def examples(self, random, count, length=None):
         rows = torch.randint(6, (count, length), generator=random).tolist()
-        return self.encode([("".join("abcdef"[n] for n in row), repeated(row)) for row in rows], CPU)
+        return self.encode(
+            [("".join("abcdef"[n] for n in row), repeated(row)) for row in rows], CPU
+        )
 
     def target_length(self, source_length):
         return 6 * source_length
@@ -300,14 +368,21 @@ def first_is_wrong(ids):
 
 
 def test_each_string_counts_by_the_length_of_its_own_target():
-    # wrong in the first of n characters: n - 1 of n are right, whatever the longest target of the batch
-    # with the right previous characters only the first could have been right, and <eos> everywhere after it is wrong
+    # wrong in the first of n characters: n - 1 of n are right, whatever the longest target of the
+    # batch with the right previous characters only the first could have been right, and <eos>
+    # everywhere after it is wrong
     model = FakeModel(first_is_wrong, lambda ids: [first_is_wrong(ids)[0], EOS])
     (result,) = measure(model, (2,), 50, task=Repeat())
     targets = [spelled(ids) for ids in model.seen]
-    assert values_of(result) == [0, round(sum(1 - 1 / len(target) for target in targets) / 50, 6), 0]
+    assert values_of(result) == [
+        0,
+        round(sum(1 - 1 / len(target) for target in targets) / 50, 6),
+        0,
+    ]
     width = 1 + max(map(len, targets))
-    assert model.forced_input == [[SOS, *target, *[0] * (width - 1 - len(target))] for target in targets]
+    assert model.forced_input == [
+        [SOS, *target, *[0] * (width - 1 - len(target))] for target in targets
+    ]
     # an output that goes on is not an exact match
     (result,) = measure(FakeModel(lambda ids: [*spelled(ids), 3, EOS]), (2,), 50, task=Repeat())
     assert values_of(result) == [0, 1, 1]
@@ -326,9 +401,13 @@ def test_how_many_strings_are_decoded_together():
     task = TASKS.get("reverse").load()()
     models = [
         build_model(check_config({"model": {"hidden": 8}})),
-        build_model(check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}})),
+        build_model(
+            check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}})
+        ),
     ]
-    recurrent, transformer = (Predictor(model, task, source_eos=True, device=CPU) for model in models)
+    recurrent, transformer = (
+        Predictor(model, task, source_eos=True, device=CPU) for model in models
+    )
     lengths = (9, 799, 7999, 10**6)
     assert [recurrent.rows_at_once(length) for length in lengths] == [1024, 163, 16, 1]
     assert [transformer.rows_at_once(length) for length in lengths] == [819, 10, 1, 1]

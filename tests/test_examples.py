@@ -40,7 +40,9 @@ def test_notebooks_run(notebook, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     opened = nbformat.read(notebook, as_version=4)
     metadata = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(opened, timeout=1200, kernel_name="python3", resources=metadata).execute()
+    nbclient.NotebookClient(
+        opened, timeout=1200, kernel_name="python3", resources=metadata
+    ).execute()
     outputs = [output for cell in opened.cells for output in cell.get("outputs", ())]
     texts = "".join(str(output.get("data", {}).get("text/plain", "")) for output in outputs)
     assert "Answer('hello' -> 'olleh')" in texts

@@ -30,11 +30,18 @@ def test_the_folder_of_a_run(cli, tmp_path):
     assert manifest["source"]["tokens"][:5] == ["<pad>", "<sos>", "<eos>", "a", "b"]
     assert manifest["layers"] == [["encoder_0_forward"]]
     assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
-    assert (manifest["run"], manifest["step"], manifest["config"]["model"]["hidden"]) == ("tiny", 2, 8)
+    assert (manifest["run"], manifest["step"], manifest["config"]["model"]["hidden"]) == (
+        "tiny",
+        2,
+        8,
+    )
     again = cli("export", "tiny", "--to", "out/model")
     assert (again.code, again.out) == (2, "")
     assert "out/model is not empty" in again.err
-    assert "out/model/README.md is a file, not a folder" in cli("export", "tiny", "--to", "out/model/README.md").err
+    assert (
+        "out/model/README.md is a file, not a folder"
+        in cli("export", "tiny", "--to", "out/model/README.md").err
+    )
 
 
 def test_what_is_exported_is_the_models_own_step():
@@ -63,6 +70,8 @@ def test_a_score_of_a_plug_in_is_exported(cli, tmp_path):
     config.write_text(
         "model: {hidden: 8, attention: {score: distance}}\ntraining: {steps: 2, warmup: 0, batch_size: 2}"
     )
-    assert cli("train", "--config", str(config), "--plugin", "distance.py", "--name", "far").code == 0
+    assert (
+        cli("train", "--config", str(config), "--plugin", "distance.py", "--name", "far").code == 0
+    )
     done = cli("page", "far")  # the plug-in is loaded in this process
     assert done.code == 0, done.err

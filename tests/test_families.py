@@ -36,7 +36,11 @@ def runs_of(string):
 
 
 def period_of(string):
-    return next(p for p in range(1, len(string) + 1) if all(a == b for a, b in zip(string, string[p:], strict=False)))
+    return next(
+        p
+        for p in range(1, len(string) + 1)
+        if all(a == b for a, b in zip(string, string[p:], strict=False))
+    )
 
 
 def test_the_strings_of_each_family():
@@ -55,7 +59,9 @@ def test_the_strings_of_each_family():
 @pytest.mark.parametrize("family", ALL[1:])
 def test_a_family_uses_any_whole_alphabet_and_depends_on_the_generator_alone(family):
     for symbols, length, count in ((26, 9, 2000), (1, 5, 200), (2, 1, 200), (2, 9, 200)):
-        assert {one for string in draw(family, length, symbols, count) for one in string} == set(range(symbols))
+        assert {one for string in draw(family, length, symbols, count) for one in string} == set(
+            range(symbols)
+        )
     assert draw(family) == draw(family) != draw(family, seed=1)
 
 
@@ -78,7 +84,9 @@ def test_a_task_that_draws_its_own_strings_has_no_families():
             return super().examples(random, count, length)
 
     assert Mine().families == ("random",)
-    with pytest.raises(Seq2AttnError, match="cannot be measured on unary, runs; its families: random"):
+    with pytest.raises(
+        Seq2AttnError, match="cannot be measured on unary, runs; its families: random"
+    ):
         Mine().check_evaluation(["random", "unary", "runs"], ())
 
 
@@ -92,16 +100,27 @@ def doubts_repetition(ids):
 
 
 def test_results_by_family_and_length_by_hand():
-    results = measure(FakeModel(doubts_repetition), (2, 5), families=("palindrome", "unary", "sorted"), samples=30)
+    results = measure(
+        FakeModel(doubts_repetition), (2, 5), families=("palindrome", "unary", "sorted"), samples=30
+    )
     found = {(one.family, one.length): one.exact_match.value for one in results}
-    assert list(found) == [(name, length) for name in ("palindrome", "unary", "sorted") for length in (2, 5)]
-    assert [found["unary", 2], found["unary", 5], found["palindrome", 2]] == [0, 0, 0]  # a palindrome of 2 is aa
+    assert list(found) == [
+        (name, length) for name in ("palindrome", "unary", "sorted") for length in (2, 5)
+    ]
+    assert [found["unary", 2], found["unary", 5], found["palindrome", 2]] == [
+        0,
+        0,
+        0,
+    ]  # a palindrome of 2 is aa
     assert found["palindrome", 5] > 0.5 < found["sorted", 5]
 
 
 def test_every_model_is_measured_on_the_same_strings_of_a_family():
     first, second = FakeModel(reverse), FakeModel(doubts_repetition)
-    for model, samples in ((first, 1005), (second, 3)):  # a larger sample begins with a smaller one's strings
+    for model, samples in (
+        (first, 1005),
+        (second, 3),
+    ):  # a larger sample begins with a smaller one's strings
         measure(model, (4,), samples, families=("runs", "unary"))
     assert first.seen[:3] == second.seen[:3]
     assert first.seen[1005:1008] == second.seen[3:6]
@@ -109,7 +128,13 @@ def test_every_model_is_measured_on_the_same_strings_of_a_family():
 
 
 def test_the_worst_family_by_hand():
-    values = {("random", 8): 1.0, ("random", 20): 0.9, ("unary", 8): 0.9, ("unary", 20): 0.95, ("runs", 8): 1.0}
+    values = {
+        ("random", 8): 1.0,
+        ("random", 20): 0.9,
+        ("unary", 8): 0.9,
+        ("unary", 20): 0.95,
+        ("runs", 8): 1.0,
+    }
     assert worst_place(values) == ("unary", 8)  # random has the same lowest value and a higher mean
     assert worst_place({**values, ("runs", 8): 0.5}) == ("runs", 8)
     assert worst_place({("random", 8): 0.2, ("random", 20): 0.1}) is None  # one family
@@ -124,7 +149,10 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
 
     def measured(*args, **kwargs):
         found = evaluate(*args, **kwargs)
-        made = [replace(row, value=0.25 if row.family == "unary" else 1.0, low=0.0, high=1.0) for row in found.rows]
+        made = [
+            replace(row, value=0.25 if row.family == "unary" else 1.0, low=0.0, high=1.0)
+            for row in found.rows
+        ]
         return replace(found, rows=tuple(made))
 
     monkeypatch.setattr("seq2attn.inference.trained_model.evaluate", measured)
@@ -137,7 +165,9 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
     assert "worst: unary at length 2, 0.250" in done.err
     (path,) = (runs_copy / "tiny" / "evaluations").glob("*.json")
     record = json.loads(path.read_text())
-    places = [(row["family"], row["length"]) for row in record["rows"] if row["metric"] == "entropy"]
+    places = [
+        (row["family"], row["length"]) for row in record["rows"] if row["metric"] == "entropy"
+    ]
     assert places == [(family, length) for family in ALL for length in (2, 5)]
     assert value_of(record, "exact_match", 5, "unary") == 0.25
     assert cli("plot", "accuracy", "--by-length", "--plot", "f.svg").code == 0
@@ -155,7 +185,10 @@ def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli,
 def test_mistakes_with_families(cli, runs_copy):
     for command, place in (
         (("eval", "--families", "unray"), "--families: "),
-        (("train", "--config", "dates", "--set", "evaluation.families=[unray]"), "evaluation.families"),
+        (
+            ("train", "--config", "dates", "--set", "evaluation.families=[unray]"),
+            "evaluation.families",
+        ),
     ):
         done = cli(*command)
         assert done.code == 2 and place in done.err and "did you mean 'unary'" in done.err
@@ -163,12 +196,25 @@ def test_mistakes_with_families(cli, runs_copy):
 
 def test_compare_measures_families(cli, trials_here, tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
-    start = ("compare", "-c", "tiny.yaml", "--name", "t", "--vary", "seed=1-2", "--device", "cpu", "--families")
+    start = (
+        "compare",
+        "-c",
+        "tiny.yaml",
+        "--name",
+        "t",
+        "--vary",
+        "seed=1-2",
+        "--device",
+        "cpu",
+        "--families",
+    )
     done = cli(*start, "random", "runs", "--lengths", "2-3", "--json", "--plot", "figures")
     assert done.code == 0, done.err
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
     told = json.loads(done.out)
-    assert [(row["family"], row["length"], row["seeds"]) for row in told["groups"]] == [(*place, 2) for place in places]
+    assert [(row["family"], row["length"], row["seeds"]) for row in told["groups"]] == [
+        (*place, 2) for place in places
+    ]
     rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
     assert [(row["family"], row["length"]) for row in rows] == places * 2
     assert (tmp_path / "figures" / "t-families.png").stat().st_size > 0
@@ -178,12 +224,26 @@ def test_compare_measures_families(cli, trials_here, tmp_path):
 
 
 def test_what_a_task_cannot_be_measured_on_is_refused_before_anything_is_trained(tmp_path, cli):
-    (tmp_path / "dates.yaml").write_text("task: dates\ntraining: {steps: 2, validation_samples: 1}\n")
-    families, lengths = "the task Dates cannot be measured on unary; its families: random", "no source has 8 characters"
+    (tmp_path / "dates.yaml").write_text(
+        "task: dates\ntraining: {steps: 2, validation_samples: 1}\n"
+    )
+    families, lengths = (
+        "the task Dates cannot be measured on unary; its families: random",
+        "no source has 8 characters",
+    )
     for says, *command in (
         (families, "compare", "--vary", "seed=1-2", "--families", "unary"),
         (families, "train", "--set", "evaluation.families=[unary]"),
-        (families, "compare", "--vary", "seed=1-2", "--set", "evaluation.families=[unary]", "--families", "random"),
+        (
+            families,
+            "compare",
+            "--vary",
+            "seed=1-2",
+            "--set",
+            "evaluation.families=[unary]",
+            "--families",
+            "random",
+        ),
         (lengths, "compare", "--vary", "seed=1-2", "--set", "task=addition", "--lengths", "7,8"),
         (lengths, "train", "--set", "task=addition", "--set", "evaluation.lengths=[7, 8]"),
     ):

@@ -24,7 +24,9 @@ def only_file(path):
 
 
 @pytest.mark.parametrize("call", ["replace", "fsync"])
-@pytest.mark.parametrize("fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "fault", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()]
+)
 def test_a_failed_write_keeps_the_old_file(target, monkeypatch, call, fault):
     def fail(*_):
         raise fault
@@ -101,14 +103,30 @@ SPARSE = [  # file, how it begins if not as before, its bytes, a command, and wh
     ),
     ("tiny/environment.json", None, 3_900_000_000, "eval --samples 1 --lengths 1", ""),
     ("tiny/status.json", None, 3_900_000_000, "runs", ""),
-    ("tiny/config.yaml", None, 3_900_000_000, "inspect tiny", "cannot be read: it is larger than 200,000 bytes"),
-    ("tiny/checkpoints/best.safetensors", CHECKPOINT, None, "predict ab", "damaged: its size is 3,900,00"),
+    (
+        "tiny/config.yaml",
+        None,
+        3_900_000_000,
+        "inspect tiny",
+        "cannot be read: it is larger than 200,000 bytes",
+    ),
+    (
+        "tiny/checkpoints/best.safetensors",
+        CHECKPOINT,
+        None,
+        "predict ab",
+        "damaged: its size is 3,900,00",
+    ),
     (".grid.comparison.json", b"", 3_900_000_000, "report grid", "larger than 100,000,000 bytes"),
 ]
 
 
-@pytest.mark.parametrize(("file", "start", "size", "command", "message"), SPARSE, ids=lambda value: str(value)[:40])
-def test_a_sparse_file_is_refused_before_it_fills_the_memory(cli, runs_copy, file, start, size, command, message):
+@pytest.mark.parametrize(
+    ("file", "start", "size", "command", "message"), SPARSE, ids=lambda value: str(value)[:40]
+)
+def test_a_sparse_file_is_refused_before_it_fills_the_memory(
+    cli, runs_copy, file, start, size, command, message
+):
     path = runs_copy / file
     path.parent.mkdir(exist_ok=True)
     if start is not None:
@@ -131,5 +149,6 @@ def test_a_log_has_a_bounded_number_of_lines(cli, runs_copy, monkeypatch):
     assert cli("plot", "loss", "--plot", "loss.svg").code == 0
     monkeypatch.setattr(records, "MOST_LINES", lines - 1)
     assert (
-        f"runs/tiny/metrics.jsonl: cannot be read: line {lines}: at most" in cli("plot", "loss", "--plot", "a.svg").err
+        f"runs/tiny/metrics.jsonl: cannot be read: line {lines}: at most"
+        in cli("plot", "loss", "--plot", "a.svg").err
     )

@@ -8,12 +8,14 @@ from torch import nn
 import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.contract.models import RULES, make_trial
+from seq2attn.contract.models import RULES, make_subject
 
 
 def config_with(heads, hidden=6, **model):
     attention = {"heads": heads, **model.pop("attention", {})}
-    return check_config({"task": {"alphabet": "abc"}, "model": {"hidden": hidden, "attention": attention, **model}})
+    return check_config(
+        {"task": {"alphabet": "abc"}, "model": {"hidden": hidden, "attention": attention, **model}}
+    )
 
 
 def test_scaled_heads_are_multi_head_attention():
@@ -34,10 +36,20 @@ def test_scaled_heads_are_multi_head_attention():
     "model",
     [
         {"bidirectional": True, "attention": {"score": "dot", "window": "local_p"}},
-        {"decoder": "luong", "attention": {"score": {"name": "additive", "width": 2}, "history": "location_coverage"}},
+        {
+            "decoder": "luong",
+            "attention": {
+                "score": {"name": "additive", "width": 2},
+                "history": "location_coverage",
+            },
+        },
         {
             "bidirectional": True,
-            "attention": {"score": "key_value", "history": "shift_by_key", "scalable_softmax": True},
+            "attention": {
+                "score": "key_value",
+                "history": "shift_by_key",
+                "scalable_softmax": True,
+            },
         },
     ],
     ids=["local_p", "location_coverage", "shift_by_key"],
@@ -46,7 +58,7 @@ def test_every_score_window_and_history_has_heads(model):
     config = config_with(2, **model)
     task = build_task(config)
     for rule in RULES.values():
-        rule(make_trial(config, task, [], torch.float64, torch.device("cpu")))
+        rule(make_subject(config, task, [], torch.float64, torch.device("cpu")))
 
 
 def test_heads_move_apart():

@@ -1,4 +1,6 @@
-"""Which module may import which. Imports inside functions and under `if TYPE_CHECKING:` count as any other."""
+"""Which module may import which. Imports inside functions and under `if TYPE_CHECKING:` count as
+any other.
+"""
 
 import ast
 import os
@@ -52,11 +54,15 @@ def module_name(path):
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+TREES = {
+    module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))
+}
 
 
 def imports(node, functions, types):
-    """The names that `node` imports, inside functions and under `if TYPE_CHECKING:` where those are asked for."""
+    """The names that `node` imports, inside functions and under `if TYPE_CHECKING:` where those are
+    asked for.
+    """
     statements = ast.stmt | ast.ExceptHandler | ast.match_case  # there may be an import in them
     for child in (one for one in ast.iter_child_nodes(node) if isinstance(one, statements)):
         if isinstance(child, ast.Import):
@@ -66,7 +72,11 @@ def imports(node, functions, types):
             for alias in child.names:
                 submodule = f"{child.module}.{alias.name}"
                 yield submodule if submodule in TREES else child.module
-        elif not types and isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        elif (
+            not types
+            and isinstance(child, ast.If)
+            and ast.unparse(child.test).endswith("TYPE_CHECKING")
+        ):
             yield from imports(ast.Module(child.orelse, []), functions, types)
         elif functions or not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from imports(child, functions, types)
@@ -110,7 +120,9 @@ def test_a_room_imports_from_those_below_it(name):
 
 
 def test_the_package_is_imported_only_for_its_version():
-    assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {"seq2attn.cli.app"}
+    assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {
+        "seq2attn.cli.app"
+    }
 
 
 def test_there_are_no_import_cycles():
@@ -125,7 +137,9 @@ def test_a_command_reaches_few_modules(command):
 
 
 def light_modules():
-    names = [name for name in TREES for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")]
+    names = [
+        name for name in TREES for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
+    ]
     assert len(names) >= len(LIGHT)
     return names
 
@@ -138,7 +152,11 @@ def test_help_imports_neither_yaml_nor_the_schema():
 def loaded_by(code, modules):
     """Those of `modules` that a fresh interpreter has loaded after `code`."""
     result = subprocess.run(
-        [sys.executable, "-c", f"import sys\n{code}\nprint(*sorted({modules!r} & sys.modules.keys()))"],
+        [
+            sys.executable,
+            "-c",
+            f"import sys\n{code}\nprint(*sorted({modules!r} & sys.modules.keys()))",
+        ],
         env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
         capture_output=True,
         text=True,

@@ -1,4 +1,6 @@
-"""A look inside: quantities by name against plain formulas, patching, hooks, and other weights over a data set."""
+"""A look inside: quantities by name against plain formulas, patching, hooks, and other weights over
+a data set.
+"""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -58,14 +60,21 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     states, width = cache["encoder.states"], 5
     assert np.array_equal(cache["attention.weights"], answer.weights)
     np.testing.assert_allclose(cache["attention.keys"], states / width**0.5)
-    np.testing.assert_allclose(cache["attention.scores"], cache["attention.query"] @ states.T / width**0.5)
+    np.testing.assert_allclose(
+        cache["attention.scores"], cache["attention.query"] @ states.T / width**0.5
+    )
     np.testing.assert_allclose(cache["attention.weights"], softmax(cache["attention.scores"]))
-    for same, other in (("logits", "scores"), ("normalised", "weights")):  # without a window and a history
+    for same, other in (
+        ("logits", "scores"),
+        ("normalised", "weights"),
+    ):  # without a window and a history
         assert np.array_equal(cache[f"attention.{same}"], cache[f"attention.{other}"])
     assert cache["attention.allowed"].all()
     np.testing.assert_allclose(cache["attention.context"], cache["attention.weights"] @ states)
     vocabulary = model.task.target_vocabulary
-    assert [vocabulary.tokens[index] for index in cache["logits"].argmax(axis=1)] == list(answer.output_symbols)
+    assert [vocabulary.tokens[index] for index in cache["logits"].argmax(axis=1)] == list(
+        answer.output_symbols
+    )
     state, (_, z, n) = cache["decoder.state"], cache["decoder.gates"].transpose(1, 0, 2)
     np.testing.assert_allclose(state[0], states[-1])  # the initial state is the encoder's last
     np.testing.assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])
@@ -87,7 +96,9 @@ def test_gates_are_recomputed_from_the_weights(cell, layers):
         return
     weights = {name: tensor.numpy() for name, tensor in model.module.state_dict().items()}
     prefix = "decoder.cell." if layers == 1 else "decoder.cell.cells.0."
-    embedded = weights["decoder.embedding.weight"][[1, *cache["logits"].argmax(axis=1)[:-1]]]  # <sos>, then its own
+    embedded = weights["decoder.embedding.weight"][
+        [1, *cache["logits"].argmax(axis=1)[:-1]]
+    ]  # <sos>, then its own
     inputs = np.concatenate([embedded, cache["attention.context"]], axis=1)
     read = inputs @ weights[f"{prefix}weight_ih"].T + weights[f"{prefix}bias_ih"]
     recalled = states[:, 0] @ weights[f"{prefix}weight_hh"].T + weights[f"{prefix}bias_hh"]
@@ -98,7 +109,9 @@ def test_gates_are_recomputed_from_the_weights(cell, layers):
         i, f, g, o = np.split(read + recalled, 4, axis=1)
         expected = [sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)]
     assert cache["decoder.gates"].shape[1] == len(expected) * layers
-    np.testing.assert_allclose(cache["decoder.gates"][:, : len(expected)], np.stack(expected, axis=1))
+    np.testing.assert_allclose(
+        cache["decoder.gates"][:, : len(expected)], np.stack(expected, axis=1)
+    )
 
 
 KINDS = {
@@ -122,7 +135,10 @@ def test_a_model_s_own_quantities_change_nothing_and_all_of_another_string_s_giv
     both = every_row(source, *(name for name in WHOLE if name in cache))
     patched, inside = model.run_with_cache(TEXT, patch=both)
     assert patched.output == other.output == model.predict(TEXT, patch=both).output
-    if kind not in ("coverage", "hard_monotonic"):  # whose past weights and alignments are states of their own
+    if kind not in (
+        "coverage",
+        "hard_monotonic",
+    ):  # whose past weights and alignments are states of their own
         np.testing.assert_allclose(inside["logits"], source["logits"])
     assert [one.output for one in model.predict([TEXT, "abce"], patch=both)] == [other.output] * 2
 
@@ -132,49 +148,84 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
     (answer, cache), (_, source) = map(model.run_with_cache, (TEXT, OTHER))
     for name in ("decoder.state", "attention.context", "attention.weights"):
         write = dict(enumerate(answer.output_symbols))
-        found = model.run_with_cache(TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write)[1]
+        found = model.run_with_cache(
+            TEXT, patch={(name, np.int64(2)): source[name][2]}, write=write
+        )[1]
         assert np.array_equal(found[name][2], source[name][2])
         assert np.array_equal(found["logits"][:2], cache["logits"][:2])
         drawn = seq2attn.patch_map(model, TEXT, OTHER, name)
         ids, steps = cache["logits"].argmax(axis=1), range(len(cache["logits"]))
-        lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(softmax(found["logits"])[steps, ids])
+        lost = np.log(softmax(cache["logits"])[steps, ids]) - np.log(
+            softmax(found["logits"])[steps, ids]
+        )
         np.testing.assert_allclose(drawn.effect[2], lost, atol=1e-12)
         assert abs(lost[2]) > 1e-4 and not np.tril(drawn.effect, -1).any()
     axes = drawn.plot()
     assert np.allclose(np.array(axes.collections[0].get_array()), drawn.effect)
-    assert seq2attn.patch_map(model, TEXT, "ab", "encoder.states").effect.shape == (2, len(answer.output_symbols))
+    assert seq2attn.patch_map(model, TEXT, "ab", "encoder.states").effect.shape == (
+        2,
+        len(answer.output_symbols),
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "patch", "message"),
     [
-        (made, {("symbols", 0): [0.0]}, r"'symbols' cannot be replaced in this model; allowed: .*decoder.state"),
+        (
+            made,
+            {("symbols", 0): [0.0]},
+            r"'symbols' cannot be replaced in this model; allowed: .*decoder.state",
+        ),
         (made, {("decoder.stat", 0): [0.0]}, r"did you mean 'decoder.state'\?"),
-        (made, {"decoder.state": 0}, r"expected \(name, step\), steps from 0, or .*; found 'decoder.state'"),
+        (
+            made,
+            {"decoder.state": 0},
+            r"expected \(name, step\), steps from 0, or .*; found 'decoder.state'",
+        ),
         (made, {("decoder.state", -1): [0.0] * 5}, r"found \('decoder.state', -1\)"),
         (made, {("decoder.state", True): [0.0] * 5}, r"found \('decoder.state', True\)"),
-        (made, {("decoder.state", 0): [float("nan")] * 5}, "decoder.state at 0 must have finite numbers; found .nan"),
+        (
+            made,
+            {("decoder.state", 0): [float("nan")] * 5},
+            "decoder.state at 0 must have finite numbers; found .nan",
+        ),
         (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
-        (made, {("decoder.state", 0): [0.0] * 4}, "patch: decoder.state at 0 has 5 numbers; found 4"),
-        (made, {("attention.weights", 1): "x"}, "attention.weights at 1 must be numbers; found 'x'"),
+        (
+            made,
+            {("decoder.state", 0): [0.0] * 4},
+            "patch: decoder.state at 0 has 5 numbers; found 4",
+        ),
+        (
+            made,
+            {("attention.weights", 1): "x"},
+            "attention.weights at 1 must be numbers; found 'x'",
+        ),
         (made, {("attention.weights", 1): 0.5}, "attention.weights at 1 has 4 numbers; found one"),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
         (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
-        (KINDS["hard_monotonic"], {("attention.context", 0): []}, "cannot be replaced in this model"),
+        (
+            KINDS["hard_monotonic"],
+            {("attention.context", 0): []},
+            "cannot be replaced in this model",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(make, patch, message):
     with pytest.raises(Seq2AttnError, match=message):
         make().run_with_cache(TEXT, patch=patch)
-    with pytest.raises(Seq2AttnError, match=r"unknown quantity 'state'; this model has encoder.states, "):
+    with pytest.raises(
+        Seq2AttnError, match=r"unknown quantity 'state'; this model has encoder.states, "
+    ):
         made().run_with_cache(TEXT)[1]["state"]
 
 
 def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
     model = made()
     for call in (model.predict, model.run_with_cache):
-        with pytest.raises(TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'patches'"):
+        with pytest.raises(
+            TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'patches'"
+        ):
             call(TEXT, patches={})
     with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'write'"):
         model.evaluate([3], write={0: "a"})
@@ -218,16 +269,26 @@ def test_a_cache_of_many_strings_is_that_of_each(kind):
         assert {axis: length[row] for axis, length in cache.lengths.items()} == alone.lengths
         for name, axes in cache.names().items():
             assert axes == ("string", *alone.names()[name])
-            sizes = [alone.lengths.get(axis, size) for axis, size in zip(axes[1:], cache[name].shape[1:], strict=True)]
+            sizes = [
+                alone.lengths.get(axis, size)
+                for axis, size in zip(axes[1:], cache[name].shape[1:], strict=True)
+            ]
             assert alone[name].shape == tuple(sizes)
             whole = cache[name][row].copy()
-            np.testing.assert_allclose(whole[tuple(map(slice, sizes))], alone[name], rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                whole[tuple(map(slice, sizes))], alone[name], rtol=1e-5, atol=1e-6
+            )
             whole[tuple(map(slice, sizes))] = np.nan if whole.dtype.kind == "f" else 0
             assert not np.nan_to_num(whole, nan=0).any()  # the rest says nothing
 
 
 def of_heads():
-    values = {"hidden": 6, "embedding": 4, "source_eos": False, "attention": {"heads": 2, "history": "coverage"}}
+    values = {
+        "hidden": 6,
+        "embedding": 4,
+        "source_eos": False,
+        "attention": {"heads": 2, "history": "coverage"},
+    }
     return seq2attn.new_model({"task": {"alphabet": "abcde", "max_length": 4}, "model": values})[0]
 
 
@@ -238,7 +299,9 @@ def test_each_head_and_each_layer_is_inside():
     np.testing.assert_allclose(cache["attention.weights"].mean(axis=1), answer.weights, atol=1e-7)
     answer, cache = transformer().run_with_cache(TEXT)
     assert cache.names()["attention.weights"] == ("step", "layer", "head", "source")
-    np.testing.assert_allclose(cache["attention.weights"][:, -1].mean(axis=1), answer.weights, atol=1e-7)
+    np.testing.assert_allclose(
+        cache["attention.weights"][:, -1].mean(axis=1), answer.weights, atol=1e-7
+    )
     assert cache.names()["attention.keys"] == ("source", "layer", "width")
     patch = {("attention.weights", 0): np.tile([0, 0, 0, 1.0], (2, 2, 1))}
     assert transformer().predict(TEXT, patch=patch).weights[0].tolist() == [0, 0, 0, 1]
@@ -271,18 +334,29 @@ def test_hooks_look_and_change_where_they_are_wanted():
     steps = len(plain.output_symbols)
     assert seen[:steps] == [(step, (1, 1, 4)) for step in range(steps)]
     assert np.array_equal(model.predict(TEXT).weights, plain.weights)
-    with hooked(model, {"decoder.gates": lambda gate, _: None, "logits": lambda logits, _: -logits}):
+    with hooked(
+        model, {"decoder.gates": lambda gate, _: None, "logits": lambda logits, _: -logits}
+    ):
         assert model.predict(TEXT).output_symbols[0] != plain.output_symbols[0]
 
 
 def test_a_hook_sees_the_position_of_what_is_computed_at_once():
-    model, positions = made(arrangement="luong").module, {"decoder.state": [], "encoder.state": [], "logits": []}
-    hooks = {name: lambda value, first, kept=kept: kept.append(first) for name, kept in positions.items()}
+    model, positions = (
+        made(arrangement="luong").module,
+        {"decoder.state": [], "encoder.state": [], "logits": []},
+    )
+    hooks = {
+        name: lambda value, first, kept=kept: kept.append(first) for name, kept in positions.items()
+    }
     source, lengths, tokens = make_batch((4, 4), steps=3)
     with hooked(model, hooks):
         for _ in range(2):
             model(as_batch(source, lengths, tokens))
-    assert positions == {"decoder.state": [0, 1, 2] * 2, "encoder.state": [0, 1, 2, 3] * 2, "logits": [0, 0]}
+    assert positions == {
+        "decoder.state": [0, 1, 2] * 2,
+        "encoder.state": [0, 1, 2, 3] * 2,
+        "logits": [0, 0],
+    }
 
 
 def test_threads_and_tasks_do_not_notice_each_others_hooks():
@@ -292,7 +366,11 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
     asked = [
         partial(model.predict, TEXT),
         partial(model.predict, TEXT, force={(0, 3): 1.0, (1, 0): 1.0}),
-        partial(model.predict, TEXT, patch={("encoder.states", row): other["encoder.states"][row] for row in range(4)}),
+        partial(
+            model.predict,
+            TEXT,
+            patch={("encoder.states", row): other["encoder.states"][row] for row in range(4)},
+        ),
         lambda: model.run_with_cache(TEXT, ban=[0])[0],
     ]
     alone = [ask().weights for ask in asked]
@@ -309,7 +387,9 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
             expected = model.predict(TEXT).weights
             await asyncio.sleep(0)  # the other tasks go on here, inside the context of this one
             return [
-                np.array_equal(model.predict(TEXT).weights, expected) for _ in range(20) if not await asyncio.sleep(0)
+                np.array_equal(model.predict(TEXT).weights, expected)
+                for _ in range(20)
+                if not await asyncio.sleep(0)
             ]
 
     async def in_tasks():
@@ -322,12 +402,20 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
 
 def test_hooks_that_do_not_fit_are_refused():
     model = made()
-    with pytest.raises(Seq2AttnError, match=r"unknown point 'attention.weight'; did you mean 'attention.weights'\?"):
+    with pytest.raises(
+        Seq2AttnError, match=r"unknown point 'attention.weight'; did you mean 'attention.weights'\?"
+    ):
         hooked(model, {"attention.weight": None}).__enter__()
-    for wrong, found in ((lambda weights, _: weights[..., 1:], r"\(1, 1, 3\)"), (lambda *_: 1.0, "1.0")):
+    for wrong, found in (
+        (lambda weights, _: weights[..., 1:], r"\(1, 1, 3\)"),
+        (lambda *_: 1.0, "1.0"),
+    ):
         with (
             hooked(model, {"attention.weights": wrong}),
-            pytest.raises(Seq2AttnError, match=rf"a hook of weights returned {found}; expected a tensor \(1, 1, 4\)"),
+            pytest.raises(
+                Seq2AttnError,
+                match=rf"a hook of weights returned {found}; expected a tensor \(1, 1, 4\)",
+            ),
         ):
             model.predict(TEXT)
     model = made(arrangement="hard_monotonic")
@@ -341,19 +429,31 @@ def test_hooks_that_do_not_fit_are_refused():
 SMALL = {
     "task": {"name": "reverse", "alphabet": "abcdefgh", "min_length": 2, "max_length": 4},
     "model": {"hidden": 24, "embedding": 8, "attention": {"score": "scaled"}},
-    "training": {"steps": 300, "batch_size": 32, "learning_rate": 0.01, "validation_samples": 20, "snapshots": 0},
+    "training": {
+        "steps": 300,
+        "batch_size": 32,
+        "learning_rate": 0.01,
+        "validation_samples": 20,
+        "snapshots": 0,
+    },
 }
 
 
 def test_attention_matters_to_a_trained_model(cli):
     run, _ = (
         seq2attn.train(SMALL, change, name=name, progress=False)
-        for name, change in (("small", []), ("blind", ["model.attention.score=none", "training.steps=2"]))
+        for name, change in (
+            ("small", []),
+            ("blind", ["model.attention.score=none", "training.steps=2"]),
+        )
     )
     asked = ("--frozen", "small", "--lengths", "3", "--samples", "40", "--plot", "importance.svg")
     rows = cli("analyze", "importance", "small", *asked).rows()
     found = {row["weights"]: float(row["exact_match"]) for row in rows}
-    assert found["unchanged"] == found["frozen"] > 0.9 and max(found["permuted"], found["uniform"]) < 0.7
+    assert (
+        found["unchanged"] == found["frozen"] > 0.9
+        and max(found["permuted"], found["uniform"]) < 0.7
+    )
     for names in (("blind",), ("small", "--frozen", "blind")):
         assert "no attention" in cli("analyze", "importance", *names).err
     model = seq2attn.load(run)
@@ -364,6 +464,7 @@ def test_attention_matters_to_a_trained_model(cli):
     with pytest.raises(Seq2AttnError, match="unknown position 4; allowed: 0 to 3"):
         model.evaluate([3], ban=[4])
     padded = [
-        model.evaluate([3], samples=40, padding=3, mask_padding=mask).get("exact_match", 3) for mask in (True, False)
+        model.evaluate([3], samples=40, padding=3, mask_padding=mask).get("exact_match", 3)
+        for mask in (True, False)
     ]
     assert padded[0].value == found["unchanged"] and padded[1].value < 1

@@ -18,7 +18,9 @@ from seq2attn.kernels.function import Kernels
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parent.parent
-needs_the_library = pytest.mark.skipif(isinstance(library.load(torch.float32), str), reason="there is no library")
+needs_the_library = pytest.mark.skipif(
+    isinstance(library.load(torch.float32), str), reason="there is no library"
+)
 
 
 def test_a_switch_turns_it_off(monkeypatch):
@@ -27,21 +29,27 @@ def test_a_switch_turns_it_off(monkeypatch):
     assert describe(CPU) == "SEQ2ATTN_KERNELS is off"
     assert why_slow(CPU) is None
     monkeypatch.setenv(SWITCH, "OFF")
-    with pytest.raises(Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
+    with pytest.raises(
+        Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"
+    ):
         leaf_for(make_model())
 
 
 @needs_the_library
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 @pytest.mark.parametrize("history", ["none", "location_coverage", "shift", "shift_by_key"])
-def test_every_variant_that_this_processor_runs_computes_the_same(arrangement, history, monkeypatch):
+def test_every_variant_that_this_processor_runs_computes_the_same(
+    arrangement, history, monkeypatch
+):
     best = library.load(torch.float32)
     opened = ctypes.CDLL(str(library.LIBRARY))
     variants = ["baseline", "avx2", "avx512"]
     for variant in variants[: variants.index(best.variant) + 1]:
         chosen = Kernels(opened, torch.float32, variant)
         monkeypatch.setattr(leaf, "load", lambda _, chosen=chosen: chosen)
-        model = make_model("additive", arrangement=arrangement, history=history, hidden=33, dtype=torch.float32)
+        model = make_model(
+            "additive", arrangement=arrangement, history=history, hidden=33, dtype=torch.float32
+        )
         assert_leaf_agrees(model, batch_for((6, 6, 5, 2), (4, 4, 3, 1)))
 
 
@@ -51,7 +59,11 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
     for path in library.FOLDER.iterdir():
         if path.suffix in (".c", ".h", ".so"):
             shutil.copy(path, tmp_path)
-    for name, path in (("FOLDER", tmp_path), ("LIBRARY", built), ("WHY_NONE", tmp_path / "recurrence.txt")):
+    for name, path in (
+        ("FOLDER", tmp_path),
+        ("LIBRARY", built),
+        ("WHY_NONE", tmp_path / "recurrence.txt"),
+    ):
         monkeypatch.setattr(library, name, path)
 
     def replace_library(content):
@@ -62,10 +74,19 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
     damages = [  # one after another: what is done, and what is said then
         (lambda: replace_library(b"not a library"), "the compiled recurrences cannot be loaded: "),
         (lambda: replace_library(b""), "the compiled recurrences cannot be loaded: "),
-        (built.unlink, "the recurrences were not compiled when seq2attn was installed: there is no recurrence.so"),
-        (lambda: (tmp_path / "recurrence.txt").write_text("there is no cc\n"), "installed: there is no cc"),
+        (
+            built.unlink,
+            "the recurrences were not compiled when seq2attn was installed: there is no recurrence.so",
+        ),
+        (
+            lambda: (tmp_path / "recurrence.txt").write_text("there is no cc\n"),
+            "installed: there is no cc",
+        ),
         (lambda: built.write_bytes(compiled), "compiled, "),
-        (lambda: (tmp_path / "gates.h").write_text("/* changed */"), "recurrence.so was compiled from other sources"),
+        (
+            lambda: (tmp_path / "gates.h").write_text("/* changed */"),
+            "recurrence.so was compiled from other sources",
+        ),
     ]
     for damage, says in damages:
         damage()
@@ -74,8 +95,12 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
         if says == "compiled, ":
             assert why_slow(CPU) is None
         else:
-            assert str(why_slow(CPU)).startswith(f"{describe(CPU)}; training takes longer than it would compiled. ")
-    assert describe(torch.device("cuda")) == "none for cuda" and why_slow(torch.device("cuda")) is None
+            assert str(why_slow(CPU)).startswith(
+                f"{describe(CPU)}; training takes longer than it would compiled. "
+            )
+    assert (
+        describe(torch.device("cuda")) == "none for cuda" and why_slow(torch.device("cuda")) is None
+    )
     library._load.cache_clear()
 
 
@@ -91,7 +116,9 @@ def build(folder, compiler):
     """`setup.py build_ext` -> the folder of what it built, and its output."""
     words = [sys.executable, "setup.py", "build_ext", "--build-lib", str(folder / "lib")]
     environment = {**os.environ, "CC": compiler}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return folder / "lib" / "seq2attn" / "kernels", done.stdout + done.stderr
 

@@ -1,4 +1,6 @@
-"""The faster form of a model in training: its numbers are the formulas', and it steps aside where it might not be."""
+"""The faster form of a model in training: its numbers are the formulas', and it steps aside where
+it might not be.
+"""
 
 import copy
 import functools
@@ -24,7 +26,9 @@ from seq2attn.model.points import hooked_points
 from seq2attn.model.resets import draw_resets, reset_hooks
 from seq2attn.model.scores import Additive, General, Scaled
 
-pytestmark = pytest.mark.skipif(isinstance(library.load(torch.float64), str), reason="there is no compiled library")
+pytestmark = pytest.mark.skipif(
+    isinstance(library.load(torch.float64), str), reason="there is no compiled library"
+)
 KNOWN = ["dot", "scaled", "general", "scaled_general", "additive", "key_value"]
 IN_C = ["bahdanau", "feeding", "luong"]
 
@@ -37,7 +41,9 @@ def batch_for(lengths=(4, 2, 1), targets=(3, 3, 2), vocabulary=8):
 
 
 def loss_and_gradients(model, forward, batch, resets):
-    """A loss that uses every real logit and weight, and each parameter's gradient; dropout is drawn anew."""
+    """A loss that uses every real logit and weight, and each parameter's gradient; dropout is drawn
+    anew.
+    """
     torch.manual_seed(0)
     if forward is model:
         with hooked_points(reset_hooks(resets)):
@@ -48,7 +54,9 @@ def loss_and_gradients(model, forward, batch, resets):
     loss = decoded.logits[real].square().sum() + decoded.logits[real][:, 0].sum()
     if decoded.weights is not None:
         loss = loss + decoded.weights[real].square().sum()
-    gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        loss, list(model.parameters()), allow_unused=True, materialize_grads=True
+    )
     return loss.detach(), gradients
 
 
@@ -122,7 +130,9 @@ sizes = st.integers(1, 40)
     embedding=sizes,
     score=st.sampled_from(KNOWN),
     arrangement=st.sampled_from(IN_C),
-    history=st.sampled_from(["none", "location", "coverage", "location_coverage", "shift", "shift_by_key"]),
+    history=st.sampled_from(
+        ["none", "location", "coverage", "location_coverage", "shift", "shift_by_key"]
+    ),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 99),
 )
@@ -212,7 +222,10 @@ def test_other_classes_types_and_hooks_on_the_whole_model():
     assert_leaf_agrees(model, reads=False)
     model.decoder.attention.history.__class__ = type("Mine", (Coverage,), {})
     assert leaf_for(model) is None
-    for change in (lambda model: model.register_forward_hook(lambda *_: None), lambda model: model.decoder.float()):
+    for change in (
+        lambda model: model.register_forward_hook(lambda *_: None),
+        lambda model: model.decoder.float(),
+    ):
         model = make_model()
         change(model)
         assert leaf_for(model) is None

@@ -9,7 +9,13 @@ from seq2attn.config import check_config
 
 
 def model_with(score, **model):
-    values = {"embedding": 32, "hidden": 96, "initial_state": "zeros", "attention": {"score": score}, **model}
+    values = {
+        "embedding": 32,
+        "hidden": 96,
+        "initial_state": "zeros",
+        "attention": {"score": score},
+        **model,
+    }
     return build_model(check_config({"model": values}))
 
 
@@ -33,7 +39,11 @@ def test_exact_counts(score, model, parts):
     names += (*(f"decoder {name}" for name in ("embedding", "cells")), "output layer")
     built, embedding = model_with(score, **model), 29 * 32
     parts = (embedding, *parts[:3], embedding, *parts[3:])
-    expected = {name: count for name, count in zip(names, parts, strict=True) if count or name == "attention"}
+    expected = {
+        name: count
+        for name, count in zip(names, parts, strict=True)
+        if count or name == "attention"
+    }
     assert parameter_ledger(built) == {**expected, "total": sum(parts)}
     assert sum(parts) == sum(parameter.numel() for parameter in built.parameters())
 
@@ -41,7 +51,9 @@ def test_exact_counts(score, model, parts):
 @pytest.mark.parametrize(("columns", "parts"), [("60", 2), ("45", 3), ("80", 1)])
 def test_numbers_are_whole_where_the_table_is_wider_than_the_terminal(monkeypatch, columns, parts):
     monkeypatch.setenv("COLUMNS", columns)
-    shown = call_main(["analyze", "ledger", "--source=800", "--target=801", "--width=256"], terminal=True).out
+    shown = call_main(
+        ["analyze", "ledger", "--source=800", "--target=801", "--width=256"], terminal=True
+    ).out
     shown = re.sub("\x1b\\[[0-9;]*m", "", shown)
     assert shown.count("key_value") == parts and max(map(len, shown.splitlines())) <= int(columns)
     assert "42,375,987,200" in shown and "432,947,200" in shown

@@ -1,4 +1,6 @@
-"""The numbers of docs/lesson.md: those of formulas and analyses exactly, those of training within its tolerance."""
+"""The numbers of docs/lesson.md: those of formulas and analyses exactly, those of training within
+its tolerance.
+"""
 
 import json
 import re
@@ -20,14 +22,18 @@ def part(heading):
 def table(heading, first):
     """The cells of the rows of a part's table, from the row that begins with `first`."""
     rows = [
-        [cell.strip(" `") for cell in row.strip("|").split("|")] for row in re.findall(r"^\|.*\|$", part(heading), re.M)
+        [cell.strip(" `") for cell in row.strip("|").split("|")]
+        for row in re.findall(r"^\|.*\|$", part(heading), re.M)
     ]
     return rows[next(place for place, row in enumerate(rows) if row[0] == first) :]
 
 
 def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
     first = LESSON.split("\n\n")[1].replace("\n", " ")
-    assert all(words in first for words in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser"))
+    assert all(
+        words in first
+        for words in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser")
+    )
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
     assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 5
     last = max(map(LESSON.index, ("## 6.", "## Advanced")))
@@ -36,19 +42,29 @@ def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
 
 def test_one_step_on_paper():
     query, *keys = table("2. One step", "query s")
-    numbers = [torch.tensor(list(map(float, re.findall(r"-?\d+", row[1])))) for row in (query, *keys)]
+    numbers = [
+        torch.tensor(list(map(float, re.findall(r"-?\d+", row[1])))) for row in (query, *keys)
+    ]
     products = torch.stack([numbers[0] @ one for one in numbers[1:]])
     shares = torch.softmax(products / 2, dim=0)
     expected = torch.stack([products, products / 2, (products / 2).exp(), shares], dim=1)
-    assert [list(map(float, row[2:])) for row in keys] == [pytest.approx(row, abs=6e-4) for row in expected.tolist()]
+    assert [list(map(float, row[2:])) for row in keys] == [
+        pytest.approx(row, abs=6e-4) for row in expected.tolist()
+    ]
     context = re.search(r"= \((.*?)\)\. seq2attn", part("2. One step"))[1].split(", ")
-    assert list(map(float, context)) == pytest.approx((shares @ torch.stack(numbers[1:])).tolist(), abs=6e-4)
+    assert list(map(float, context)) == pytest.approx(
+        (shares @ torch.stack(numbers[1:])).tolist(), abs=6e-4
+    )
 
 
 def rows_of(cli, letter):
     """What the commands of an advanced question print, and its answer."""
     asked, _, answers = part("Advanced").partition("<details>")
-    lines = re.findall(r"^    seq2attn (analyze .*)$", asked.partition(f"**{letter}. ")[2].partition("\n**")[0], re.M)
+    lines = re.findall(
+        r"^    seq2attn (analyze .*)$",
+        asked.partition(f"**{letter}. ")[2].partition("\n**")[0],
+        re.M,
+    )
     said = " ".join(answers.partition(f"**{letter}.** ")[2].partition("\n\n**")[0].split())
     return [cli(*line.split()).rows() for line in lines], re.sub(r"```.*", "", said)
 
@@ -58,7 +74,12 @@ def test_what_it_says_of_operations(cli):
     projecting, query = int(row["flops_projecting"]), int(row["flops_query"])
     each_step = 2 * 800 * 256 * 256
     times = (query - projecting + each_step) / query
-    for number in (f"{projecting:,} for each", f"{query:,} in all", f"{each_step:,} per query", f"{times:.0f} times"):
+    for number in (
+        f"{projecting:,} for each",
+        f"{query:,} in all",
+        f"{each_step:,} per query",
+        f"{times:.0f} times",
+    ):
         assert number in said, number
 
 
@@ -70,7 +91,11 @@ def test_what_it_says_of_variances_entropies_and_gradients(cli):
     ([rows], said) = rows_of(cli, "C")
     entropy = {(row["score"], row["width"]): float(row["entropy"]) for row in rows}
     normal = float(rows[-1]["limit"])
-    numbers = (f"ln 64 = {float(rows[0]['uniform']):.3f}", f"({normal:.3f})", f"$ = {2.718282**normal:.0f} keys")
+    numbers = (
+        f"ln 64 = {float(rows[0]['uniform']):.3f}",
+        f"({normal:.3f})",
+        f"$ = {2.718282**normal:.0f} keys",
+    )
     assert all(number in said for number in numbers)
     scaled = {f"{one:.2f}" for (score, _), one in entropy.items() if score == "scaled"}
     assert scaled == set(re.search(r"give (\S+) to (\S+) at", said).groups())
@@ -79,8 +104,14 @@ def test_what_it_says_of_variances_entropies_and_gradients(cli):
     assert "{:.1f}, {:.1f} and {:.1f} keys".format(*(2.718282**one for one in unscaled)) in said
     ([saturation, gradient], said) = rows_of(cli, "D")
     widest = {row["score"]: row for row in saturation if row["width"] == "256"}
-    for score, words in (("dot", "is {:.2f} on average, and {:.0f} %"), ("scaled", "{:.2f} and {:.0f} %")):
-        assert words.format(float(widest[score]["largest"]), 100 * float(widest[score]["saturated"])) in said
+    for score, words in (
+        ("dot", "is {:.2f} on average, and {:.0f} %"),
+        ("scaled", "{:.2f} and {:.0f} %"),
+    ):
+        assert (
+            words.format(float(widest[score]["largest"]), 100 * float(widest[score]["saturated"]))
+            in said
+        )
     medians = {row["scale"]: float(row["median"]) for row in gradient}
     assert f"median {medians['16']:.4f}, at 1 it has {medians['1']:.2f}" in said
 
@@ -89,7 +120,9 @@ def test_what_it_says_of_variances_entropies_and_gradients(cli):
 
 
 def commands(heading, word):
-    return [line.split() for line in re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)]
+    return [
+        line.split() for line in re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)
+    ]
 
 
 @pytest.fixture
@@ -106,7 +139,9 @@ def lesson(cli, tmp_path):
 
 
 def shares(done, metric="exact_match"):
-    return {int(row["length"]): float(row["value"]) for row in done.rows() if row["metric"] == metric}
+    return {
+        int(row["length"]): float(row["value"]) for row in done.rows() if row["metric"] == metric
+    }
 
 
 @pytest.mark.slow
@@ -122,25 +157,44 @@ def test_training_through_its_steps(lesson):
     for row, (symbol, *cells) in zip(said["weights"], table("3. Train", "t"), strict=True):
         assert row == pytest.approx(list(map(float, cells)), abs=WITHIN), symbol
     answers = [
-        json.loads(lesson("predict", "hello", "--run", "scaled", "--checkpoint", f"step-{step}", "--json").out)
+        json.loads(
+            lesson(
+                "predict", "hello", "--run", "scaled", "--checkpoint", f"step-{step}", "--json"
+            ).out
+        )
         for step in table("5. Watch", "after step")[0][1:]
     ]
     outputs = [one["output"] for one in answers]
-    assert outputs[3:] == ["olleh", "olleh"] and len(set(outputs)) >= 3 and not {"olleh"} & set(outputs[:3])
+    assert (
+        outputs[3:] == ["olleh", "olleh"]
+        and len(set(outputs)) >= 3
+        and not {"olleh"} & set(outputs[:3])
+    )
     assert max(map(max, answers[1]["weights"])) < 0.6  # still close to uniform
 
 
 @pytest.mark.slow
 def test_the_exercises(lesson, tmp_path):
     readme = (ROOT / "README.md").read_text("utf-8")
-    (tmp_path / "distance.py").write_text(re.search(r"```python\n(# distance.py.*?)```", readme, re.DOTALL)[1])
+    (tmp_path / "distance.py").write_text(
+        re.search(r"```python\n(# distance.py.*?)```", readme, re.DOTALL)[1]
+    )
     for words in commands("6. Exercises", "train"):
         lesson(*words)
-    assert json.loads(lesson("predict", "hello", "--run", "sort", "--json").out)["output"] == "ehllo"
+    assert (
+        json.loads(lesson("predict", "hello", "--run", "sort", "--json").out)["output"] == "ehllo"
+    )
     sort = lesson("eval", "sort", "--lengths", "6")
     assert shares(sort)[6] > 0.9 and shares(sort, "alignment")[6] < 0.6
     lengths = list(map(str, range(1, 13)))
-    assert min(shares(lesson("eval", "distance", "--plugin", "distance.py", "--lengths", *lengths)).values()) > 0.99
+    assert (
+        min(
+            shares(
+                lesson("eval", "distance", "--plugin", "distance.py", "--lengths", *lengths)
+            ).values()
+        )
+        > 0.99
+    )
     (race,) = commands("6. Exercises", "page")
     settings = [*race[race.index("--set") : race.index("--to")], "--set", "training.steps=400"]
     for name in ("additive", "none"):

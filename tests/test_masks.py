@@ -43,8 +43,12 @@ def test_low_scores_have_neither_weights_nor_gradients(name, power):
     scores = torch.randn(50, generator=torch.Generator().manual_seed(0)).double() / 4
     weights, found = normalise(scores, every), jacobian(lambda one: normalise(one, every), scores)
     assert 1 < (weights > 0).sum() < 40 and float(weights.sum()) == pytest.approx(1)
-    slopes = (weights > 0) * weights**power  # Martins & Astudillo 2016, eq. 9; Peters et al. 2019, prop. 2
-    torch.testing.assert_close(found, torch.diag(slopes) - torch.outer(slopes, slopes) / slopes.sum())
+    slopes = (
+        weights > 0
+    ) * weights**power  # Martins & Astudillo 2016, eq. 9; Peters et al. 2019, prop. 2
+    torch.testing.assert_close(
+        found, torch.diag(slopes) - torch.outer(slopes, slopes) / slopes.sum()
+    )
     assert normalise(torch.tensor([3e38, -3e38, 0.0]), every).tolist() == [1, 0, 0]
 
 
@@ -52,7 +56,9 @@ def test_low_scores_have_neither_weights_nor_gradients(name, power):
 @pytest.mark.parametrize("poison", [1e30, -1e30, math.inf, -math.inf, math.nan])
 def test_what_stands_at_a_masked_position_cannot_matter(poison, name):
     scores = torch.tensor([[0.4, poison, -0.4], [poison, poison, poison]], requires_grad=True)
-    weights = NORMALISERS.load(name)()(scores, torch.tensor([[True, False, True], [False, False, False]]))
+    weights = NORMALISERS.load(name)()(
+        scores, torch.tensor([[True, False, True], [False, False, False]])
+    )
     (first, last), (own, other) = TWO[name](0.4, -0.4)
     torch.testing.assert_close(weights, torch.tensor([[first, 0.0, last], [0.0, 0.0, 0.0]]))
     weights[:, 0].sum().backward()
@@ -64,7 +70,10 @@ def test_what_stands_at_a_masked_position_cannot_matter(poison, name):
     [
         ([1e30, -1e30, 0.0], [1.0, 0.0, 0.0]),
         ([1e30, 1e30, -1e30], [0.5, 0.5, 0.0]),
-        ([-1e30, -1e30, 7.0], [0.5, 0.5, 0.0]),  # the last is masked: small valid scores still share everything
+        (
+            [-1e30, -1e30, 7.0],
+            [0.5, 0.5, 0.0],
+        ),  # the last is masked: small valid scores still share everything
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

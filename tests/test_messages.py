@@ -1,4 +1,6 @@
-"""A user's mistake is one clear message: exit code 2, nothing on standard output, no traceback, and no file changed."""
+"""A user's mistake is one clear message: exit code 2, nothing on standard output, no traceback, and
+no file changed.
+"""
 
 import contextlib
 import sys
@@ -47,7 +49,11 @@ USAGE = [
     ("evl", "No such command 'evl'", "seq2attn"),
     ("eval --samples 0", "Invalid value for '--samples'", "seq2attn eval"),
     ("train --threads 300", "Invalid value for '--threads'", "seq2attn train"),
-    ("analyze variance --query-sd -1", "Invalid value for '--query-sd'", "seq2attn analyze variance"),
+    (
+        "analyze variance --query-sd -1",
+        "Invalid value for '--query-sd'",
+        "seq2attn analyze variance",
+    ),
     ("eval --smaples 5", "No such option: --smaples", "seq2attn eval"),
     ("predict", "Missing argument 'TEXT...'", "seq2attn predict"),
     ("plot loss", "Missing option '--plot'", "seq2attn plot loss"),
@@ -65,8 +71,12 @@ def test_usage_errors(mistake, line, message, command):
     assert hint == f"See: {command} --help"
 
 
-@pytest.mark.parametrize(("line", "first"), [("foo", "train, eval"), ("plot foo", "loss, acc"), ("analyze foo", "var")])
-def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(mistake, cli, monkeypatch, line, first):
+@pytest.mark.parametrize(
+    ("line", "first"), [("foo", "train, eval"), ("plot foo", "loss, acc"), ("analyze foo", "var")]
+)
+def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(
+    mistake, cli, monkeypatch, line, first
+):
     told, group = mistake(line), line.split()[:-1]
     names = told.splitlines()[1].removeprefix("Commands: ")
     assert told.startswith("No such command 'foo'") and names.startswith(first)
@@ -108,32 +118,74 @@ MISTAKES = [  # with a run `tiny`
     ("train", "give either --config FILE or --resume RUN\nSee: seq2attn train --help"),
     *((f"{line} empty.yaml", f"{EMPTY}\nOne line is enough: ") for line in ("train -c", "inspect")),
     ("train -c scale.yaml", "scale.yaml: no such file\nThere are: scaled.yaml, "),
-    ("train -c good.yaml --resume tiny", "both --config and --resume are given: one starts a new run, the other "),
+    (
+        "train -c good.yaml --resume tiny",
+        "both --config and --resume are given: one starts a new run, the other ",
+    ),
     (
         "train -c good.yaml --name tiny",
         "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny",
     ),
-    *((f"train --resume tiny {option}", UNCHANGED) for option in ("--set seed=2", "--name other", "--note text")),
-    ("runs --where model.hiden=8", "--where: unknown key 'model.hiden'; did you mean 'model.hidden'? allowed: run, "),
-    ("runs --where model.attention.score=dott", "--where: unknown score 'dott'; did you mean 'dot'? allowed: dot, "),
+    *(
+        (f"train --resume tiny {option}", UNCHANGED)
+        for option in ("--set seed=2", "--name other", "--note text")
+    ),
+    (
+        "runs --where model.hiden=8",
+        "--where: unknown key 'model.hiden'; did you mean 'model.hidden'? allowed: run, ",
+    ),
+    (
+        "runs --where model.attention.score=dott",
+        "--where: unknown score 'dott'; did you mean 'dot'? allowed: dot, ",
+    ),
     ("runs --where seed", "--where: expected KEY=VALUE with a dotted key, "),
-    ("runs --sort s", "--sort: unknown key 's'; allowed: run, state, "),  # state, step, steps, score or seed
-    ("train -c good.yaml --name ../x", "'../x' is not a valid run name; allowed: letters, digits, '.', '_' and '-', "),
-    *((f"{command} --device gpu", "--device: 'gpu' is not available ") for command in ("train -c good.yaml", "eval")),
-    *((f"{command} --plugin plugin.py", ZERO) for command in ("train -c good.yaml", "eval", "predict abc", "list")),
-    ("eval --data good.yaml --errors ./good.yaml", "--errors: good.yaml is the file of --data\nName another file"),
+    (
+        "runs --sort s",
+        "--sort: unknown key 's'; allowed: run, state, ",
+    ),  # state, step, steps, score or seed
+    (
+        "train -c good.yaml --name ../x",
+        "'../x' is not a valid run name; allowed: letters, digits, '.', '_' and '-', ",
+    ),
+    *(
+        (f"{command} --device gpu", "--device: 'gpu' is not available ")
+        for command in ("train -c good.yaml", "eval")
+    ),
+    *(
+        (f"{command} --plugin plugin.py", ZERO)
+        for command in ("train -c good.yaml", "eval", "predict abc", "list")
+    ),
+    (
+        "eval --data good.yaml --errors ./good.yaml",
+        "--errors: good.yaml is the file of --data\nName another file",
+    ),
     ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
     ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
     *((f"{command} tyny", NO_RUN) for command in ("eval", "predict abc --run", "train --resume")),
-    *((f"eval {name}", OUTSIDE.format(name)) for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")),
-    *((f"{command} ../tiny", OUTSIDE.format("../tiny")) for command in ("predict abc --run", "train --resume")),
+    *(
+        (f"eval {name}", OUTSIDE.format(name))
+        for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")
+    ),
+    *(
+        (f"{command} ../tiny", OUTSIDE.format("../tiny"))
+        for command in ("predict abc --run", "train --resume")
+    ),
     ("eval runs/tiny/..", "'..' is not a valid run name; "),
-    *((f"{command} --checkpoint newest", "unknown checkpoint 'newest'; ") for command in ("eval", "predict abc")),
-    *((f"predict abc --plot {file}", f"{file}: {FORMAT}") for file in ("map.gif", "map", "map.png.txt")),
+    *(
+        (f"{command} --checkpoint newest", "unknown checkpoint 'newest'; ")
+        for command in ("eval", "predict abc")
+    ),
+    *(
+        (f"predict abc --plot {file}", f"{file}: {FORMAT}")
+        for file in ("map.gif", "map", "map.png.txt")
+    ),
     (["predict", "Hello!"], UNSEEN.format("'Hello!'", "'!', 'H'")),
     (["predict", "abc", "héllo"], UNSEEN.format("'héllo'", "'é' (U+00E9)")),
     (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
-    ("predict abc --map foo", "Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'"),
+    (
+        "predict abc --map foo",
+        "Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'",
+    ),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
     ("check dto", "'dto' is not the name of one part; did you mean 'dot'? allowed: score/dot, "),
@@ -141,7 +193,14 @@ MISTAKES = [  # with a run `tiny`
     ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(
         (f"{line} --runs-dir good.yaml", NOT_A_FOLDER)
-        for line in ("runs", "eval", "train -c good.yaml", "compare -c good.yaml --vary seed=1", "report", "inspect x")
+        for line in (
+            "runs",
+            "eval",
+            "train -c good.yaml",
+            "compare -c good.yaml --vary seed=1",
+            "report",
+            "inspect x",
+        )
     ),
     (["train", "-c", "good.yaml", "--set", "model.attention.score=mine"], "good.yaml: 1 problem\n"),
 ]
@@ -177,21 +236,35 @@ def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
 
 @pytest.mark.parametrize(
     ("command", "which", "other"),
-    [("eval", "best", "last"), ("predict abc", "best", "last"), ("train --resume tiny", "last", "best")],
+    [
+        ("eval", "best", "last"),
+        ("predict abc", "best", "last"),
+        ("train --resume tiny", "last", "best"),
+    ],
 )
 def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     file = runs_copy / "tiny" / "checkpoints" / f"{which}.safetensors"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     message = mistake(command)
     assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
-    assert message.endswith(f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}.")
+    assert message.endswith(
+        f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
+    )
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("hidden: 8", "hidden: 9", "runs/tiny/checkpoints/best.safetensors: does not belong to this config: it "),
-        ("hidden: 8", "hiden: 8", "runs/tiny/config.yaml: 1 problem\n  model.hiden (runs/tiny/config.yaml:"),
+        (
+            "hidden: 8",
+            "hidden: 9",
+            "runs/tiny/checkpoints/best.safetensors: does not belong to this config: it ",
+        ),
+        (
+            "hidden: 8",
+            "hiden: 8",
+            "runs/tiny/config.yaml: 1 problem\n  model.hiden (runs/tiny/config.yaml:",
+        ),
     ],
 )
 def test_a_run_with_another_config(mistake, runs_copy, old, new, message):
@@ -225,9 +298,17 @@ def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeyp
     assert lines[0].startswith(f"Usage: seq2attn {' '.join(words)} [OPTIONS]")
     assert max(map(len, lines)) <= 80
     for parameter in COMMANDS[words].params:
-        assert parameter.help and all(option in done.out for option in parameter.opts[:1] if "-" in option)
-    examples = [line.strip() for line in COMMANDS[words].help.splitlines() if line.strip().startswith("seq2attn ")]
-    assert examples and {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
+        assert parameter.help and all(
+            option in done.out for option in parameter.opts[:1] if "-" in option
+        )
+    examples = [
+        line.strip()
+        for line in COMMANDS[words].help.splitlines()
+        if line.strip().startswith("seq2attn ")
+    ]
+    assert examples and {line for line in examples if len(line) < 74} <= {
+        line.strip() for line in lines
+    }
 
 
 def test_no_command_shows_the_help(cli, monkeypatch):
@@ -236,7 +317,9 @@ def test_no_command_shows_the_help(cli, monkeypatch):
         done = cli(*words)
         assert (done.code, done.err) == (2, "")
         assert "Usage: seq2attn" in done.out
-        assert words or "..." not in done.out.partition("Commands:")[2]  # the first sentence of each fits
+        assert (
+            words or "..." not in done.out.partition("Commands:")[2]
+        )  # the first sentence of each fits
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""A whole model: padding, and the padding vector. `test_combinations` compares all parts with their formulas."""
+"""A whole model: padding, and the padding vector. `test_combinations` compares all parts with their
+formulas.
+"""
 
 from pathlib import Path
 
@@ -25,7 +27,10 @@ def test_a_score_need_not_be_defined_on_padding():
     together = model(as_batch(source, lengths, tokens))
     for row, length in enumerate(lengths.tolist()):
         part = slice(row, row + 1)
-        close(together.logits[row], model(as_batch(source[part, :length], lengths[part], tokens[part])).logits[0])
+        close(
+            together.logits[row],
+            model(as_batch(source[part, :length], lengths[part], tokens[part])).logits[0],
+        )
     together.logits.sum().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
@@ -43,10 +48,14 @@ def test_without_the_mask_padding_is_read_as_any_token(score):
 def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
     settings = {"mask_padding": False, "score": "additive"}
     models = [
-        build_model(check_config({"model": {"hidden": 8, "attention": settings, "padding_embedding": kind}}))
+        build_model(
+            check_config({"model": {"hidden": 8, "attention": settings, "padding_embedding": kind}})
+        )
         for kind in ("learned", "zero")
     ]
-    for (name, learned), (_, zero) in zip(models[0].named_parameters(), models[1].named_parameters(), strict=True):
+    for (name, learned), (_, zero) in zip(
+        models[0].named_parameters(), models[1].named_parameters(), strict=True
+    ):
         start = 1 if name.endswith("embedding.weight") else 0  # row 0 is <pad>
         assert torch.equal(learned[start:], zero[start:])
         assert not start or (learned[0].any() and not zero[0].any())
@@ -61,4 +70,9 @@ def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
 
 def test_configs_without_the_key_learn_the_padding_vector():
     assert build_model(check_config({})).encoder.embedding.padding_idx is None
-    assert build_model(load_config(Path("configs/chapter/additive.yaml"))).encoder.embedding.padding_idx == 0
+    assert (
+        build_model(
+            load_config(Path("configs/chapter/additive.yaml"))
+        ).encoder.embedding.padding_idx
+        == 0
+    )

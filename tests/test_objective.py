@@ -14,12 +14,16 @@ V = 8
 
 def make_batch():
     task, cpu = Reverse(alphabet="abcde", max_length=5), torch.device("cpu")
-    return next(TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches())
+    return next(
+        TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches()
+    )
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_the_mean_over_real_tokens_by_hand(smoothing):
-    """The target distribution is 1 - e on the right token plus e / V on each token, the right one included."""
+    """The target distribution is 1 - e on the right token plus e / V on each token, the right one
+    included.
+    """
     batch = make_batch()
     random = torch.Generator().manual_seed(0)
     logits = torch.randn(*batch.decoder_output.shape, V, generator=random, dtype=torch.float64)
@@ -32,7 +36,9 @@ def test_the_loss_is_the_mean_over_real_tokens_by_hand(smoothing):
                 count += 1
     assert count == int(batch.target_lengths.sum()) + 6  # each string's characters and its <eos>
     assert count < batch.decoder_output.numel()
-    assert float(token_cross_entropy(logits, batch, smoothing)) == pytest.approx(total / count, rel=1e-12)
+    assert float(token_cross_entropy(logits, batch, smoothing)) == pytest.approx(
+        total / count, rel=1e-12
+    )
 
 
 def test_accuracy_is_the_share_of_real_tokens():
@@ -77,7 +83,9 @@ def test_the_schedule_by_formula(schedule, warmup, step, share):
 def test_the_coverage_loss_by_hand():
     batch = make_batch()
     rows, steps = batch.decoder_output.shape
-    weights = torch.rand(rows, steps, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    weights = torch.rand(
+        rows, steps, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64
+    )
     total, count = 0.0, 0
     for row in range(rows):
         covered = [0.0] * 3

@@ -1,4 +1,6 @@
-"""Parts of plug-ins that are legal but odd, or broken: each trains and resumes exactly, or is refused in one sentence."""
+"""Parts of plug-ins that are legal but odd, or broken: each trains and resumes exactly, or is
+refused in one sentence.
+"""
 
 from pathlib import Path
 
@@ -53,7 +55,11 @@ class Odd({base}):
     {body}
 """  # the body is in line 12
 TINY_FILE = "task: {max_length: 3}\nmodel: {hidden: 8}\ntraining: {steps: 50, batch_size: 4, validation_samples: 1}\n"
-PLACES = {"Window": "attention.window", "History": "attention.history", "BahdanauDecoder": "decoder"}
+PLACES = {
+    "Window": "attention.window",
+    "History": "attention.history",
+    "BahdanauDecoder": "decoder",
+}
 
 
 @pytest.fixture
@@ -73,7 +79,9 @@ def score(code, init="pass"):
 
 
 def configured(*overrides, score="odd", **values):
-    return check_config({**TINY, "model": {**TINY["model"], "attention": {"score": score}}, **values}, overrides)
+    return check_config(
+        {**TINY, "model": {**TINY["model"], "attention": {"score": score}}, **values}, overrides
+    )
 
 
 def trained(config, name="run", **settings):
@@ -92,9 +100,18 @@ def refusal(config):
 
 LEGAL = {
     "expanded": ("return scores.new_zeros(1, 1, 1).expand(scores.shape)", "pass"),
-    "position only": ("return self.w[: keys.size(1)].expand(scores.shape)", "self.w = nn.Parameter(torch.rand(9))"),
-    "frozen": ("return scores * self.w", "self.w = nn.Parameter(torch.rand(1), requires_grad=False)"),
-    "float64": ("return (scores * self.w).float()", "self.w = nn.Parameter(torch.rand(1).double())"),
+    "position only": (
+        "return self.w[: keys.size(1)].expand(scores.shape)",
+        "self.w = nn.Parameter(torch.rand(9))",
+    ),
+    "frozen": (
+        "return scores * self.w",
+        "self.w = nn.Parameter(torch.rand(1), requires_grad=False)",
+    ),
+    "float64": (
+        "return (scores * self.w).float()",
+        "self.w = nn.Parameter(torch.rand(1).double())",
+    ),
     "dropout": ("return F.dropout(scores, 0.5, self.training)", "pass"),
     "buffer": (
         "self.training and self.mean.mul_(0.9).add_(scores.detach().mean() * 0.1); return scores - self.mean",
@@ -124,7 +141,9 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
         assert f"optimiser.exp_avg.{name.removeprefix('model.')}" not in ours
     if kind == "float64":
         assert ours[name].dtype == torch.float64
-        assert {one.dtype for other, one in ours.items() if "score.w" not in other} == {torch.float32}
+        assert {one.dtype for other, one in ours.items() if "score.w" not in other} == {
+            torch.float32
+        }
 
 
 def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch):
@@ -141,7 +160,10 @@ def test_a_history_may_have_no_features(plugin, cli):
         PART.format(base="History", body="def forward(self, step): return None")
         + "    def combine(self, weights, _, step): return (weights + step.past) / (1 + step.past.sum(2, True))"
     )
-    assert trained(configured("model.attention.history=odd", score="scaled")).status().state == "finished"
+    assert (
+        trained(configured("model.attention.history=odd", score="scaled")).status().state
+        == "finished"
+    )
 
 
 # ---- refused before training ----
@@ -157,7 +179,10 @@ UNSAVED = 'self.register_buffer("n", torch.zeros(()), persistent=False)'
             score("self.training and self.n.add_(1); return scores", UNSAVED),
             "training changes the buffer decoder.attention.score.n, which checkpoints leave out",
         ),
-        (score("return scores / self.oops if self.training else scores"), "training: odd.py:14: AttributeError"),
+        (
+            score("return scores / self.oops if self.training else scores"),
+            "training: odd.py:14: AttributeError",
+        ),
     ],
 )
 def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
@@ -201,8 +226,14 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(plugin, base,
 )
 def test_a_task_is_tried_at_every_length_before_a_run_is_made(plugin, body, message):
     code = f"def examples(self, random, count, length=None):\n        if length == 9: {body}\n"
-    plugin(PART.format(base="Reverse", body=f"{code}        return super().examples(random, count, length)"))
-    config = configured(score="dot", task={"name": "odd", "max_length": 3}, evaluation={"lengths": [2, 9]})
+    plugin(
+        PART.format(
+            base="Reverse", body=f"{code}        return super().examples(random, count, length)"
+        )
+    )
+    config = configured(
+        score="dot", task={"name": "odd", "max_length": 3}, evaluation={"lengths": [2, 9]}
+    )
     assert message in refusal(config)[0]
 
 
@@ -213,7 +244,17 @@ def test_an_exception_in_a_command_is_cut_to_the_frames_of_the_plugin(cli, tmp_p
     limit = "self.calls += self.training\n        if self.calls > 20: raise ValueError('boom')"
     (tmp_path / "odd.py").write_text(score(f"{limit}\n        return scores", "self.calls = 0"))
     (tmp_path / "tiny.yaml").write_text(TINY_FILE)
-    command = ["train", "-c", "tiny.yaml", "--plugin", "odd.py", "-s", "model.attention.score=odd", "--name", "run"]
+    command = [
+        "train",
+        "-c",
+        "tiny.yaml",
+        "--plugin",
+        "odd.py",
+        "-s",
+        "model.attention.score=odd",
+        "--name",
+        "run",
+    ]
     done = cli(*command)
     assert done.code == 1
     assert done.err.splitlines()[-3:] == [
@@ -222,7 +263,9 @@ def test_an_exception_in_a_command_is_cut_to_the_frames_of_the_plugin(cli, tmp_p
         "Check it: seq2attn check --plugin odd.py",
     ]
     assert '"state": "failed"' in (tmp_path / "runs/run/status.json").read_text()
-    own = score("if keys.size(1) == 7: raise ValueError('seven')\n        return scores").replace('"odd"', '"other"')
+    own = score("if keys.size(1) == 7: raise ValueError('seven')\n        return scores").replace(
+        '"odd"', '"other"'
+    )
     (tmp_path / "other.py").write_text(own)
     command[4], command[6] = "other.py", "model.attention.score=other"
     done = cli(*command[:-1], "other", "-s", "training.steps=1")
@@ -242,7 +285,9 @@ def test_an_exception_outside_plugins_is_not_explained():
 # ---- what a decoder needs, and what a part says of its options ----
 
 
-@pytest.mark.parametrize("targets", ['Vocabulary("AB")', 'Vocabulary("ab", unknown=True)'])  # the ids of a and b differ
+@pytest.mark.parametrize(
+    "targets", ['Vocabulary("AB")', 'Vocabulary("ab", unknown=True)']
+)  # the ids of a and b differ
 def test_what_a_decoder_needs_is_checked(plugin, targets):
     body = "needs_attention = True\n    needs_one_vocabulary = True\n"
     upper = """
@@ -255,11 +300,18 @@ class Upper(Reverse):
         self.target_vocabulary = TARGETS
 """
     plugin(PART.format(base="BahdanauDecoder", body=body) + upper.replace("TARGETS", targets))
-    with pytest.raises(ConfigError, match=r"model\.decoder.*: cannot work, with attention score 'none'"):
+    with pytest.raises(
+        ConfigError, match=r"model\.decoder.*: cannot work, with attention score 'none'"
+    ):
         configured("model.decoder=odd", score="none")
     assert configured("model.decoder=odd", score="scaled").model.decoder.name == "odd"
-    config = check_config({"task": "upper", "model": {"decoder": "odd"}, "evaluation": {"lengths": [2]}})
-    assert "'odd' needs one vocabulary, but the sources of task 'upper' use ab and its" in refusal(config)[0]
+    config = check_config(
+        {"task": "upper", "model": {"decoder": "odd"}, "evaluation": {"lengths": [2]}}
+    )
+    assert (
+        "'odd' needs one vocabulary, but the sources of task 'upper' use ab and its"
+        in refusal(config)[0]
+    )
 
 
 def test_docstring_and_limits_describe_the_options(plugin):
@@ -285,7 +337,11 @@ def test_docstring_and_limits_describe_the_options(plugin):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 
-@pytest.mark.parametrize(("base", "missing"), [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")])
+@pytest.mark.parametrize(
+    ("base", "missing"), [("Window", "forward"), ("Cell", "step"), ("InitialState", "forward")]
+)
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
-    with pytest.raises(Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):
+    with pytest.raises(
+        Seq2AttnError, match=f"odd.py:10: .* 'odd': class Odd does not define {missing}$"
+    ):
         plugin(PART.format(base=base, body="pass"))

@@ -29,12 +29,12 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
+from seq2attn.pages import asset
 from seq2attn.parts import TASKS
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 from seq2attn.pages import page as page_module
-from seq2attn.pages import read
 from seq2attn.pages.folder import manifest, write_graphs
 from seq2attn.pages.graphs import export_graphs
 from seq2attn.pages.page import Shown, operations, page_model, render, shown_runs
@@ -45,7 +45,18 @@ AT_ONCE = 20  # strings of a call of the browser
 SAMPLE = "one of each"
 CHANGED = 40  # strings of each mechanism that are decoded with changes too
 NASTY = "</script><script>document.title='executed'</script><img src=x onerror=\"document.title='executed'\">'&{{data}}"
-STRANGE = ["</script>", "<b>", "&amp;", '"', "\\", "\x01", "\u202e", "שלום", "e\u0301\u0302", "{{data}}"]
+STRANGE = [
+    "</script>",
+    "<b>",
+    "&amp;",
+    '"',
+    "\\",
+    "\x01",
+    "\u202e",
+    "שלום",
+    "e\u0301\u0302",
+    "{{data}}",
+]
 
 
 def open_page(browser, folder, page):
@@ -55,10 +66,11 @@ def open_page(browser, folder, page):
 
 
 def agreement(browser, tmp_path, name, texts, changed, longest=40):
-    """The largest differences from PyTorch: logits and weights of the page, logits and weights of onnxruntime.
+    """The largest differences from PyTorch: logits and weights of the page, logits and weights of
+    onnxruntime.
 
-    Of `texts` random strings, and of the first `changed` again with random changes. Raises AssertionError where an answer
-    differs.
+    Of `texts` random strings, and of the first `changed` again with random changes. Raises
+    AssertionError where an answer differs.
     """
     shown = make_shown(name)
     predictor = shown.predictor
@@ -72,12 +84,17 @@ def agreement(browser, tmp_path, name, texts, changed, longest=40):
         (text, random_changes(predictor, text, n, described["attends"]))
         for n, (text, _) in enumerate(requests[:changed])
     ]
-    asked, expected = [for_page(predictor, *one) for one in requests], [in_pytorch(predictor, *one) for one in requests]
+    asked, expected = (
+        [for_page(predictor, *one) for one in requests],
+        [in_pytorch(predictor, *one) for one in requests],
+    )
     answers = []
     for start in range(0, len(asked), AT_ONCE):
         some = json.dumps(asked[start : start + AT_ONCE])
         answers += browser.run(f"{DECODE} return decodeAll(new Model(data.models[0]), {some})")
-    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies what rounding has changed
+    most = (
+        3 if "by_key" in name else None
+    )  # each step sharpens, which multiplies what rounding has changed
     differences = [largest_differences(answers, expected, most)]
     if described["attends"]:
         assert_explained(browser)
@@ -95,8 +112,12 @@ def test_page_onnxruntime_and_pytorch_agree(browser, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_page_onnxruntime_and_pytorch_agree_with_every_mechanism(browser, tmp_path, name):
-    found = agreement(browser, tmp_path, name, int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), CHANGED)
-    print(name, *(f"logits {logits:.1e} weights {weights:.1e}" for logits, weights in found), sep="  ")
+    found = agreement(
+        browser, tmp_path, name, int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), CHANGED
+    )
+    print(
+        name, *(f"logits {logits:.1e} weights {weights:.1e}" for logits, weights in found), sep="  "
+    )
     assert_close(found)
 
 
@@ -127,23 +148,32 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
     requests, expected = [], []
     for operation, inputs, attributes in CASES:
         arrays = {f"x{k}": np.array(one) for k, one in enumerate(inputs)}
-        arrays = {name: one.astype(np.float32) if one.dtype == np.float64 else one for name, one in arrays.items()}
+        arrays = {
+            name: one.astype(np.float32) if one.dtype == np.float64 else one
+            for name, one in arrays.items()
+        }
         outputs = OUTPUTS.get(operation, ["a"])
         node = helper.make_node(operation, list(arrays), outputs, **attributes)
-        kinds = [(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape) for name, one in arrays.items()]
+        kinds = [
+            (name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
+            for name, one in arrays.items()
+        ]
         ends = [(name, 0, None) for name in outputs]
         graph = helper.make_graph(
-            [node], "case", *([helper.make_tensor_value_info(*one) for one in side] for side in (kinds, ends))
+            [node],
+            "case",
+            *([helper.make_tensor_value_info(*one) for one in side] for side in (kinds, ends)),
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
         expected.append(ReferenceEvaluator(model).run(None, arrays))
         types = {"f": "float", "i": "int", "b": "bool"}
         plain = [
-            {"type": types[one.dtype.kind], "shape": one.shape, "data": one.ravel().tolist()} for one in arrays.values()
+            {"type": types[one.dtype.kind], "shape": one.shape, "data": one.ravel().tolist()}
+            for one in arrays.values()
         ]
         requests.append([operation, plain, attributes])
     answers = browser.run(
-        f"{read('multiply.js')} {read('operations.js')};"
+        f"{asset('multiply.js')} {asset('operations.js')};"
         f"return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
         "const tensors = inputs.map(one => tensor(one.type, one.shape, Float64Array.from(one.data, Number)));"
         "const made = OPERATIONS[operation](tensors, attributes);"
@@ -152,7 +182,9 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
     for (operation, *_), found, wanted in zip(CASES, answers, expected, strict=True):
         for (shape, values), array in zip(found, wanted, strict=True):
             assert tuple(shape) == np.shape(array), operation
-            np.testing.assert_allclose(values, np.ravel(array).astype(float), rtol=2e-6, atol=1e-6, err_msg=operation)
+            np.testing.assert_allclose(
+                values, np.ravel(array).astype(float), rtol=2e-6, atol=1e-6, err_msg=operation
+            )
     assert operations() == {case[0] for case in CASES}
 
 
@@ -288,7 +320,10 @@ def predicted(predictor, text, **changes):
 
 
 def answer_of(predictor, text, **changes):
-    return ["⏎" if one == "<eos>" else one for one in predicted(predictor, text, **changes).output_symbols]
+    return [
+        "⏎" if one == "<eos>" else one
+        for one in predicted(predictor, text, **changes).output_symbols
+    ]
 
 
 def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, predictor):
@@ -298,7 +333,9 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
         assert message in shown.run(f"{TYPE} type_({text!r}); return by('message').textContent")
     stuck = "const kept = Session.prototype.decode; Session.prototype.decode = () => broadcast([2, 1, 3], [4]); "
     told = "Session.prototype.decode = kept; return by('message').textContent"
-    assert "cannot read that: sizes 3 and 4 do not fit" in shown.run(f"{stuck} {TYPE} type_('ba'); {told}")
+    assert "cannot read that: sizes 3 and 4 do not fit" in shown.run(
+        f"{stuck} {TYPE} type_('ba'); {told}"
+    )
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
 
 
@@ -318,7 +355,9 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
     found = f"[{ANSWER}, {WEIGHTS_OF_STEPS}, by('reset').disabled]"
     answer, weights, unchanged = shown.run(f"{TYPE} {KEY} type_('cabd'); {presses} return {found}")
     assert answer == answer_of(predictor, "cabd", **changes)
-    np.testing.assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
+    np.testing.assert_allclose(
+        weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS
+    )
     assert unchanged == (not changes)
 
 
@@ -327,7 +366,10 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
     hidden = "views[0].find('.answer.untouched').hidden"
     assert shown.run(f"{TYPE} type_('cab'); return {hidden}")
     changed = [False, answer_of(predictor, "cab"), answer_of(predictor, "cab", write={0: "e"})]
-    assert shown.run(f"state.write.set(0, 7); update(); return [{hidden}, {beside}, {ANSWER}]") == changed
+    assert (
+        shown.run(f"state.write.set(0, 7); update(); return [{hidden}, {beside}, {ANSWER}]")
+        == changed
+    )
     by_key = f"{KEY} state.write.clear(); update(); key('e', views[0].find('.answer .tiles').children[0]);"
     assert shown.run(f"{by_key} return {ANSWER}") == changed[2]
     assert shown.run(f"{KEY} key('Backspace', document.body); return state.write.size") == 0
@@ -348,10 +390,17 @@ def test_a_weight_is_dragged(shown):
 
 
 def test_a_position_is_banned_where_it_was_seen_and_loses_the_weight_that_was_set(shown):
-    """Without a chosen cell a change is made at the largest weight, which stays chosen although it moves."""
-    at, press = "[views[0].position(), [...state.ban], [...state.force]]", "views[0].find('.cell').children[3].click();"
+    """Without a chosen cell a change is made at the largest weight, which stays chosen although it
+    moves.
+    """
+    at, press = (
+        "[views[0].position(), [...state.ban], [...state.force]]",
+        "views[0].find('.cell').children[3].click();",
+    )
     pressed = f"(() => {{ {press} return {at} }})()"
-    (before, *_), once, twice = shown.run(f"{TYPE} type_('cab'); return [{at}, {pressed}, {pressed}]")
+    (before, *_), once, twice = shown.run(
+        f"{TYPE} type_('cab'); return [{at}, {pressed}, {pressed}]"
+    )
     assert once == [before, [str(before)], []] and twice == [before, [], []]
     change = "setWeight(0, 1, 0.6); setWeight(1, 1, 0.6); setWeight(0, 2, 0.1); ban('1');"
     assert shown.run(f"{change} return {at}.slice(1)") == [["1"], [["0,2", 0.1]]]
@@ -362,12 +411,23 @@ def test_a_position_is_banned_where_it_was_seen_and_loses_the_weight_that_was_se
 def test_every_change_stands_in_the_bar_and_is_undone_there(shown):
     change = "Object.assign(state, {temperature: 5, padding: 2, mask: false});"
     change += "setWeight(0, 1, 1); ban('2'); hold('write', 1, 4);"
-    chips = shown.run(f"{TYPE} type_('cab'); {change} return [...by('changes').children].map(one => one.textContent)")
+    chips = shown.run(
+        f"{TYPE} type_('cab'); {change} return [...by('changes').children].map(one => one.textContent)"
+    )
     assert chips[:3] == ["temperature 5.00 ✕", "padding 2 ✕", "not masked ✕"]
-    assert chips[3:5] == ["step 1, position 2: 1.00 ✕", "position 3: banned ✕"] and chips[5].startswith("step 2 writes")
-    masked = "return [views[0].map.masked(3), (state.mask = null, update(), views[0].map.masked(3))]"
+    assert chips[3:5] == ["step 1, position 2: 1.00 ✕", "position 3: banned ✕"] and chips[
+        5
+    ].startswith("step 2 writes")
+    masked = (
+        "return [views[0].map.masked(3), (state.mask = null, update(), views[0].map.masked(3))]"
+    )
     assert shown.run(masked) == [False, True]
-    assert shown.run("while (by('changes').firstChild) by('changes').firstChild.click(); return isChanged()") is False
+    assert (
+        shown.run(
+            "while (by('changes').firstChild) by('changes').firstChild.click(); return isChanged()"
+        )
+        is False
+    )
 
 
 def test_keys_work_after_a_button_was_clicked(shown):
@@ -405,7 +465,10 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
     then = f"const before = {what}; restore(fragment()); return [before, {what}]"
     before, after = shown.run(f"{TYPE} type_('cab'); {change} {then}")
     assert before == after and dict(after)["text"] == "cab"
-    assert shown.run("restore('set=0,1,0.8;0,2,0.7'); return [...state.force]") == [["0,1", 0.8], ["0,2", 0.2]]
+    assert shown.run("restore('set=0,1,0.8;0,2,0.7'); return [...state.force]") == [
+        ["0,1", 0.8],
+        ["0,2", 0.2],
+    ]
     for fragment in (
         "set=0,0,NaN;x;1,1,2&ban=<b>;1,2,3&write=0,999999;-1,3&temperature=-1&padding=1e9&snapshots=7,x&step=x",
         "%",
@@ -444,7 +507,9 @@ def test_the_saved_map_is_an_svg(shown):
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
     shown.resize(width, 844)
-    shown.run(f"{TYPE} type_('abcdefghij'); state.force.set('0,0', 1); state.numbers = true; update();")
+    shown.run(
+        f"{TYPE} type_('abcdefghij'); state.force.set('0,0', 1); state.numbers = true; update();"
+    )
     assert shown.run("return document.documentElement.scrollWidth") == width
     if width > 1000:
         widths = "[...document.querySelectorAll('.maps .scroll')].map(one => [one.scrollWidth, one.clientWidth])"
@@ -455,18 +520,33 @@ def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
 
 
 def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
-    model = make_model("dot", dtype=torch.float32, vocabulary=len(STRANGE) + 3, initial_state="last")
+    model = make_model(
+        "dot", dtype=torch.float32, vocabulary=len(STRANGE) + 3, initial_state="last"
+    )
     task = TASKS.get("reverse").load()(alphabet="abcde")
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
     strange = Predictor(model, task, source_eos=False, device=torch.device("cpu"))
     text = " ".join(STRANGE)
     open_page(browser, tmp_path, render([Shown(NASTY, strange, {"score": NASTY}, [text])]))
     browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
-    assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [NASTY, NASTY]
-    counted = "[document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
+    assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [
+        NASTY,
+        NASTY,
+    ]
+    counted = (
+        "[document.scripts.length, document.images.length, document.querySelectorAll('b b').length]"
+    )
     assert browser.run(f"return {counted}") == [3, 0, 0]
     assert browser.run("return by('text').value") == text
-    assert browser.run("return views[0].sources")[:7] == ["</script>", "<b>", "&amp;", '"', "\\", "␁", "202E"]
+    assert browser.run("return views[0].sources")[:7] == [
+        "</script>",
+        "<b>",
+        "&amp;",
+        '"',
+        "\\",
+        "␁",
+        "202E",
+    ]
     assert browser.console() == []
 
 
@@ -509,11 +589,25 @@ def test_the_page_in_the_documentation_answers(browser):
     assert browser.run("return [...by('examples').children].map(one => one.textContent)") == words
     rows = r"^\| (?:none|step 1 attends.*|h banned|temperature 5|padding.*) \| (\w+) \|$"
     answers = re.findall(rows, (docs / "lesson.md").read_text("utf-8"), re.MULTILINE)
-    changes = ["", "setWeight(0, 1, 1)", "ban('0')", "state.temperature = 5", "state.padding = 4; state.mask = false"]
+    changes = [
+        "",
+        "setWeight(0, 1, 1)",
+        "ban('0')",
+        "state.temperature = 5",
+        "state.padding = 4; state.mask = false",
+    ]
     for change, answer in zip(changes, answers, strict=True):
-        assert "".join(browser.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]) == answer
+        assert (
+            "".join(
+                browser.run(f"undoAll(); type('hello'); {change}; update(); return {ANSWER}")[:-1]
+            )
+            == answer
+        )
     browser.open(docs / "scaled.html", "#tour=3")
-    assert browser.run("return by('tour').querySelector('h2').textContent") == "3 of 8: How a score is made"
+    assert (
+        browser.run("return by('tour').querySelector('h2').textContent")
+        == "3 of 8: How a score is made"
+    )
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
     assert browser.console() == []
 

@@ -1,4 +1,6 @@
-"""What the page says of a step, of an answer and of a string; its tour, its playing and its first screen."""
+"""What the page says of a step, of an answer and of a string; its tour, its playing and its first
+screen.
+"""
 
 import json
 import re
@@ -65,7 +67,9 @@ def show(browser, tmp_path, pages):
 
 def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
     run = show()
-    said, weight, sentence = run("type_('cab'); choose(0, 2); return [row('score'), row('softmax'), row('context')]")
+    said, weight, sentence = run(
+        "type_('cab'); choose(0, 2); return [row('score'), row('softmax'), row('context')]"
+    )
     predictor = make_predictor("scaled.yaml")
     ids = torch.tensor([predictor.task.source_vocabulary.encode("cab")])
     memory, state = predictor.model.encode(ids, torch.tensor([3]))
@@ -74,15 +78,23 @@ def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
     assert formula == "s · h / √D, D = 12: e₃ = s · (h₃ / 3.464)"
     label = "part => views[0].panel.rows[part].querySelector('canvas').ariaLabel"
     keys = run(f"return ['states', 'query', 'context'].map({label})")
-    shown = (memory.values[0, 2], state.cell[0][0], torch.tensor(scores).softmax(dim=0) @ memory.values[0])
+    shown = (
+        memory.values[0, 2],
+        state.cell[0][0],
+        torch.tensor(scores).softmax(dim=0) @ memory.values[0],
+    )
     for label, vector in zip(keys, shown, strict=True):
-        found = [float(one) for one in label.partition(" numbers, ")[2].removesuffix(" …").split(", ")]
+        found = [
+            float(one) for one in label.partition(" numbers, ")[2].removesuffix(" …").split(", ")
+        ]
         assert found == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
     assert float(value) == pytest.approx(scores[2], rel=1e-3)
     assert f"their products, sum {value}" in said[3] and "h₃ / 3.464" in said[3]
     found = re.fullmatch(r"p₃ = exp\(e₃\) / Σ exp = (\S+) / (\S+) = (\S+)", weight[1]).groups()
     powers = np.exp(scores)
-    assert list(map(float, found)) == pytest.approx([powers[2], powers.sum(), powers[2] / powers.sum()], rel=1e-3)
+    assert list(map(float, found)) == pytest.approx(
+        [powers[2], powers.sum(), powers[2] / powers.sum()], rel=1e-3
+    )
     assert sentence[1].endswith(" h₃ + …")
     key = run("return views[0].panel.rows.score.querySelector('canvas').getAttribute('aria-label')")
     assert key.startswith("h₃ / 3.464: 12 numbers, ")
@@ -90,16 +102,24 @@ def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
 
 @torch.no_grad()
 def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
-    """Of three models on one page, whose formulas are written here once more; j: the position, of four."""
+    """Of three models on one page, whose formulas are written here once more; j: the position, of
+    four.
+    """
     run, text, j = show("by hand"), "cabd", 1
     rows = "['query', 'score', 'softmax', 'weight'].map(part => row(part, k))"
     said = run(f"type_({text!r}); choose(0, {j}); return views.slice(0, 3).map((_, k) => {rows})")
     labels = "[...view.panel.rows.score.querySelectorAll('canvas')].map(one => one.getAttribute('aria-label'))"
-    keys = run(f"return views.slice(0, 3).map(view => {labels}.find(label => label.includes('h₂')))")
+    keys = run(
+        f"return views.slice(0, 3).map(view => {labels}.find(label => label.includes('h₂')))"
+    )
     predictors = [make_predictor(words) for words in BY_HAND]
-    for words, predictor, (query, score, softmax, weight), key in zip(BY_HAND, predictors, said, keys, strict=True):
+    for words, predictor, (query, score, softmax, weight), key in zip(
+        BY_HAND, predictors, said, keys, strict=True
+    ):
         model = predictor.model
-        memory, state = model.encode(torch.tensor([predictor.task.source_vocabulary.encode(text)]), torch.tensor([4]))
+        memory, state = model.encode(
+            torch.tensor([predictor.task.source_vocabulary.encode(text)]), torch.tensor([4])
+        )
         parts, s, h = model.decoder.attention, state.cell[0][0], memory.values[0]  # (D,), (S, D)
         factor, count, near = torch.ones(4), 1.0, torch.tensor([True] * 4)
         if words == GENERAL:
@@ -107,48 +127,80 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
             products = scores = mapped @ s
             formula, sentence = "s W h: e₂ = s · (map h₂)", "learned linear map"
         elif words == ADDITIVE:
-            mapped = torch.tanh(s @ parts.score.query_map.weight.T + h @ parts.score.key_map.weight.T)
+            mapped = torch.tanh(
+                s @ parts.score.query_map.weight.T + h @ parts.score.key_map.weight.T
+            )
             products = scores = mapped @ parts.score.v.weight[0]
-            formula, sentence = "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)", "perceptron"
-            centre = 3 * torch.sigmoid(parts.window.v.weight[0] @ torch.tanh(parts.window.map.weight @ s))
+            formula, sentence = (
+                "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)",
+                "perceptron",
+            )
+            centre = 3 * torch.sigmoid(
+                parts.window.v.weight[0] @ torch.tanh(parts.window.map.weight @ s)
+            )
             distance = torch.arange(4) - centre
             near, factor = distance.abs() <= 2, torch.exp(-2 * (distance / 2) ** 2)
             count = near.sum().log()
             assert " \u00d7 ln " in softmax[1] and "Scalable: scores times ln n" in softmax[2]
-            assert "local_p: a window around a learned centre" in softmax[2] and "by the window local_p" in weight[2]
+            assert (
+                "local_p: a window around a learned centre" in softmax[2]
+                and "by the window local_p" in weight[2]
+            )
         else:
             mapped = h / h.norm(dim=1, keepdim=True)
             products, strength = mapped @ s / s.norm(), parts.score.log_strength
             scores = products * strength.exp()
             formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
-            sentence = "cosine of the angle, with a learned scale. coverage: the sum of all past weights"
+            sentence = (
+                "cosine of the angle, with a learned scale. coverage: the sum of all past weights"
+            )
         powers = torch.where(near, torch.exp(scores * count), 0)
         shares = powers / powers.sum()
         if words == GENERAL:
             moves = (memory.prepared, parts.history.by_past)
             sharper = 1 + torch.nn.functional.softplus(parts.history.power)
             factor = shares ** (sharper - 1) / (shares**sharper).sum()
-        assert score[1].startswith(formula) and sentence in score[2] and "decoder's state" in query[2]
+        assert (
+            score[1].startswith(formula) and sentence in score[2] and "decoder's state" in query[2]
+        )
         assert float(score[1].split(" = ")[-1]) == pytest.approx(scores[j].item(), rel=1e-3)
         added = float(re.search(r"their products, sum (\S+) =", score[3])[1])
         assert added == pytest.approx(products[j].item(), rel=1e-3)
         shown = re.search(r": 12 numbers, (.*) …", key)[1].split(", ")
         assert list(map(float, shown)) == pytest.approx(mapped[j][:4].tolist(), rel=1e-3)
         chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", softmax[1]).groups())
-        assert list(chain) == pytest.approx([one.item() for one in (powers[j], powers.sum(), shares[j])], rel=1e-3)
-        last = [float(one) for one in re.findall(r"[\d.]+", weight[1].rpartition(" = ")[0].split(" = ")[-1])]
+        assert list(chain) == pytest.approx(
+            [one.item() for one in (powers[j], powers.sum(), shares[j])], rel=1e-3
+        )
+        last = [
+            float(one)
+            for one in re.findall(r"[\d.]+", weight[1].rpartition(" = ")[0].split(" = ")[-1])
+        ]
         if words == ADDITIVE:
             assert last == pytest.approx([shares[j].item(), factor[j].item()], rel=1e-3)
-        assert float(weight[1].split(" = ")[-1]) == pytest.approx((shares * factor)[j].item(), rel=1e-3)
+        assert float(weight[1].split(" = ")[-1]) == pytest.approx(
+            (shares * factor)[j].item(), rel=1e-3
+        )
     label = "views[0].panel.rows.weight.querySelector('canvas').ariaLabel"
-    (_, moved, why, _), said, label = run(f"choose(1, {j}); return [row('weight'), row('score', 2)[1], {label}]")
+    (_, moved, why, _), said, label = run(
+        f"choose(1, {j}); return [row('weight'), row('score', 2)[1], {label}]"
+    )
     assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", moved)
     first, second = torch.tensor(in_pytorch(predictors[0], text)["weights"][:2])
     assert float(moved.split(" = ")[-1]) == pytest.approx(second[j].item(), rel=1e-3)
-    at, around = int(first.argmax()), torch.stack([first, first, 0 * first]).repeat(1, 3)  # alpha, C, alpha before
-    p = (4 * (moves[0][0, :, at] + (moves[1] * around[:, at + 1 : at + 8]).sum(dim=(1, 2)))).softmax(dim=0)
-    assert re.search(rf"looked at {text[at]}; .* move is .?{abs(int(p.argmax()) - 3)}(, around the end)?\.$", why)
-    shown = re.fullmatch(rf"moves from {text[at]}, .3 to \+3: 7 numbers, (.*) …", label)[1].split(", ")
+    at, around = (
+        int(first.argmax()),
+        torch.stack([first, first, 0 * first]).repeat(1, 3),
+    )  # alpha, C, alpha before
+    p = (
+        4 * (moves[0][0, :, at] + (moves[1] * around[:, at + 1 : at + 8]).sum(dim=(1, 2)))
+    ).softmax(dim=0)
+    assert re.search(
+        rf"looked at {text[at]}; .* move is .?{abs(int(p.argmax()) - 3)}(, around the end)?\.$", why
+    )
+    shown = re.fullmatch(rf"moves from {text[at]}, .3 to \+3: 7 numbers, (.*) …", label)[1].split(
+        ", "
+    )
     assert list(map(float, shown)) == pytest.approx(p[:4].tolist(), rel=1e-3)
     move = make_predictor(SHIFT).model.decoder.attention.history.logits.argmax() - 2
     assert re.search(rf"move is .?{abs(int(move))}[,.]", run("return row('weight', 3)[2]"))
@@ -174,23 +226,32 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
     tiles = f"[...views[0].find('.answer .tiles').querySelectorAll('button')].map({tile})"
     tiles, said, other = run(f"type_('cab'); return [{tiles}, heading(), heading(1)]")
     right = "bac⏎"
-    assert [wrong for _, wrong in tiles] == [symbol != right[t : t + 1] for t, (symbol, _) in enumerate(tiles)]
+    assert [wrong for _, wrong in tiles] == [
+        symbol != right[t : t + 1] for t, (symbol, _) in enumerate(tiles)
+    ]
     assert "✗ wrong" in said and "right is bac" in said and "longer" not in said
     assert "differs from scaled from step " in other
     assert "longer than trained (1-8)" in run("type_('abcdefghi'); return heading()")
     write = "for (const [t, id] of [5, 4, 3, 2].entries()) state.write.set(t, id);"
     assert "✓ right" in run(f"{write} type_('abc'); return heading()")
-    assert re.search("of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]"))
+    assert re.search(
+        "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
+    )
 
 
 @pytest.mark.parametrize("name", ["sort", pytest.param("recopy", marks=pytest.mark.slow)])
 def test_the_right_answer_is_the_tasks_own(show, name):
-    task, texts = TASKS.load(name)(), {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name]
+    task, texts = (
+        TASKS.load(name)(),
+        {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name],
+    )
     graph = json.dumps(plain_graph(export_answer(task), set()))
     asked = json.dumps([task.source_vocabulary.encode(text) for text in texts])
     model = f"{{spec: {{answers: {{}}}}, graphs: {{answer: new Graph({graph}, new Map())}}}}"
     found = show()(f"const model = {model}; return {asked}.map(ids => rightAnswer(model, '', ids))")
-    assert [task.target_vocabulary.decode(ids) for ids in found] == [task.answer(text).text for text in texts]
+    assert [task.target_vocabulary.decode(ids) for ids in found] == [
+        task.answer(text).text for text in texts
+    ]
 
 
 def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
@@ -210,7 +271,10 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
             ["", "false"],
         ]
         assert len({tuple(tops) for _, _, *tops in said}) == 1, width
-    assert "hello" not in run("return by('intro').textContent") and run("return box(by('intro')).height") > 0
+    assert (
+        "hello" not in run("return by('intro').textContent")
+        and run("return box(by('intro')).height") > 0
+    )
     take = "type_('CAB'); by('message').querySelector('button').click();"
     assert run("type_('CAB'); return heading()") == "answer to cab"
     assert run(f"{take} return [state.text, document.activeElement.id]") == ["cab", "text"]
@@ -220,7 +284,9 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
     for width, height in ((1024, 768), (1440, 900)):
         run = show("scaled", width, height)
         places = "[views[0].canvas, views[0].find('.heading'), views[0].find('.likeliest')]"
-        bottoms = run(f"views[0].spec.most_steps.fill(6); type_('badge'); return {places}.map(one => box(one).bottom)")
+        bottoms = run(
+            f"views[0].spec.most_steps.fill(6); type_('badge'); return {places}.map(one => box(one).bottom)"
+        )
         assert max(bottoms) <= height, (width, bottoms)
         look = "[views[0].layout.cell, ...[views[0].canvas, views[0].find('.likeliest')].map(one => box(one).top)]"
         before, after = run(f"const before = {look}; setWeight(0, 1, 1); return [before, {look}]")
@@ -234,7 +300,9 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
     typed = "const {id, selectionStart: from, selectionEnd: to, value} = document.activeElement;"
     assert show()(f"{typed} return [id, from, to === value.length]") == ["text", 0, True]
     narrow = show("scaled", 390, 844)
-    scroll = "return [0, 29].map(j => { choose(0, j); return views[0].find('.attending').scrollLeft; })"
+    scroll = (
+        "return [0, 29].map(j => { choose(0, j); return views[0].find('.attending').scrollLeft; })"
+    )
     first, last = narrow(f"type_('abcdefghij'.repeat(3)); {scroll}")
     assert first == 0 < last
     attended = "undoAll(); choose(0, 0); setWeight(0, 29, 1); choose(0, null);"
@@ -243,7 +311,9 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
 
 
 def test_everything_to_use_has_a_name(show, browser):
-    """As the browser tells it to a screen reader: what has one of these roles, and every row of the panel."""
+    """As the browser tells it to a screen reader: what has one of these roles, and every row of the
+    panel.
+    """
     used = {"button", "slider", "textbox", "checkbox", "combobox"}
     named = used | {"image", "img", "application", "region", "navigation", "complementary", "group"}
     for name, fragment, parts in (("both", "", 10), ("scaled", "tour=4", 7)):
@@ -277,7 +347,9 @@ def test_colour_is_never_the_only_sign(show):
         assert sign in run(f"{press} return ({style})({name!r}, {before!r})[{key!r}]"), name
     assert "✗ wrong" in run("return heading()")
     assert run(f"return ({style})('.tiles .differs', '::before').content") == '"≠"'
-    assert run("return views[0].map.different.size && views[0].panel.columns[1].weightNumber.textContent")
+    assert run(
+        "return views[0].map.different.size && views[0].panel.columns[1].weightNumber.textContent"
+    )
     assert "1, position 2" in run("return by('changes').textContent")
     guess = "visit(0); const one = by('tour').querySelector('.guesses button'); one.click();"
     assert run(f"{guess} return getComputedStyle(one, '::before').content") == '"✓ "'
@@ -296,10 +368,19 @@ def test_the_tour_hides_nothing_that_it_speaks_of(show):
     for width, height in ((1024, 768), (1440, 900)):
         run = show("scaled", width, height)
         for stop in (0, 3, 4, 5, 6):
-            run(f"views[0].spec.most_steps.fill(6); visit({stop}); by('tour').querySelector('.press').click()")
+            run(
+                f"views[0].spec.most_steps.fill(6); visit({stop}); by('tour').querySelector('.press').click()"
+            )
             shown = "[by('hold'), views[0].canvas, ...['.answer', '.bars', '.likeliest'].map(views[0].find)]"
-            card, *boxes = run(f"return [by('tour'), ...{shown}].map(one => [box(one).top, box(one).bottom])")
-            assert all(card[1] <= top and bottom <= height for top, bottom in boxes), (width, stop, card, boxes)
+            card, *boxes = run(
+                f"return [by('tour'), ...{shown}].map(one => [box(one).top, box(one).bottom])"
+            )
+            assert all(card[1] <= top and bottom <= height for top, bottom in boxes), (
+                width,
+                stop,
+                card,
+                boxes,
+            )
 
 
 def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_pauses(show):
@@ -338,12 +419,23 @@ def test_the_tour_asks_acts_and_tells(show, name, stops):
     said = "return [...by('tour').querySelectorAll('p')].map(one => one.textContent)"
     for number in range(stops):
         asked, told = run(f"visit({number}); by('tour').querySelector('.press').click(); {said}")
-        assert "?" in asked and len(told) > 20 and not re.search(r"undefined|writes (\S+), not \1\.", asked + told)
+        assert (
+            "?" in asked
+            and len(told) > 20
+            and not re.search(r"undefined|writes (\S+), not \1\.", asked + told)
+        )
     guess = "visit(0); const one = by('tour').querySelector('.guesses button'); if (!one) return null; one.click();"
-    guessed = run(f"{guess} by('tour').querySelector('.press').click(); return [one.textContent, {TOLD}]")
+    guessed = run(
+        f"{guess} by('tour').querySelector('.press').click(); return [one.textContent, {TOLD}]"
+    )
     assert (guessed is None) == (name == "none")
     if guessed:
-        assert re.match(f"You guessed: {guessed[0]}, (which is not so|and are right). It attends to ", guessed[1])
+        assert re.match(
+            f"You guessed: {guessed[0]}, (which is not so|and are right). It attends to ",
+            guessed[1],
+        )
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true})"
-    left = run(f"document.activeElement.dispatchEvent({key}); return [state.tour, by('tour').hidden, isChanged()]")
+    left = run(
+        f"document.activeElement.dispatchEvent({key}); return [state.tour, by('tour').hidden, isChanged()]"
+    )
     assert left == [None, True, False]

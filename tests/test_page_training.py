@@ -23,7 +23,10 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 
 DOCS = CONFIGS.parent / "docs" / "plugins.md"
 FEW = ["model.hidden=8", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
-SMALL, TINY = [*FEW, "model.embedding=4", "task.max_length=3"], [*FEW, "task.min_length=1", "task.max_length=2"]
+SMALL, TINY = (
+    [*FEW, "model.embedding=4", "task.max_length=3"],
+    [*FEW, "task.min_length=1", "task.max_length=2"],
+)
 RESETS = "training.word_dropout=0.3 training.encoder_reset=0.3 training.reset_first=false training.decoder_reset=0.3"
 TRAINED = {
     **MECHANISMS,
@@ -66,7 +69,9 @@ def box_muller(radius, angle):
 
 
 def replay(config, first, rows, rate):
-    """The losses of these batches, the last weights and first moments, by the project's own training step."""
+    """The losses of these batches, the last weights and first moments, by the project's own
+    training step.
+    """
     model, at = build_model(config), 0
     with torch.no_grad():
         for parameter in model.parameters():
@@ -82,7 +87,11 @@ def replay(config, first, rows, rate):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(torch, "rand", lambda *_, drawn=drawn, **__: next(drawn))
             patch.setattr(torch, "randn_like", normal)
-            patch.setattr(F, "dropout", lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x)
+            patch.setattr(
+                F,
+                "dropout",
+                lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
+            )
             if config.training.word_dropout:
                 batch = drop_words(batch, config.training.word_dropout, torch.Generator())
             total = training_losses(step.forward(batch, number), batch, config.training).total
@@ -97,7 +106,9 @@ def replay(config, first, rows, rate):
 
 
 def agree(browser, page, config, steps, rate=8e-3, mask="null"):
-    """The largest differences of losses, weights and first moments; and the rows of the page's steps."""
+    """The largest differences of losses, weights and first moments; and the rows of the page's
+    steps.
+    """
     browser.console()
     browser.open(page)
     script = STEPS.replace("STEPS", str(steps)).replace("RATE", str(rate)).replace("MASK", mask)
@@ -112,7 +123,9 @@ def agree(browser, page, config, steps, rate=8e-3, mask="null"):
 def small(tmp_path_factory):
     """A race, as the command writes it."""
     file = tmp_path_factory.mktemp("training") / "page.html"
-    configs = [word for name in ("scaled", "none") for word in ("--train", str(CONFIGS / f"{name}.yaml"))]
+    configs = [
+        word for name in ("scaled", "none") for word in ("--train", str(CONFIGS / f"{name}.yaml"))
+    ]
     settings = [word for setting in SMALL for word in ("--set", setting)]
     assert call_main(("page", *configs, *settings, "--text", "abc", "--to", str(file))).code == 0
     assert file.stat().st_size < 1_500_000
@@ -183,16 +196,41 @@ return (async () => {
 
 
 def test_training_goes_on_while_a_person_types_and_changes(browser, small):
-    """The buttons; two models on the same batches; what a person sets stays set, and the answer follows."""
+    """The buttons; two models on the same batches; what a person sets stays set, and the answer
+    follows.
+    """
     browser.console()
     browser.open(small)
     said, end = browser.run(LIVE)
-    before, play, after, moved, pause, rate, weight, answer, changes, live, stopped, counted, charts, *said = said
+    (
+        before,
+        play,
+        after,
+        moved,
+        pause,
+        rate,
+        weight,
+        answer,
+        changes,
+        live,
+        stopped,
+        counted,
+        charts,
+        *said,
+    ) = said
     losses, fair, again, same, (masked, unmasked), other = said
-    assert (before, play, after, pause, again) == ("untrained", "▶ Train", "after 1 batch", "❚❚ Pause", "untrained")
+    assert (before, play, after, pause, again) == (
+        "untrained",
+        "▶ Train",
+        "after 1 batch",
+        "❚❚ Pause",
+        "untrained",
+    )
     assert moved and stopped and counted == [True, True] and fair and same and other
     assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
-    assert changes == [4, 0, 3, 5] and live  # written; banned; padded; in the bar: also the weight and the temperature
+    assert (
+        changes == [4, 0, 3, 5] and live
+    )  # written; banned; padded; in the bar: also the weight and the temperature
     assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0])
     assert "length 3: " in charts[1]
     assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ none \d\.\d{3}", losses)
@@ -200,12 +238,17 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert end == [3, False, "3"]
     told = browser.spoken()
     kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
-    assert [one for one in told if one[0] in kinds and not one[1]] == [] and ("slider", "Learning rate") in told
+    assert [one for one in told if one[0] in kinds and not one[1]] == [] and (
+        "slider",
+        "Learning rate",
+    ) in told
     others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
     assert browser.run(f"return {others}") == []
     browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
     moment = "const wait = async k => { while (k-- && training.step < 2) await new Promise(d => setTimeout(d, 50)); };"
-    arrived = browser.run(f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])")
+    arrived = browser.run(
+        f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])"
+    )
     assert arrived == [2, False, "ab"]
     assert browser.console() == []
 
@@ -213,11 +256,15 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
 def test_fifty_steps_are_those_of_pytorch(browser, small):
     loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
     assert loss < 1e-3 and weights < 1e-2  # embeddings of symbols that no batch had, too
-    seeds = "const [one, other] = [1, 2].map(seed => new Race(data.models, seed).learners[0].values);"
+    seeds = (
+        "const [one, other] = [1, 2].map(seed => new Race(data.models, seed).learners[0].values);"
+    )
     same = "([name]) => one[name].data.every((value, k) => value === other[name].data[k])"
     assert browser.run(f"{seeds} return data.models[0].weights.filter({same})") == []
     for _, ((shape, source), (_, lengths), (_, target), (_, target_lengths)), _ in rows:
-        sources, targets = (np.array(one).reshape(shape[0], -1).tolist() for one in (source, target))
+        sources, targets = (
+            np.array(one).reshape(shape[0], -1).tolist() for one in (source, target)
+        )
         assert lengths == target_lengths and set(lengths) <= {1, 2, 3}
         for read, length, written in zip(sources, map(int, lengths), targets, strict=True):
             assert written[:length] == read[:length][::-1]
@@ -228,7 +275,9 @@ def test_fifty_steps_are_those_of_pytorch(browser, small):
 def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_scores, words):
     from seq2attn.pages.page import render, untrained
 
-    (tmp_path / "metric.py").write_text(re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[0])
+    (tmp_path / "metric.py").write_text(
+        re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[0]
+    )
     load_plugin(tmp_path / "metric.py")
     name, *overrides = words.split()
     config = load_config(CONFIGS / name, [*overrides, *TINY])
@@ -247,7 +296,9 @@ def test_the_mask_can_be_left_out_of_training(browser, small):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["dates", "pairs"])
 def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, name):
-    """Dates, and pairs of a file: each example that is drawn is right, and the page learns from them."""
+    """Dates, and pairs of a file: each example that is drawn is right, and the page learns from
+    them.
+    """
     (tmp_path / "pairs.tsv").write_text("ab\tx\nba\ty\nabba\tx y x\n")
     files = "--set task.train=pairs.tsv --set task.dev=pairs.tsv" if name == "pairs" else ""
     config = {"dates": CONFIGS / "dates.yaml", "pairs": CONFIGS / "pairs" / "small.yaml"}[name]
@@ -281,16 +332,31 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--train CONFIG --train CONFIG", "--train takes one config, or two of different names, and no runs"),
-        ("--train CONFIG --plugin odd.py --set model.attention.score=odd", "of a source of length 1, step gives other"),
-        ("--train CONFIG --plugin odd.py --set model.attention.score=noisy", "it draws random numbers by exponential"),
+        (
+            "--train CONFIG --train CONFIG",
+            "--train takes one config, or two of different names, and no runs",
+        ),
+        (
+            "--train CONFIG --plugin odd.py --set model.attention.score=odd",
+            "of a source of length 1, step gives other",
+        ),
+        (
+            "--train CONFIG --plugin odd.py --set model.attention.score=noisy",
+            "it draws random numbers by exponential",
+        ),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),
     ],
 )
 def test_what_the_page_cannot_train_is_refused(cli, tmp_path, own_scores, words, message):
     (tmp_path / "odd.py").write_text(ODD)
-    for name, task in (("CONFIG", "max_length: 1"), ("dates.yaml", "name: dates"), ("other.yaml", "max_length: 2")):
-        (tmp_path / name).write_text(f"{{model: {{hidden: 8}}, training: {{batch_size: 2}}, task: {{{task}}}}}\n")
+    for name, task in (
+        ("CONFIG", "max_length: 1"),
+        ("dates.yaml", "name: dates"),
+        ("other.yaml", "max_length: 2"),
+    ):
+        (tmp_path / name).write_text(
+            f"{{model: {{hidden: 8}}, training: {{batch_size: 2}}, task: {{{task}}}}}\n"
+        )
     result = cli("page", *words.split())
     assert result.code == 2 and message in result.err and not list(tmp_path.glob("*.html"))

@@ -43,7 +43,11 @@ RESULT = Evaluation((*rows_of(RATES, 7, length=None, trained=True),), ANSWERS, d
 def test_rates_counted_by_hand():
     rates = {row.metric: row for row in RESULT.rows}
     wer = share(6 / 7, 7)  # all but the first are wrong: the last was cut off
-    assert (rates["wer"].value, rates["wer"].low, rates["wer"].high) == (wer.value, wer.low, wer.high)
+    assert (rates["wer"].value, rates["wer"].low, rates["wer"].high) == (
+        wer.value,
+        wer.low,
+        wer.high,
+    )
     ser = rates["ser"].value
     assert ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
     assert rates["ser"].low < ser < rates["ser"].high
@@ -70,14 +74,18 @@ def test_the_record_is_plain_json_and_reads_back():
     assert parse(Evaluation, text.encode(), Path("a.json")) == RESULT
     assert record["answers"][1]["edits"] == [["c", "d"]]
     with pytest.raises(Seq2AttnError, match="answers"):
-        parse(Evaluation, json.dumps({**record, "answers": [{"source": 3}]}).encode(), Path("a.json"))
+        parse(
+            Evaluation, json.dumps({**record, "answers": [{"source": 3}]}).encode(), Path("a.json")
+        )
 
 
 # ---- a model whose answers are known ----
 
 
 def measured(folder, pairs, written, **options):
-    """The evaluation of a model that writes `written[source]`; the task learned a to d, and a' to e' as targets."""
+    """The evaluation of a model that writes `written[source]`; the task learned a to d, and a' to
+    e' as targets.
+    """
     (folder / "train.tsv").write_text("a\ta' b' c' d' e'\nbcd\te'\n")
     file = str(folder / "train.tsv")
     task = Pairs(train=file, dev=file, target_separator=" ", **options)
@@ -87,11 +95,15 @@ def measured(folder, pairs, written, **options):
     return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs)
 
 
-@pytest.mark.parametrize(("split", "logits", "tokens", "wrong_tokens"), [(False, 9, 12, 3), (True, 10, 20, 4)])
+@pytest.mark.parametrize(
+    ("split", "logits", "tokens", "wrong_tokens"), [(False, 9, 12, 3), (True, 10, 20, 4)]
+)
 def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
-    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3 edits of 8 symbols.
+    """Of 4 words one is right; the others lack a symbol, have one too many, and have one wrong: 3
+    edits of 8 symbols.
 
-    Of tokens, <eos> counts too. With `split_targets` each symbol is two; where a symbol is missing, two of them are wrong.
+    Of tokens, <eos> counts too. With `split_targets` each symbol is two; where a symbol is missing,
+    two of them are wrong.
     """
     right = [("a", "a' b'"), ("bb", "c' d'"), ("c", "a'"), ("dd", "a' b' c'")]
     written = {"a": "a' b'", "bb": "c'", "c": "a' e'", "dd": "a' b' d'"}
@@ -102,9 +114,13 @@ def test_error_rates_by_hand(tmp_path, split, logits, tokens, wrong_tokens):
     assert {row.metric: row.value for row in result.rows if row.length is None} == {
         **{"wer": 3 / 4, "ser": 3 / 8},
         # the logit of the written token is 1, the others are 0
-        "loss": pytest.approx(math.log(1 + (logits - 1) / math.e) + wrong_tokens / tokens, abs=1e-5),
+        "loss": pytest.approx(
+            math.log(1 + (logits - 1) / math.e) + wrong_tokens / tokens, abs=1e-5
+        ),
     }
-    by_length = [(row.length, row.samples, row.value, row.trained) for row in result.by_length("exact_match")]
+    by_length = [
+        (row.length, row.samples, row.value, row.trained) for row in result.by_length("exact_match")
+    ]
     assert by_length == [(1, 2, 0.5, True), (2, 2, 0, True)]
 
 

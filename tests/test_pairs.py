@@ -40,7 +40,10 @@ def refused(path, content, **options):
 
 
 def make(tmp_path, train=TRAIN, dev="ba\ty x\n", **options):
-    files = {name: str(written(tmp_path / f"{name}.tsv", text)) for name, text in (("train", train), ("dev", dev))}
+    files = {
+        name: str(written(tmp_path / f"{name}.tsv", text))
+        for name, text in (("train", train), ("dev", dev))
+    }
     return Pairs(**files, **{"target_separator": " ", **options})
 
 
@@ -57,7 +60,9 @@ def make(tmp_path, train=TRAIN, dev="ba\ty x\n", **options):
     ],
     ids=ascii,
 )
-def test_line_ends_byte_order_marks_and_a_last_blank_line_are_understood(tmp_path, content, encoding):
+def test_line_ends_byte_order_marks_and_a_last_blank_line_are_understood(
+    tmp_path, content, encoding
+):
     content = content.encode(encoding)
     file = read_pairs(written(tmp_path / "a.tsv", content), Format())
     assert file.pairs == (("ab", "x y"), ("b", "y"))
@@ -69,17 +74,30 @@ def test_columns_are_chosen_by_number(tmp_path):
     file = written(tmp_path / "a.tsv", "walked\tV;PST\twalk\tnote\n")
     chosen = Format(source_column=3, target_column=1, features_column=2, columns=4)
     assert read_pairs(file, chosen).pairs == (("walk\tV;PST", "walked"),)
-    assert [Format(source_column=4).width, Format(features_column=3).width, Format().width] == [4, 3, 2]
+    assert [Format(source_column=4).width, Format(features_column=3).width, Format().width] == [
+        4,
+        3,
+        2,
+    ]
 
 
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
     file = written(tmp_path / "a.tsv", "e\u0301\tx\né\ty\n한\tz\n")
-    read = {form: [one for one, _ in read_pairs(file, Format(normalise=form)).pairs] for form in ("nfc", "nfd", "none")}
+    read = {
+        form: [one for one, _ in read_pairs(file, Format(normalise=form)).pairs]
+        for form in ("nfc", "nfd", "none")
+    }
     assert read["none"] == ["e\u0301", "é", "한"]
     assert read["nfc"] == ["é", "é", "한"]
     assert read["nfd"] == ["é", "é", "한"], "the vocabulary takes them apart"
     task = make(tmp_path, "é\té\n한\ty\n", "é\té\n", normalise="nfd", target_separator="")
-    assert task.source_vocabulary.symbols == ("e", "\u0301", "\u1112", "\u1161", "\u11ab")  # h, a, n
+    assert task.source_vocabulary.symbols == (
+        "e",
+        "\u0301",
+        "\u1112",
+        "\u1161",
+        "\u11ab",
+    )  # h, a, n
     assert task.target_vocabulary.symbols == ("e", "y", "\u0301")
 
 
@@ -102,7 +120,9 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
 )
 def test_a_malformed_line_is_named(tmp_path, line, says):
     longest = b"a\t" + b"x" * 9_998
-    message = refused(tmp_path / "a.tsv", longest + b"\n" + line + b"\nc\td\n", target_separator=" ")
+    message = refused(
+        tmp_path / "a.tsv", longest + b"\n" + line + b"\nc\td\n", target_separator=" "
+    )
     assert "1 of 3 lines cannot be read\n  line 2: " + says in message
     assert len(message) < 400
 
@@ -114,7 +134,9 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
         "  14 lines (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, ...): columns: found 1, expected 2: 'c'",
         "  line 16: the source (column 1) is empty, has an empty part, or a blank at an end: '\\td'",
     ]
-    many = refused(tmp_path / "a.tsv", "\n".join("x\t" * count for count in range(2, 30))).splitlines()
+    many = refused(
+        tmp_path / "a.tsv", "\n".join("x\t" * count for count in range(2, 30))
+    ).splitlines()
     assert (len(many), many[-1]) == (12, "  ...")
     assert "1 of 1 lines" in refused(tmp_path / "a.tsv", "")
     assert "line 1: no pair follows: 'a\\tb'" in refused(tmp_path / "a.tsv", "a\tb\n", header=True)
@@ -129,12 +151,20 @@ ONE, TWO = ("ab", "x y"), ("b", "y")
     ("content", "options", "pairs"),
     [
         ("ab,x y\nb,y\n", {"delimiter": ","}, [ONE, TWO]),
-        ('"word","ipa"\r\n"ab","x y"\r\n"b","y"\r\n', {"delimiter": ","}, [("word", "ipa"), ONE, TWO]),
+        (
+            '"word","ipa"\r\n"ab","x y"\r\n"b","y"\r\n',
+            {"delimiter": ","},
+            [("word", "ipa"), ONE, TWO],
+        ),
         ('ab;"x ; ""y"\nb;y\n', {"delimiter": ";"}, [("ab", 'x ; "y'), TWO]),
         ("ab | x y\nb | y\n", {"delimiter": "|", "strip": True}, [ONE, TWO]),
         ("ab, x y\nb, y\n", {"delimiter": ",", "strip": True}, [ONE, TWO]),
         ("ab   x y\nb y\n", {"delimiter": " "}, [ONE, TWO]),
-        ("sep=;\r\nab;x y;;\r\nb;y;;\r\n", {"delimiter": ";", "columns": 4, "comment": "sep="}, [ONE, TWO]),
+        (
+            "sep=;\r\nab;x y;;\r\nb;y;;\r\n",
+            {"delimiter": ";", "columns": 4, "comment": "sep="},
+            [ONE, TWO],
+        ),
         ("ab\tx y\t\nb\ty\t\n", {"columns": 3}, [ONE, TWO]),
         ("ab\tx y \nb\ty \n", {"strip": True}, [ONE, TWO]),
         ("# a list\n# of words\nab\tx y\nb\ty\n", {"comment": "#"}, [ONE, TWO]),
@@ -146,29 +176,49 @@ def test_a_refused_file_names_the_options_that_read_it(tmp_path, content, option
     with pytest.raises(Seq2AttnError) as caught:
         read_pairs(written(tmp_path / "a.csv", content), Format(target_separator=" "))
     first, _, header = caught.value.hint.partition("\n")
-    words = [word.partition("=") for word in shlex.split(first.partition(": train --set ")[2]) if word != "--set"]
+    words = [
+        word.partition("=")
+        for word in shlex.split(first.partition(": train --set ")[2])
+        if word != "--set"
+    ]
     assert {key.removeprefix("task."): json.loads(value) for key, _, value in words} == options
     assert first.startswith(f"{len(pairs):,} of ") and " -> ".join(map(repr, pairs[0])) in first
     first_is_bad = re.search(r"line 1:|lines \(1,", caught.value.message)
     assert header == ("If line 1 is a header: --set task.header=true" if first_is_bad else "")
-    assert read_pairs(tmp_path / "a.csv", Format(target_separator=" ", **options)).pairs == tuple(pairs)
+    assert read_pairs(tmp_path / "a.csv", Format(target_separator=" ", **options)).pairs == tuple(
+        pairs
+    )
 
 
 def test_a_file_that_no_options_read_gets_the_rules(tmp_path):
     for content in ("ab\n", "ab\tx\n\nb\ty\n", "\n\n\n", '"ab\n', "#\n#\n"):
         with pytest.raises(Seq2AttnError) as caught:
             read_pairs(written(tmp_path / "a.csv", content), Format())
-        assert caught.value.hint.startswith("Save it as UTF-8, one pair a line, a tab between columns.")
-    assert "unmatched quotation marks: '\"ab,x'" in refused(tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=",")
+        assert caught.value.hint.startswith(
+            "Save it as UTF-8, one pair a line, a tab between columns."
+        )
+    assert "unmatched quotation marks: '\"ab,x'" in refused(
+        tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=","
+    )
     assert "it contains '\\t'" in refused(tmp_path / "a.csv", "b,y\na\tb,x\n", delimiter=",")
     commented = written(tmp_path / "a.csv", "# c\nword,ipa\nab,x\n")
-    assert read_pairs(commented, Format(delimiter=",", header=True, comment="#")).pairs == (("ab", "x"),)
-    assert read_pairs(written(tmp_path / "a.tsv", '"ab"\t"\n'), Format()).pairs == (('"ab"', '"'),), "as it is"
+    assert read_pairs(commented, Format(delimiter=",", header=True, comment="#")).pairs == (
+        ("ab", "x"),
+    )
+    assert read_pairs(written(tmp_path / "a.tsv", '"ab"\t"\n'), Format()).pairs == (
+        ('"ab"', '"'),
+    ), "as it is"
 
 
-def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_waited_for(tmp_path, monkeypatch):
+def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_waited_for(
+    tmp_path, monkeypatch
+):
     os.mkfifo(tmp_path / "pipe")
-    for name, says in (("", "not a regular file"), ("pipe", "not a regular file"), ("train.tsv", "no such file")):
+    for name, says in (
+        ("", "not a regular file"),
+        ("pipe", "not a regular file"),
+        ("train.tsv", "no such file"),
+    ):
         with pytest.raises(Seq2AttnError, match=says):
             read_pairs(tmp_path / name, Format())
     file = written(tmp_path / "a.tsv", "ab\tx\n")
@@ -184,28 +234,48 @@ def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_
 
 def test_vocabularies_and_lengths_are_those_of_the_training_file(tmp_path):
     task = make(tmp_path)
-    assert (task.source_vocabulary.symbols, task.target_vocabulary.symbols) == (("a", "b", "c"), ("x", "y", "z"))
+    assert (task.source_vocabulary.symbols, task.target_vocabulary.symbols) == (
+        ("a", "b", "c"),
+        ("x", "y", "z"),
+    )
     assert (task.min_length, task.max_length) == (1, 3)
     assert [task.target_length(length) for length in (1, 3, 4, 6)] == [3, 3, 4, 6]
-    assert task.training_set == (("ab", "x y"), ("cab", "z x y"), ("b", "y")) and task.dev_set == (("ba", "y x"),)
+    assert task.training_set == (("ab", "x y"), ("cab", "z x y"), ("b", "y")) and task.dev_set == (
+        ("ba", "y x"),
+    )
     split = make(tmp_path, "ab\tx yz\nb\tzyx\n", split_targets=True)
     assert split.target_vocabulary.symbols == ("x", "y", "z", "◌x", "◌y", "◌z")
     assert (split.target_length(2), split.target_vocabulary.encode("x yz")) == (3, [4, 5, 9])
-    featured = make(tmp_path, "ab\tb\tV\nb\tb\tN;PL\n", "a\ta\tV\n", features_column=3, target_separator="")
+    featured = make(
+        tmp_path, "ab\tb\tV\nb\tb\tN;PL\n", "a\ta\tV\n", features_column=3, target_separator=""
+    )
     assert featured.source_vocabulary.features == ("N", "PL", "V")
-    assert (featured.min_length, featured.max_length) == (3, 3), "features count as symbols of the source"
+    assert (featured.min_length, featured.max_length) == (3, 3), (
+        "features count as symbols of the source"
+    )
 
 
 def test_a_task_is_rebuilt_from_what_it_learned_without_files(tmp_path):
     task = make(tmp_path, split_targets=True)
     learned = json.loads(json.dumps(task.learned()))
-    again = Pairs(train="nowhere", dev="nowhere", target_separator=" ", split_targets=True, learned=learned)
+    again = Pairs(
+        train="nowhere", dev="nowhere", target_separator=" ", split_targets=True, learned=learned
+    )
     assert (again.learned(), again.training_set) == (task.learned(), None)
-    for one, other in zip(*([t.source_vocabulary, t.target_vocabulary] for t in (task, again)), strict=True):
+    for one, other in zip(
+        *([t.source_vocabulary, t.target_vocabulary] for t in (task, again)), strict=True
+    ):
         assert vars(one) == vars(other)
-    with pytest.raises(Seq2AttnError, match="no pair at hand has a source of any number of symbols"):
+    with pytest.raises(
+        Seq2AttnError, match="no pair at hand has a source of any number of symbols"
+    ):
         again.examples(torch.Generator(), 1)
-    damages = {"source": [None], "target": [[1]], "source_lengths": [[0, 1], [1], [1, 1, 1]], "files": [[]]}
+    damages = {
+        "source": [None],
+        "target": [[1]],
+        "source_lengths": [[0, 1], [1], [1, 1, 1]],
+        "files": [[]],
+    }
     for key, values in {**damages, "longest_target": ["many", 0]}.items():
         for value in values:
             with pytest.raises(Seq2AttnError, match="is damaged"):
@@ -217,7 +287,10 @@ def test_examples_are_pairs_of_the_training_file(tmp_path):
     drawn = task.examples(torch.Generator().manual_seed(1), 20)
     rows = zip(drawn.source.tolist(), drawn.target.tolist(), strict=True)
     vocabularies = task.source_vocabulary, task.target_vocabulary
-    texts = {tuple(v.decode([*filter(None, ids)]) for v, ids in zip(vocabularies, row, strict=True)) for row in rows}
+    texts = {
+        tuple(v.decode([*filter(None, ids)]) for v, ids in zip(vocabularies, row, strict=True))
+        for row in rows
+    }
     assert texts == set(task.training_set)
     assert task.examples(torch.Generator(), 4, length=3).source_lengths.tolist() == [3] * 4
     with pytest.raises(Seq2AttnError, match="no pair at hand has a source of 7 symbols"):
@@ -236,9 +309,13 @@ def test_notes_say_what_spoils_a_training(tmp_path):
     for targets in ("x", "x y"):  # of one character, and separated
         assert notes(f"ab\t{targets}\n", "a\tx\n") == ""
     header = "warning: line 1, 'word' -> 'ipa', is read as a pair; if it is a header, add --set task.header=true"
-    assert header in notes(f"word\tipa\n{TRAIN}") and header in notes("word\tipa\nb\tipa z\n", "word\tipa\na\tx\n")
+    assert header in notes(f"word\tipa\n{TRAIN}") and header in notes(
+        "word\tipa\nb\tipa z\n", "word\tipa\na\tx\n"
+    )
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
-    assert "warning: a pair has 2,000 characters, the median 4; mem" in notes(TRAIN + "ab" * 1000 + "\tx\n")
+    assert "warning: a pair has 2,000 characters, the median 4; mem" in notes(
+        TRAIN + "ab" * 1000 + "\tx\n"
+    )
     assert "warning: all targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
@@ -247,7 +324,10 @@ def test_notes_say_what_spoils_a_training(tmp_path):
 
 def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     config = check_config({"model": {"decoder": "pointer", "attention": {"score": "general"}}})
-    task, cpu = make(tmp_path, train="ab\tb x\n"), torch.device("cpu")  # the source has a and b, the target b and x
+    task, cpu = (
+        make(tmp_path, train="ab\tb x\n"),
+        torch.device("cpu"),
+    )  # the source has a and b, the target b and x
     source, lengths = torch.tensor([task.source_vocabulary.encode("abé")]), torch.tensor([3])
     for vocabulary in (Vocabulary("bx"), task.target_vocabulary):
         task.target_vocabulary = vocabulary
@@ -256,7 +336,10 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
             parameter.data.zero_()  # so that g is 1/2, and softmax and attention are uniform
         memory, state = model.encode(source, lengths)
         found = model.step(torch.tensor([SOS]), state, memory)[0].logits.exp().squeeze()
-        copied, size = {"b": 1 / 6, "<unk>": 1 / 3} if vocabulary.unknown else {"b": 1 / 6}, len(vocabulary)
+        copied, size = (
+            {"b": 1 / 6, "<unk>": 1 / 3} if vocabulary.unknown else {"b": 1 / 6},
+            len(vocabulary),
+        )
         rest = (1 - sum(copied.values())) / size
         expected = [copied.get(vocabulary.tokens[index], 0) + rest for index in range(size)]
         torch.testing.assert_close(found, torch.tensor(expected))

@@ -25,12 +25,16 @@ def spelled(word):
 
 
 def write(path, words, more=()):
-    Path(path).write_text("".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more]))
+    Path(path).write_text(
+        "".join(f"{line}\n" for line in [*(f"{word}\t{spelled(word)}" for word in words), *more])
+    )
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with the files, and three runs: `words`, `more` with another seed, `turned` with the columns turned."""
+    """A folder with the files, and three runs: `words`, `more` with another seed, `turned` with the
+    columns turned.
+    """
     folder = tmp_path_factory.mktemp("pairs")
     turned = ["task.source_column=2", "task.target_column=1", "task.target_separator=''"]
     with pytest.MonkeyPatch.context() as patch:
@@ -53,7 +57,10 @@ def run(cli, trained, tmp_path):
 
 def table(done):
     """(metric, length) -> samples, value"""
-    return {(row["metric"], row["length"]): (int(row["samples"]), float(row["value"])) for row in done.rows()}
+    return {
+        (row["metric"], row["length"]): (int(row["samples"]), float(row["value"]))
+        for row in done.rows()
+    }
 
 
 def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
@@ -77,7 +84,10 @@ def test_eval_on_a_file_counts_words_that_are_not_exactly_right(cli, run):
 
 def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run):
     record = json.loads(cli("eval", "words", "--data", "dev.tsv", "--json").out)
-    assert record["data"]["name"] == "dev.tsv" and record["data"]["pairs"] == record["rows"][0]["samples"] == 3
+    assert (
+        record["data"]["name"] == "dev.tsv"
+        and record["data"]["pairs"] == record["rows"][0]["samples"] == 3
+    )
     assert {one["source"] for one in record["answers"]} == {"bb", "aa", "ab"}
     (kept,) = run.joinpath("evaluations").glob("best-*.json")
     assert json.loads(kept.read_text()) == record
@@ -103,11 +113,15 @@ def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
     for file, words in (("dev.tsv", 3), ("train.tsv", 8)):
         done = cli("eval", "words", "--data", file)
         assert table(done)["wer", ""][0] == words
-        assert ("this is the file that the model was trained on" in done.err) == (file == "train.tsv")
+        assert ("this is the file that the model was trained on" in done.err) == (
+            file == "train.tsv"
+        )
 
 
 def test_an_ensemble_on_pairs(cli, run):
-    record = json.loads(cli("eval", "words", "more", "--beam", "2", "--data", "dev.tsv", "--json").out)
+    record = json.loads(
+        cli("eval", "words", "more", "--beam", "2", "--data", "dev.tsv", "--json").out
+    )
     assert record["run"] == "words + more" and len(record["answers"]) == 3
 
 
@@ -123,8 +137,14 @@ def test_a_table_on_a_terminal(cli, run):
     [
         ((), "is measured on a file of pairs, which a run's own config never opens"),
         (("--data", "dve.tsv"), "dve.tsv: no such file"),
-        (("--data", "dev.tsv", "--lengths", "3"), "lengths: run 'words' is measured on all pairs of a file"),
-        (("--data", "dev.tsv", "--samples", "3"), "samples: run 'words' is measured on all pairs of a file"),
+        (
+            ("--data", "dev.tsv", "--lengths", "3"),
+            "lengths: run 'words' is measured on all pairs of a file",
+        ),
+        (
+            ("--data", "dev.tsv", "--samples", "3"),
+            "samples: run 'words' is measured on all pairs of a file",
+        ),
     ],
 )
 def test_mistakes(cli, run, arguments, says):
@@ -170,7 +190,10 @@ def test_lines_that_no_file_could_have_are_refused(cli, run, text, says):
 
 def test_symbols_that_the_model_never_saw_are_named(cli, run):
     done = cli("predict", "abc", "aé", "--run", "words")
-    assert done.code == 0 and "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
+    assert (
+        done.code == 0
+        and "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
+    )
     assert "read as <unk>" not in cli("predict", "ab", "--run", "words").err
 
 
@@ -201,10 +224,20 @@ def test_python_measures_a_file_as_eval_does(cli, run):
 
 def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_path):
     for name in ("pairs/small", "configs/pairs/small.yaml", "pairs/small.yaml"):
-        assert cli("config", name) == (0, (shipped_folder() / "pairs/small.yaml").read_text("utf-8"), "")
+        assert cli("config", name) == (
+            0,
+            (shipped_folder() / "pairs/small.yaml").read_text("utf-8"),
+            "",
+        )
     listed = cli("config").out
-    assert "pairs/small\tAbout 1,000 pairs of your own, such as words and their pronunciations\n" in listed
-    told = {"pairs/smal": "did you mean 'pairs/small'? ", "../x": "'../x'; `seq2attn config` lists them"}
+    assert (
+        "pairs/small\tAbout 1,000 pairs of your own, such as words and their pronunciations\n"
+        in listed
+    )
+    told = {
+        "pairs/smal": "did you mean 'pairs/small'? ",
+        "../x": "'../x'; `seq2attn config` lists them",
+    }
     for name, says in told.items():
         done = cli("config", name)
         assert (done.code, done.out) == (2, "") and says in done.err
@@ -213,15 +246,27 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
     done = cli("inspect", "mine/mine.yaml")
     assert done.code == 0 and "delimiter: " in done.out and "parameters" not in done.out
     mine = tmp_path / "mine"
-    assert f"no such file: {mine}/train.tsv, {mine}/dev.tsv; with --set task.train=FILE --set" in done.err
+    assert (
+        f"no such file: {mine}/train.tsv, {mine}/dev.tsv; with --set task.train=FILE --set"
+        in done.err
+    )
     assert json.loads(cli("inspect", "mine/mine.yaml", "--json").out)["parameters"] == {}
     Path("mine/train.tsv").write_text("sep=;\nword;ipa\nab;o o\nb;o\n")
     Path("mine/dev.tsv").write_text("word;ipa\nbab;q\n")
     read = [f"--set=task.{option}" for option in ("delimiter=';'", "comment=sep=")]
-    assert "line 1, 'word' -> 'ipa', is read as a pair" in cli("inspect", "mine/mine.yaml", *read).err
-    changes = [f"--set={change}" for change in ("task.header=true", "training.epochs=1", "model.hidden=4")]
-    done = cli("train", "-c", "mine/mine.yaml", *read, *changes, "--name", "mine", "--device", "cpu")
+    assert (
+        "line 1, 'word' -> 'ipa', is read as a pair" in cli("inspect", "mine/mine.yaml", *read).err
+    )
+    changes = [
+        f"--set={change}" for change in ("task.header=true", "training.epochs=1", "model.hidden=4")
+    ]
+    done = cli(
+        "train", "-c", "mine/mine.yaml", *read, *changes, "--name", "mine", "--device", "cpu"
+    )
     assert done.code == 0, done.err
     before, _, _ = done.err.partition("training runs/mine")
-    assert before != done.err and "dev targets have symbols that the training file lacks: 'q'" in before
+    assert (
+        before != done.err
+        and "dev targets have symbols that the training file lacks: 'q'" in before
+    )
     assert cli("predict", "-", stdin="ab;x\nbb\n").out.split("\n")[0].startswith("ab\t")

@@ -30,15 +30,25 @@ def measured(cli, run):
 
 
 def test_error_rates_over_seeds_in_every_output(cli):
-    rows, each = compare(cli, *LAYERS).rows(), [(width, rate) for width in (8, 16) for rate in ("wer", "ser")]
-    assert [(row["group"], row["metric"]) for row in rows] == [(f"hidden={width}", rate) for width, rate in each]
-    rates = {width: [measured(cli, f"widths-hidden_{width}-seed_{seed}") for seed in (1, 2)] for width in (8, 16)}
+    rows, each = (
+        compare(cli, *LAYERS).rows(),
+        [(width, rate) for width in (8, 16) for rate in ("wer", "ser")],
+    )
+    assert [(row["group"], row["metric"]) for row in rows] == [
+        (f"hidden={width}", rate) for width, rate in each
+    ]
+    rates = {
+        width: [measured(cli, f"widths-hidden_{width}-seed_{seed}") for seed in (1, 2)]
+        for width in (8, 16)
+    }
     for row, (width, rate) in zip(rows, each, strict=True):
         values = [one[rate] for one in rates[width]]
         assert float(row["mean"]) == pytest.approx(sum(values) / 2, rel=1e-5)
         assert float(row["worst"]) == pytest.approx(max(values), rel=1e-5)  # the highest error rate
         assert float(row["best"]) == pytest.approx(min(values), rel=1e-5)
-    change = sum(of_16["wer"] - of_8["wer"] for of_8, of_16 in zip(rates[8], rates[16], strict=True)) / 2
+    change = (
+        sum(of_16["wer"] - of_8["wer"] for of_8, of_16 in zip(rates[8], rates[16], strict=True)) / 2
+    )
     assert float(rows[2]["difference"]) == pytest.approx(change, rel=1e-5)
     best = min(rates, key=lambda width: sum(one["wer"] for one in rates[width]))
     assert {row["group"] for row in rows if row["rank"] == "1"} >= {f"hidden={best}"}
@@ -46,11 +56,17 @@ def test_error_rates_over_seeds_in_every_output(cli):
     again = compare(cli, *LAYERS, "--plot", "figures", "--json")
     assert "all 4 trials are done" in again.err
     comparison = json.loads(again.out)
-    assert comparison["metric"] == "wer" and [one["metric"] for one in comparison["groups"]] == ["wer", "ser"] * 2
+    assert (
+        comparison["metric"] == "wer"
+        and [one["metric"] for one in comparison["groups"]] == ["wer", "ser"] * 2
+    )
     trial = [row for row in comparison["trials"] if row["run"] == "widths-hidden_8-seed_1"]
     assert {"wer", "ser", "loss"} <= {row["metric"] for row in trial if not row["length"]}
     assert {row["length"] for row in trial if row["metric"] == "exact_match"} == {2, 3, 4}
-    assert {path.name for path in Path("figures").iterdir()} >= {"widths-results.png", "widths-loss.png"}
+    assert {path.name for path in Path("figures").iterdir()} >= {
+        "widths-results.png",
+        "widths-loss.png",
+    }
     by_length = compare(cli, *LAYERS, "--metric", "exact_match").rows()
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     assert "hidden=8: word error rate, the baseline" in compare(cli, *LAYERS, terminal=True).out
@@ -72,7 +88,9 @@ def test_mistakes_are_reported_before_anything_is_trained(cli, arguments, says):
 
 
 def test_what_the_dev_file_has_in_common_is_told(cli):
-    done = compare(cli, "--vary", "seed=1", "--set", "task.dev=train.tsv", "--set", "training.epochs=1")
+    done = compare(
+        cli, "--vary", "seed=1", "--set", "task.dev=train.tsv", "--set", "training.epochs=1"
+    )
     assert done.code == 0 and "8 of 8 dev pairs are also in the training file" in done.err
 
 

@@ -1,4 +1,6 @@
-"""Training on files of pairs: epochs, selection, patience, resuming, and which command opens which file."""
+"""Training on files of pairs: epochs, selection, patience, resuming, and which command opens which
+file.
+"""
 
 import json
 import math
@@ -28,14 +30,18 @@ LETTERS, PRIME = "abcde", "'"  # each symbol of a target is a letter and a prime
 
 
 def lines(words):
-    return "".join(f"{word}\t{' '.join(letter + PRIME for letter in reversed(word))}\n" for word in words)
+    return "".join(
+        f"{word}\t{' '.join(letter + PRIME for letter in reversed(word))}\n" for word in words
+    )
 
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
     """my.yaml, and data/ with 18 words to train on and 5 to measure on."""
     (tmp_path / "data").mkdir()
-    words = [first + second + third for first in "ab" for second in LETTERS for third in ("", "cd")][:18]
+    words = [
+        first + second + third for first in "ab" for second in LETTERS for third in ("", "cd")
+    ][:18]
     (tmp_path / "data" / "train.tsv").write_text(lines(words))
     (tmp_path / "data" / "dev.tsv").write_text(lines(["a", "eb", "dab", "cabd", "abcde"]))
     (tmp_path / "my.yaml").write_text(CONFIG)
@@ -49,7 +55,9 @@ def trained(config, where, **options):
 
 def stopped_run(work, at=6, overrides=()):
     """A run that was stopped at a step, and the outcome of its training."""
-    return trained(load_config("my.yaml", list(overrides)), NewRun(work / "runs", "mine"), **StopAt(at).given)
+    return trained(
+        load_config("my.yaml", list(overrides)), NewRun(work / "runs", "mine"), **StopAt(at).given
+    )
 
 
 def test_train_predict_and_inspect(work, cli):
@@ -60,10 +68,16 @@ def test_train_predict_and_inspect(work, cli):
     assert lines == ["epoch 1", "epoch 2", "epoch 3"]
     run = Run(work / "runs" / "my-001")
     assert None not in (run.status().wer, run.status().ser, run.status().dev_loss)
-    assert (run.status().step, run.status().steps) == (15, 15)  # 18 pairs in batches of 4: 5 an epoch
+    assert (run.status().step, run.status().steps) == (
+        15,
+        15,
+    )  # 18 pairs in batches of 4: 5 an epoch
     shutil.rmtree(work / "data")  # a run needs no file of pairs
     answered = cli("predict", "abx", "--json")
-    assert answered.code == 0 and "symbols that the training file lacks, read as <unk>: 'x'" in answered.err
+    assert (
+        answered.code == 0
+        and "symbols that the training file lacks, read as <unk>: 'x'" in answered.err
+    )
     record = json.loads(answered.out)
     assert record["source_symbols"] == ["a", "b", "<unk>", "<eos>"]
     written = [symbol for symbol in record["output_symbols"] if symbol != "<eos>"]
@@ -78,7 +92,9 @@ def test_train_predict_and_inspect(work, cli):
     assert [one["source"] for one in maps] == ["dab", "abcde"]
 
 
-def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_directory(work, monkeypatch):
+def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_directory(
+    work, monkeypatch
+):
     (work / "elsewhere").mkdir()
     monkeypatch.chdir(work / "elsewhere")
     config = load_config("../my.yaml", ["task.dev=dev.tsv"])
@@ -89,7 +105,9 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 # ---- resuming ----
 
 
-@pytest.mark.parametrize("at", [2, 6, 10])  # in the first epoch, after an evaluation, at the end of an epoch
+@pytest.mark.parametrize(
+    "at", [2, 6, 10]
+)  # in the first epoch, after an evaluation, at the end of an epoch
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
     stopped = stopped_run(work, at, ["training.patience=9"])
@@ -101,7 +119,9 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
-def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_files(work, cli, monkeypatch):
+def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_files(
+    work, cli, monkeypatch
+):
     run = stopped_run(work).run
     before = run.checkpoint("last").read_bytes()
     with monkeypatch.context() as patch:
@@ -110,7 +130,13 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
         done = cli("train", "--resume", "mine")
         assert done.code == 2 and f"'{work}/data/train.tsv', '{work}/data/dev.tsv'" in done.err
         assert "seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
-        for command in (("predict", "ab"), ("eval", "mine"), ("inspect", "mine"), ("report", "mine"), ("runs",)):
+        for command in (
+            ("predict", "ab"),
+            ("eval", "mine"),
+            ("inspect", "mine"),
+            ("report", "mine"),
+            ("runs",),
+        ):
             cli(*command)
         assert opened == []
     train = work / "data" / "train.tsv"
@@ -157,7 +183,9 @@ def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_fil
     ],
 )  # fmt: skip
 def test_a_mistake_gives_one_message_and_no_run(work, cli, overrides, says):
-    done = cli("train", "--config", "my.yaml", *(word for one in overrides for word in ("--set", one)))
+    done = cli(
+        "train", "--config", "my.yaml", *(word for one in overrides for word in ("--set", one))
+    )
     assert done.code == 2
     assert says in done.err and "Traceback" not in done.err
     assert not (work / "runs").exists()
@@ -195,10 +223,15 @@ def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, resu
 @pytest.mark.parametrize("loss", [1e9, math.nan])
 def test_a_loss_beyond_all_measure_on_the_dev_set_is_a_divergence(work, results, loss):
     results((0.5, 1.0), (0.6, loss))
-    with pytest.raises(loop.Diverged, match="diverged at step 10: the loss on the dev set is not a number"):
+    with pytest.raises(
+        loop.Diverged, match="diverged at step 10: the loss on the dev set is not a number"
+    ):
         trained(load_config("my.yaml"), NewRun(work / "runs", "a"))
     run = Run(work / "runs" / "a")
-    assert (run.status().state, load_checkpoint(run.checkpoint("last")).state["step"]) == ("failed", 5)
+    assert (run.status().state, load_checkpoint(run.checkpoint("last")).state["step"]) == (
+        "failed",
+        5,
+    )
 
 
 def test_training_stops_when_patience_runs_out(work, results, cli):
@@ -215,7 +248,10 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
 
 def test_a_target_is_for_the_dev_set(work, results):
     results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
-    ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]), NewRun(work / "runs", "a"))
+    ended = trained(
+        load_config("my.yaml", ["training.epochs=9", "training.target=0.8"]),
+        NewRun(work / "runs", "a"),
+    )
     assert ended.step == 10
 
 

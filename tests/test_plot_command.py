@@ -25,7 +25,9 @@ def tiny(runs_copy):
 
 def test_attention_maps_survive_a_round_trip():
     columns, rows = ("a", " ", "b", "<eos>"), ("b", "<eos>")
-    one = AttentionMap("a b", "b", columns, rows, ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1))
+    one = AttentionMap(
+        "a b", "b", columns, rows, ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1)
+    )
     assert parse(AttentionMap, json.dumps(one.to_json()).encode(), Path("record.json")) == one
 
 
@@ -35,7 +37,9 @@ def test_records_of_training_are_read(tiny):
     ((step, results),) = metrics.evaluations
     assert step == 2
     exact = results.by_length("exact_match")
-    assert [(row.length, row.samples, row.trained) for row in exact] == [(n, 2, True) for n in (1, 2, 3)]
+    assert [(row.length, row.samples, row.trained) for row in exact] == [
+        (n, 2, True) for n in (1, 2, 3)
+    ]
     with tiny.attention_file.open("a") as file:
         file.write('{"step": 3, "ma')  # an incomplete last line is ignored
     assert [step for step, _ in read_attention(tiny)] == [0, 1, 2]
@@ -78,7 +82,10 @@ def test_one_string_can_be_chosen(cli, tiny):
 
 def test_mistakes_are_errors(cli, tiny):
     for command, message in (
-        ("plot attention --string abc --plot x.gif", "has no recorded attention for 'abc'; recorded: "),
+        (
+            "plot attention --string abc --plot x.gif",
+            "has no recorded attention for 'abc'; recorded: ",
+        ),
         ("plot loss --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot attention --plot nowhere/x.gif", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
@@ -97,7 +104,9 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.status_file.write_text('{"score": "none"}')
     assert "it has no attention (score 'none')" in cli("plot", "attention", "--plot", "x.png").err
     config = Path("plain.yaml")
-    config.write_text("model: {hidden: 4, attention: {score: none}}\ntraining: {steps: 1, warmup: 0, batch_size: 2}")
+    config.write_text(
+        "model: {hidden: 4, attention: {score: none}}\ntraining: {steps: 1, warmup: 0, batch_size: 2}"
+    )
     assert cli("train", "-c", str(config), "--name", "plain").code == 0
     done = cli("predict", "a", "--run", "plain", "--plot", "x.png")
     assert done.code == 2
@@ -108,7 +117,8 @@ DAMAGED = ['{"step": 3, "maps": [{"source": "a"}]}', '{"step": 3, "maps": []}', 
 
 
 @pytest.mark.parametrize(
-    "line", [*DAMAGED, *(json.dumps({"step": 3, "maps": [{**WHOLE, **changes}]}) for changes in DAMAGE)]
+    "line",
+    [*DAMAGED, *(json.dumps({"step": 3, "maps": [{**WHOLE, **changes}]}) for changes in DAMAGE)],
 )
 def test_a_damaged_line_is_an_error(cli, tiny, line):
     with tiny.attention_file.open("a") as file:
@@ -121,9 +131,21 @@ def test_a_damaged_line_is_an_error(cli, tiny, line):
 def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
     tiny.evaluations.mkdir()
     for file, text, message in (
-        (tiny.metrics_file, "{}\nno json\n", ":1: not a valid record: step: is missing\nRemove that line"),
-        (tiny.metrics_file, '{"step": 1}\nno json\n', ":2: not a valid record: it is not valid JSON\n"),
-        (tiny.evaluations / "best-001.json", '{"rows": \n', ": not a valid record: it is not valid JSON\n"),
+        (
+            tiny.metrics_file,
+            "{}\nno json\n",
+            ":1: not a valid record: step: is missing\nRemove that line",
+        ),
+        (
+            tiny.metrics_file,
+            '{"step": 1}\nno json\n',
+            ":2: not a valid record: it is not valid JSON\n",
+        ),
+        (
+            tiny.evaluations / "best-001.json",
+            '{"rows": \n',
+            ": not a valid record: it is not valid JSON\n",
+        ),
     ):
         file.write_text(text)
         done = cli("report", "tiny")
@@ -133,6 +155,8 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
 
 def test_plot_imports_no_torch(tiny, tmp_path):
     code = "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' in sys.modules)"
-    done = process(tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs")
+    done = process(
+        tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs"
+    )
     assert done.out == "False\n"
     assert (tmp_path / "x.svg").exists()

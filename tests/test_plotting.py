@@ -17,16 +17,29 @@ from rich.console import Console
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap, colour
 from seq2attn.inference.results import Evaluation
-from seq2attn.plotting.attention import attention_figure, cropped, evolution_figure, save_animation, spread
+from seq2attn.plotting.attention import (
+    attention_figure,
+    choose_evenly,
+    cropped,
+    evolution_figure,
+    save_animation,
+)
 from seq2attn.plotting.cells import heat_map, html_map, legend
-from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
+from seq2attn.plotting.curves import (
+    accuracy_curves_figure,
+    accuracy_figure,
+    curves_figure,
+    runs_figure,
+)
 from seq2attn.plotting.style import looks, save_figure, score_colour
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 
 
 def one_map(source="ab", output="b", weights=WEIGHTS, *, columns=None, rows=None, ideal=()):
-    return AttentionMap(source, output, columns or (*source, "<eos>"), rows or (*output, "<eos>"), weights, ideal)
+    return AttentionMap(
+        source, output, columns or (*source, "<eos>"), rows or (*output, "<eos>"), weights, ideal
+    )
 
 
 def square(side):
@@ -64,8 +77,15 @@ def test_the_picture_is_the_weights_rows_are_output_and_columns_are_source():
     assert panel.collections[0].get_clim() == (0.0, 1.0)
     assert panel.get_ylim() == (2, 0)  # the first output at the top
     assert list(panel.get_xticks()) == [0.5, 1.5, 2.5] and list(panel.get_yticks()) == [0.5, 1.5]
-    assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"] and texts(panel.get_yticklabels()) == ["b", "⏎"]
-    assert (panel.get_xlabel(), panel.get_ylabel(), panel.get_title("left")) == ("source", "output", "ab → b")
+    assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"] and texts(panel.get_yticklabels()) == [
+        "b",
+        "⏎",
+    ]
+    assert (panel.get_xlabel(), panel.get_ylabel(), panel.get_title("left")) == (
+        "source",
+        "output",
+        "ab → b",
+    )
     outlines = [(round(box.get_x() - 0.06), round(box.get_y() - 0.06)) for box in panel.patches]
     assert outlines == [(2, 0), (0, 1)]  # (column, row); the map has two rows
     assert "orange: ideal alignment" in figure.get_supxlabel()
@@ -77,7 +97,16 @@ def test_labels_of_special_tokens_spaces_marks_signs_of_mathematics_and_long_sym
     figure = attention_figure([one_map(columns=columns, weights=(8 * (1 / 8,), 8 * (0.0,)))])
     (panel,) = panels(figure)
     # matplotlib shows \$ as $
-    assert texts(panel.get_xticklabels()) == ["⊢", "␣", r"\$", "∅", "⏎", "_", "\u25cc\u0303", "V;PST;3;SG"]
+    assert texts(panel.get_xticklabels()) == [
+        "⊢",
+        "␣",
+        r"\$",
+        "∅",
+        "⏎",
+        "_",
+        "\u25cc\u0303",
+        "V;PST;3;SG",
+    ]
     assert [label.get_rotation() for label in panel.get_xticklabels()] == [0] * 7 + [90]
     assert "⏎  <eos>" in figure.get_supxlabel() and "␣  space" in figure.get_supxlabel()
     figure.draw_without_rendering()
@@ -96,7 +125,9 @@ def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     for place, one in enumerate(boxes):
         assert 0 <= one.x0 < one.x1 <= 1 and 0 <= one.y0 < one.y1 <= 1
         assert not any(one.overlaps(other) for other in boxes[place + 1 :])
-    cells = np.abs([np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0) for one in panels(figure)])
+    cells = np.abs(
+        [np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0) for one in panels(figure)]
+    )
     assert cells.max() - cells.min() < 0.02 * cells.max()
 
 
@@ -105,7 +136,9 @@ def test_what_cannot_be_drawn_is_refused_in_words():
     assert "at most 200" in refusal(attention_figure, [square(201)])
     unknown = refusal(partial(attention_figure, ideal=True), [one_map(), one_map("cd")])
     assert unknown == "there is no ideal alignment to outline: none is known for 'ab', 'cd'"
-    first, second = panels(attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True))
+    first, second = panels(
+        attention_figure([one_map("ab"), one_map("cd", ideal=(1, 0))], ideal=True)
+    )
     assert (len(first.patches), len(second.patches)) == (0, 2)
 
 
@@ -114,7 +147,10 @@ def test_what_cannot_be_drawn_is_refused_in_words():
 
 def snapshots(count):
     weights = [((n / 100,) * 4,) * 2 for n in range(count)]
-    return [(100 * n, [one_map(ideal=(1,)), one_map("abc", "b", weights[n], ideal=(1,))]) for n in range(count)]
+    return [
+        (100 * n, [one_map(ideal=(1,)), one_map("abc", "b", weights[n], ideal=(1,))])
+        for n in range(count)
+    ]
 
 
 def test_a_strip_has_a_line_a_string_and_a_column_a_step():
@@ -129,7 +165,11 @@ def test_a_strip_has_a_line_a_string_and_a_column_a_step():
 @pytest.mark.parametrize(
     ("weights", "largest", "chosen"),
     [
-        ((0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9), 3, [0, 5, 8]),  # half of the change is at 0.7
+        (
+            (0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9),
+            3,
+            [0, 5, 8],
+        ),  # half of the change is at 0.7
         ((0.5, 0.9, 0.9, 0.9, 0.9), 3, [0, 1, 4]),
         ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 4, [0, 2, 4, 6]),
         ((0.5, 0.5, 0.5, 0.5), 3, [0, 1, 3]),  # nothing changes
@@ -138,8 +178,11 @@ def test_a_strip_has_a_line_a_string_and_a_column_a_step():
     ],
 )
 def test_steps_are_chosen_by_how_much_attention_changes(weights, largest, chosen):
-    maps = [one_map("ab", "b", ((weight, 1 - weight),) * 2, columns=("a", "b"), ideal=(1,)) for weight in weights]
-    assert spread([(step, [one]) for step, one in enumerate(maps)], largest) == chosen
+    maps = [
+        one_map("ab", "b", ((weight, 1 - weight),) * 2, columns=("a", "b"), ideal=(1,))
+        for weight in weights
+    ]
+    assert choose_evenly([(step, [one]) for step, one in enumerate(maps)], largest) == chosen
 
 
 def test_maps_are_cropped_to_the_rows_of_the_right_answer():
@@ -156,8 +199,13 @@ def test_maps_are_cropped_to_the_rows_of_the_right_answer():
 
 
 def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
-    written = [one_map("ab", text, ((0.5,) * 3,) * (len(text) + 1), ideal=(1, 0)) for text in ("", "mmmm", "ba")]
-    save_animation([(step, [one]) for step, one in enumerate(written)], tmp_path / "map.gif", ideal=True)
+    written = [
+        one_map("ab", text, ((0.5,) * 3,) * (len(text) + 1), ideal=(1, 0))
+        for text in ("", "mmmm", "ba")
+    ]
+    save_animation(
+        [(step, [one]) for step, one in enumerate(written)], tmp_path / "map.gif", ideal=True
+    )
     frames = []
     with Image.open(tmp_path / "map.gif") as image:
         assert (image.format, image.n_frames, image.info["loop"]) == ("GIF", 3, 0)
@@ -165,7 +213,9 @@ def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
             image.seek(place)
             frames.append(np.array(image.convert("RGB")).astype(int))
     assert (frames[0][0, 0] == 255).all()
-    (bar_at,) = {tuple(np.argwhere(np.abs(one - (254, 232, 56)).sum(axis=2) < 20)[0]) for one in frames}
+    (bar_at,) = {
+        tuple(np.argwhere(np.abs(one - (254, 232, 56)).sum(axis=2) < 20)[0]) for one in frames
+    }
     assert bar_at[1] > 0.3 * frames[0].shape[1]  # weight 1 in the colour bar, which does not move
     assert all((one != other).any() for one, other in itertools.pairwise(frames))
 
@@ -178,12 +228,19 @@ def test_losses_are_drawn_with_their_average():
     (axes,) = curves_figure(curves, ["scaled", "dot"], "loss", log=True).axes
     assert (axes.get_yscale(), axes.get_ylabel()) == ("log", "loss")
     drawn = {line.get_label(): line for line in axes.lines}
-    np.testing.assert_allclose(drawn["one"].get_xydata(), [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]])
+    np.testing.assert_allclose(
+        drawn["one"].get_xydata(), [[0, 1.0], [10, 0.5], [20, 0.25], [30, 0.125]]
+    )
     noisy = {"one": [(step, 1.0 if step % 2 else 4.0) for step in range(100)]}
-    (axes,) = curves_figure(noisy, ["dot"], "loss", log=True).axes  # two neighbours are one: sqrt(1 x 4)
+    (axes,) = curves_figure(
+        noisy, ["dot"], "loss", log=True
+    ).axes  # two neighbours are one: sqrt(1 x 4)
     np.testing.assert_allclose(axes.lines[1].get_xydata()[:2], [[0.5, 2.0], [2.5, 2.0]])
     assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
-    assert [drawn[name].get_color() for name in curves] == [score_colour("scaled"), score_colour("dot")]
+    assert [drawn[name].get_color() for name in curves] == [
+        score_colour("scaled"),
+        score_colour("dot"),
+    ]
     (axes,) = curves_figure({"one": [(10, 0.0), (20, 3.0)]}, ["dot"], "rate").axes
     assert axes.lines[0].get_xydata().tolist() == [[10, 0.0], [20, 3.0]]
 
@@ -207,7 +264,11 @@ def evaluation(*lengths):
     """(length, exact match, trained)"""
     rows = []
     for length, value, trained in lengths:
-        rows.append(measured.row("exact_match", length, value, value * 0.75, (1 + value) / 2, trained=trained))
+        rows.append(
+            measured.row(
+                "exact_match", length, value, value * 0.75, (1 + value) / 2, trained=trained
+            )
+        )
         rows.append(measured.row("character_accuracy", length, 1.0, 0.9, 1.0, trained=trained))
         rows.append(measured.row("teacher_forced", length, 0.5, 0.4, 0.6, trained=trained))
     return Evaluation(tuple(rows))
@@ -221,22 +282,31 @@ def test_accuracy_through_training_is_the_mean_and_the_worst():
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    (axes,) = accuracy_figure(evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False)), "mine").axes
+    (axes,) = accuracy_figure(
+        evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False)), "mine"
+    ).axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
-    beside = [[length - 0.16, value] for length, value in ((3, 0.8), (5, 0.4), (9, 0.0))]  # the others
+    beside = [
+        [length - 0.16, value] for length, value in ((3, 0.8), (5, 0.4), (9, 0.0))
+    ]  # the others
     assert exact.lines[0].get_xydata().tolist() == beside
     bars = [segment.tolist() for segment in exact.lines[2][0].get_segments()]
     np.testing.assert_allclose(bars[:2], [[[2.84, 0.6], [2.84, 0.9]], [[4.84, 0.3], [4.84, 0.7]]])
     assert characters.lines[0].get_ydata().tolist() == [1.0] * 3
     assert forced.lines[0].get_ydata().tolist() == [0.5] * 3
     assert axes.get_title(loc="left") == "mine"
-    assert [patch.get_x() + patch.get_width() / 2 for patch in axes.patches] == [9]  # on a grey ground
+    assert [patch.get_x() + patch.get_width() / 2 for patch in axes.patches] == [
+        9
+    ]  # on a grey ground
     assert "grey: never seen in training" in axes.get_xlabel()
 
 
 def test_runs_are_drawn_by_exact_match():
-    results = {"one": evaluation((3, 0.8, True)), "two": evaluation((3, 0.5, True), (4, 0.25, True))}
+    results = {
+        "one": evaluation((3, 0.8, True)),
+        "two": evaluation((3, 0.5, True), (4, 0.25, True)),
+    }
     (axes,) = runs_figure(results, ["dot", "scaled"]).axes
     first, second = axes.containers
     assert (first.get_label(), second.get_label()) == ("one", "two")
@@ -251,10 +321,16 @@ def test_runs_are_drawn_by_exact_match():
 def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # not for characters that the font lacks either
-        for name, start in (("map.png", b"\x89PNG\r\n"), ("map.svg", b"<?xml"), ("MAP.PDF", b"%PDF-")):
+        for name, start in (
+            ("map.png", b"\x89PNG\r\n"),
+            ("map.svg", b"<?xml"),
+            ("MAP.PDF", b"%PDF-"),
+        ):
             save_figure(attention_figure([one_map("文\U0010fffd")]), tmp_path / name)
             assert (tmp_path / name).read_bytes().startswith(start)
-    assert ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert (
+        ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    )
     with Image.open(tmp_path / "map.png") as image:
         assert min(image.size) > 100
 
@@ -263,7 +339,13 @@ def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_pat
 
 
 def console(width=80, *, colours=None, **environment):
-    return Console(file=io.StringIO(), width=width, color_system=colours, force_terminal=True, _environ=environment)
+    return Console(
+        file=io.StringIO(),
+        width=width,
+        color_system=colours,
+        force_terminal=True,
+        _environ=environment,
+    )
 
 
 TENTHS = (0.0, 0.09, 0.11, 0.29, 0.31, 0.49, 0.51, 0.69, 0.71, 0.89, 0.91, 1.0)
@@ -307,7 +389,14 @@ def test_with_colours_each_weight_is_a_ground():
     assert grounds == [dark, middle, bright, bright, dark, dark]
     with_digits = heat_map(one, screen, digits=True)
     assert with_digits.plain.split("\n")[1] == " b  . 5 9 "
-    inks = [f"white {dark}", f"black {middle}", f"black {bright}", f"black {bright}", f"white {dark}", f"white {dark}"]
+    inks = [
+        f"white {dark}",
+        f"black {middle}",
+        f"black {bright}",
+        f"black {bright}",
+        f"white {dark}",
+        f"white {dark}",
+    ]
     assert [str(span.style) for span in with_digits.spans if "on rgb" in str(span.style)] == inks
 
 
@@ -317,16 +406,27 @@ def test_a_map_wider_than_the_terminal_is_left_out():
 
 
 def test_the_legend_explains_the_signs_that_are_used():
-    assert legend(one_map(), console(colours="256")) == "rows: output, columns: source, $ <eos>, bright: attended to"
+    assert (
+        legend(one_map(), console(colours="256"))
+        == "rows: output, columns: source, $ <eos>, bright: attended to"
+    )
     spaced = one_map(columns=(" ",), rows=("a",))
-    assert legend(spaced, console()) == "rows: output, columns: source, _ space, digits: tenths of the weight"
+    assert (
+        legend(spaced, console())
+        == "rows: output, columns: source, _ space, digits: tenths of the weight"
+    )
 
 
 def test_a_title_reads_from_source_to_output_in_every_direction_of_writing():
     marked = "\u200eשל\u200e"
-    for source, output, title in (("של", "a", f"{marked} → a"), ("של", "ש", f"{marked} → \u200eש\u200e")):
+    for source, output, title in (
+        ("של", "a", f"{marked} → a"),
+        ("של", "ש", f"{marked} → \u200eש\u200e"),
+    ):
         one = one_map(source, output)
-        assert panels(attention_figure([one]))[0].get_title("left") == title and title in html_map(one)
+        assert panels(attention_figure([one]))[0].get_title("left") == title and title in html_map(
+            one
+        )
     assert "\\u202eb → b" in html_map(one_map("\u202eb"))
 
 
@@ -334,7 +434,10 @@ def test_a_map_in_html_has_a_cell_and_a_tooltip_for_each_weight():
     drawn = html_map(one_map("<b", "b"), " (cut off)")
     assert "&lt;b → b (cut off)" in drawn and "<b" not in drawn
     root = ElementTree.fromstring(drawn)
-    cells = [(cell.get("title"), cell.get("style").rpartition("background:")[2]) for cell in root.iter("td")]
+    cells = [
+        (cell.get("title"), cell.get("style").rpartition("background:")[2])
+        for cell in root.iter("td")
+    ]
     assert cells[2] == ("b (0) to ⏎ (2): 0.750", f"rgb{colour(0.75)}")
     assert cells[3] == ("⏎ (1) to < (0): 0.500", f"rgb{colour(0.5)}")
     assert [label.text for label in root.iter("th")] == [None, "<", "b", "⏎", "b", "⏎"]

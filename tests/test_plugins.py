@@ -1,4 +1,6 @@
-"""docs/plugins.md runs from check to prediction; each mistake in a first plug-in is reported once, with its line."""
+"""docs/plugins.md runs from check to prediction; each mistake in a first plug-in is reported once,
+with its line.
+"""
 
 import json
 import re
@@ -49,14 +51,28 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval run --plugin {name}"
     letters = "0369" if "doubling" in name else "hello"
     assert cli("predict", letters, "--run", "run", "--plugin", name).code == 0
-    assert cli("eval", "run", "--plugin", name).out.count("\texact_match\t") == (5 if "doubling" in name else 12)
+    assert cli("eval", "run", "--plugin", name).out.count("\texact_match\t") == (
+        5 if "doubling" in name else 12
+    )
 
 
 def test_a_part_that_changes_a_builtin_one_makes_its_own_weights_as_that_does(cli, tmp_path):
     (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
     chosen = ("model.attention.history=drifting", "model.attention.normaliser=sparsemax")
-    done = cli("inspect", "configs/scaled.yaml", "--plugin", "drifting.py", "--set", chosen[0], "--set", chosen[1])
-    assert done.code == 2 and "'sparsemax' cannot work with history 'drifting', which makes its own" in done.err
+    done = cli(
+        "inspect",
+        "configs/scaled.yaml",
+        "--plugin",
+        "drifting.py",
+        "--set",
+        chosen[0],
+        "--set",
+        chosen[1],
+    )
+    assert (
+        done.code == 2
+        and "'sparsemax' cannot work with history 'drifting', which makes its own" in done.err
+    )
 
 
 def test_the_plugin_of_the_examples_keeps_the_contract(cli):
@@ -67,11 +83,29 @@ def test_the_plugin_of_the_examples_keeps_the_contract(cli):
 def test_the_page_has_a_file_of_each_kind():
     assert [line.partition("--plugin ")[2].split()[0] for line in COMMANDS] == list(FILES)
     for registry in EXTENSIBLE:
-        bases = [name for name in seq2attn.__all__ if getattr(getattr(seq2attn, name), "registry", None) is registry]
-        assert any(re.search(rf"^class \w+\(\w*{bases[-1]}\)", code, re.MULTILINE) for code in FILES.values())
+        bases = [
+            name
+            for name in seq2attn.__all__
+            if getattr(getattr(seq2attn, name), "registry", None) is registry
+        ]
+        assert any(
+            re.search(rf"^class \w+\(\w*{bases[-1]}\)", code, re.MULTILINE)
+            for code in FILES.values()
+        )
 
 
-RULES = ["shape", "randomness", "steps", "mask", "batch", "padding", "training", "pairs", "parameters", "gradients"]
+RULES = [
+    "shape",
+    "randomness",
+    "steps",
+    "mask",
+    "batch",
+    "padding",
+    "training",
+    "pairs",
+    "parameters",
+    "gradients",
+]
 FORMULA = "return self.factor * query @ keys.mT"
 
 
@@ -88,7 +122,9 @@ FORMULA = "return self.factor * query @ keys.mT"
          "mine.py:5: parameter decoder.attention.score.w is made in a step, so it is not trained; make it in __init__"),
     ],
 )  # fmt: skip
-def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(cli, tmp_path, old, new, rule, message):
+def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
+    cli, tmp_path, old, new, rule, message
+):
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
     done = cli("check", "--plugin", "mine.py")
     rows = [line.split("\t") for line in done.out.splitlines()[1:]]
@@ -114,7 +150,9 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(cli, tm
          "plugin mine.py:9: score 'mine' is already registered; choose another name\n"),
     ],
 )  # fmt: skip
-def test_a_plugin_that_cannot_be_used_says_why_and_where(cli, tmp_path, monkeypatch, old, new, message):
+def test_a_plugin_that_cannot_be_used_says_why_and_where(
+    cli, tmp_path, monkeypatch, old, new, message
+):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
@@ -128,12 +166,25 @@ def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here
     draw = "        shortest, longest ="
     (tmp_path / "only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
     done = cli("check", "--plugin", "only.py")
-    assert done.out.splitlines()[-1].startswith("task\tdoubling\texamples\tonly.py:18: AssertionError")
+    assert done.out.splitlines()[-1].startswith(
+        "task\tdoubling\texamples\tonly.py:18: AssertionError"
+    )
     odd = "    def is_trained(self, length):\n        return length in (3, 5)\n\n    def answer"
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"
     (tmp_path / "only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
     (tmp_path / "grid.yaml").write_text("task: doubling\n")
-    done = cli("compare", "-c", "grid.yaml", "--vary", "seed=1", "--plugin", "only.py", "--samples", "2", *SETTINGS)
+    done = cli(
+        "compare",
+        "-c",
+        "grid.yaml",
+        "--vary",
+        "seed=1",
+        "--plugin",
+        "only.py",
+        "--samples",
+        "2",
+        *SETTINGS,
+    )
     assert done.code == 0, done.err
     assert re.findall(r"^\S+\t\S+\t(\d)", done.out, re.MULTILINE) == ["3", "5"]
 
@@ -144,7 +195,19 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     mine = ["--plugin", "mine.py"]
     (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}, initial_state: last}\n")
     train = ["train", "-c", "tiny.yaml", "--name", "changing", "--device", "cpu", *SETTINGS, *mine]
-    grid = ["compare", "-c", "tiny.yaml", "--vary", "seed=1", "--lengths", "2", "--samples", "2", *SETTINGS, *mine]
+    grid = [
+        "compare",
+        "-c",
+        "tiny.yaml",
+        "--vary",
+        "seed=1",
+        "--lengths",
+        "2",
+        "--samples",
+        "2",
+        *SETTINGS,
+        *mine,
+    ]
     assert (cli(*train).code, cli(*grid).code) == (0, 0)
     told = "mine.py has changed since run 'changing' was made"
     assert told not in cli("predict", "abc", "--run", "changing", *mine).err
@@ -162,7 +225,10 @@ def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
     run = seq2attn.train("tiny.yaml", overrides, plugins=["mine.py"], device="cpu")
     for registry in EXTENSIBLE:
         registry.forget("seq2attn_plugin_mine")
-    with pytest.raises(seq2attn.Seq2AttnError, match=r"made with --plugin mine.py; in Python: plugins=\['mine.py'\]"):
+    with pytest.raises(
+        seq2attn.Seq2AttnError,
+        match=r"made with --plugin mine.py; in Python: plugins=\['mine.py'\]",
+    ):
         seq2attn.load(run)
     for words in ("eval", "predict ab --run", "train --resume", "inspect"):
         done = cli(*words.split(), run.name)

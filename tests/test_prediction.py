@@ -18,12 +18,18 @@ CPU = torch.device("cpu")
 
 
 def scripted(answer):
-    """Answers each source with `answer(source ids)`; step t attends to source position t, or the last."""
-    return FakeModel(answer, weights=lambda t, n, width: one_hot(min(t, width - 1), width), size=len(VOCABULARY))
+    """Answers each source with `answer(source ids)`; step t attends to source position t, or the
+    last.
+    """
+    return FakeModel(
+        answer, weights=lambda t, n, width: one_hot(min(t, width - 1), width), size=len(VOCABULARY)
+    )
 
 
 def make_predictor(model, task="reverse", *, source_eos=False):
-    return Predictor(model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU)
+    return Predictor(
+        model, TASKS.get(task).load()(alphabet=ALPHABET), source_eos=source_eos, device=CPU
+    )
 
 
 def test_greedy_decoding_by_hand():
@@ -43,7 +49,9 @@ def test_greedy_decoding_by_hand():
 @pytest.mark.parametrize(("max_steps", "finished"), [(3, False), (4, True), (5, True)])
 def test_the_bound_counts_the_eos(max_steps, finished):
     model = FakeModel(lambda ids: [*ids, EOS], size=len(VOCABULARY))
-    decoding = greedy_decode(model, torch.tensor([[5, 6, 7]]), torch.tensor([3]), max_steps=max_steps)
+    decoding = greedy_decode(
+        model, torch.tensor([[5, 6, 7]]), torch.tensor([3]), max_steps=max_steps
+    )
     assert decoding.tokens.tolist() == [[5, 6, 7, EOS][:max_steps]]
     assert decoding.lengths.tolist() == [3]
     assert decoding.finished.tolist() == [finished]
@@ -90,7 +98,13 @@ def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
 
 
 @pytest.mark.parametrize(
-    ("texts", "says"), [(["abc", ""], "empty"), (["abc", "aXa"], "'X'"), (["abc", "a b"], "' '"), (["abc", "A"], "'A'")]
+    ("texts", "says"),
+    [
+        (["abc", ""], "empty"),
+        (["abc", "aXa"], "'X'"),
+        (["abc", "a b"], "' '"),
+        (["abc", "A"], "'A'"),
+    ],
 )
 def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
     model = scripted(lambda ids: [EOS])
@@ -100,7 +114,9 @@ def test_invalid_texts_are_refused_before_anything_is_computed(texts, says):
 
 
 class Spelled(Task):
-    """a -> xy, with a vocabulary of its own for the target. Knows the answer to texts of a, and the alignment of one a."""
+    """a -> xy, with a vocabulary of its own for the target. Knows the answer to texts of a, and the
+    alignment of one a.
+    """
 
     source_vocabulary, target_vocabulary = Vocabulary("ab"), Vocabulary("wxyz")
     min_length, max_length = 1, 3
@@ -120,7 +136,9 @@ class Spelled(Task):
 @pytest.mark.parametrize("source_eos", [False, True])
 def test_a_task_has_its_vocabularies_and_may_know_answer_and_alignment(source_eos):
     # a=3 b=4; w=3 x=4 y=5 z=6
-    model = scripted(lambda ids: [index + 1 for index in ids for index in (index, index + 1)] + [EOS])
+    model = scripted(
+        lambda ids: [index + 1 for index in ids for index in (index, index + 1)] + [EOS]
+    )
     predictor = Predictor(model, Spelled(), source_eos=source_eos, device=CPU)
     predictions = list(predictor.predict(["ab", "b", "aa", "a"], keep_weights=True))
     known = [(one.source, one.output, one.expected, one.correct, one.ideal) for one in predictions]
@@ -145,7 +163,12 @@ def test_a_task_has_its_vocabularies_and_may_know_answer_and_alignment(source_eo
     [
         ({"BLOCK": 4}, "a bb c d eee ff", False, ["a bb c", "d eee", "ff"]),
         ({}, "", False, []),
-        ({"BLOCK_WITH_WEIGHTS": 2, "LONGEST_WITH_WEIGHTS": 2}, "a b ccc d", True, ["a b", "ccc", "d"]),
+        (
+            {"BLOCK_WITH_WEIGHTS": 2, "LONGEST_WITH_WEIGHTS": 2},
+            "a b ccc d",
+            True,
+            ["a b", "ccc", "d"],
+        ),
     ],
 )
 def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep_weights, expected):
@@ -154,11 +177,16 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
         monkeypatch.setattr(predictor_module, name, value)
     read = []
     texts = (read.append(text) or text for text in texts.split())
-    predictions = make_predictor(scripted(lambda ids: [EOS])).predict(texts, keep_weights=keep_weights)
+    predictions = make_predictor(scripted(lambda ids: [EOS])).predict(
+        texts, keep_weights=keep_weights
+    )
     for block in expected:
         for place, wanted in enumerate(block.split(), start=1):
             one = next(predictions)
-            assert (one.source, one.weights is not None) == (wanted, keep_weights and len(wanted) <= 2)
+            assert (one.source, one.weights is not None) == (
+                wanted,
+                keep_weights and len(wanted) <= 2,
+            )
             assert place > 1 or read[-len(block.split()) :] == block.split()
     assert next(predictions, None) is None
 
@@ -167,5 +195,7 @@ def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
     model = build_model(check_config({"task": {"alphabet": ALPHABET}, "model": {"hidden": 6}}))
     make_predictor(model.train(), source_eos=True)
     assert not model.training
-    decoding = greedy_decode(model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True)
+    decoding = greedy_decode(
+        model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True
+    )
     assert not decoding.weights.requires_grad

@@ -1,4 +1,6 @@
-"""The Python interface: its functions do what the commands do, and the names for plug-ins can be imported."""
+"""The Python interface: its functions do what the commands do, and the names for plug-ins can be
+imported.
+"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -45,12 +47,23 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
     config = tmp_path / "tiny.yaml"
     config.write_text(TINY)
     head = "from seq2attn import register\nfrom seq2attn.model.scores import Dot"
-    Path("own.py").write_text(f'{head}\n@register("mine", equal_widths=True)\nclass Mine(Dot):\n    """s . h"""\n')
+    Path("own.py").write_text(
+        f'{head}\n@register("mine", equal_widths=True)\nclass Mine(Dot):\n    """s . h"""\n'
+    )
     vary, baseline = "model.attention.score=mine,none", "model.attention.score=none"
-    found = seq2attn.compare(configs=config, vary=vary, plugins="own.py", baseline=baseline, device="cpu")
-    assert [(group.label, group.baseline) for group in found.groups] == [("mine", "none"), ("none", None)]
-    with pytest.raises(Seq2AttnError, match="or in Python a function that makes an Executor, found <concurrent"):
-        seq2attn.compare(configs="tiny.yaml", vary=vary, plugins=Path("own.py"), executor=ThreadPoolExecutor())
+    found = seq2attn.compare(
+        configs=config, vary=vary, plugins="own.py", baseline=baseline, device="cpu"
+    )
+    assert [(group.label, group.baseline) for group in found.groups] == [
+        ("mine", "none"),
+        ("none", None),
+    ]
+    with pytest.raises(
+        Seq2AttnError, match="or in Python a function that makes an Executor, found <concurrent"
+    ):
+        seq2attn.compare(
+            configs="tiny.yaml", vary=vary, plugins=Path("own.py"), executor=ThreadPoolExecutor()
+        )
 
 
 def test_train_continues_a_run(tmp_path):
@@ -79,19 +92,36 @@ def test_one_string_has_one_answer_and_a_list_has_a_list(model):
     assert model.predict(iter(["ab"]))[0].output == answer.output == str(answer)
     assert model.predict([]) == []
     bare = model.predict("ab", weights=False)
-    assert (bare.weights, bare.output) == (None, answer.output) and "<table" not in bare._repr_html_()
+    assert (bare.weights, bare.output) == (
+        None,
+        answer.output,
+    ) and "<table" not in bare._repr_html_()
     with pytest.raises(Seq2AttnError, match="there is no attention to draw for 'ab'"):
         bare.plot()
-    for text, found in (("a1", "'1'"), (5, "a string, or several; found 5"), (["a", None], "found None")):
+    for text, found in (
+        ("a1", "'1'"),
+        (5, "a string, or several; found 5"),
+        (["a", None], "found None"),
+    ):
         with pytest.raises(Seq2AttnError, match=found):
             model.predict(text)
 
 
 def test_an_answer_knows_whether_it_is_right(model):
     answer = model.predict("ab")
-    right, wrong = replace(answer, output="ba", finished=True), replace(answer, output="b", finished=True)
-    assert (right.correct, wrong.correct, replace(right, finished=False).correct) == (True, False, False)
-    assert (repr(right), repr(wrong)) == ("Answer('ab' -> 'ba')", "Answer('ab' -> 'b', expected 'ba')")
+    right, wrong = (
+        replace(answer, output="ba", finished=True),
+        replace(answer, output="b", finished=True),
+    )
+    assert (right.correct, wrong.correct, replace(right, finished=False).correct) == (
+        True,
+        False,
+        False,
+    )
+    assert (repr(right), repr(wrong)) == (
+        "Answer('ab' -> 'ba')",
+        "Answer('ab' -> 'b', expected 'ba')",
+    )
     assert repr(replace(right, finished=False)) == "Answer('ab' -> 'ba', cut off)"
     assert replace(right, task=None).correct is None
 
@@ -100,7 +130,12 @@ def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
     nasty = "</svg><script>alert(1)</script>"
     symbols = ("<b>", nasty, "<eos>")
     weights = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
-    texts = {"source": nasty, "output": nasty, "source_symbols": symbols, "output_symbols": symbols[1:]}
+    texts = {
+        "source": nasty,
+        "output": nasty,
+        "source_symbols": symbols,
+        "output_symbols": symbols[1:],
+    }
     answer = replace(model.predict("ab"), **texts, weights=weights, task=None)
     page = answer._repr_html_()
     ElementTree.fromstring(page)
@@ -124,18 +159,31 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
 def test_interventions_are_those_of_the_predictor(model):
     changes = {"force": {(np.int64(0), 1): np.float32(0.5)}, "temperature": 2.0, "write": {0: "b"}}
     changes |= {"ban": np.array([2, 3]), "padding": 2, "mask_padding": False}
-    (expected,) = replace(model.predictor, changes=Changes(**changes)).predict(["ab"], keep_weights=True)
+    (expected,) = replace(model.predictor, changes=Changes(**changes)).predict(
+        ["ab"], keep_weights=True
+    )
     answer = model.predict("ab", **changes)
     assert (answer.output, answer.output[0], answer.weights.shape[1]) == (expected.output, "b", 5)
     assert np.allclose(answer.weights, expected.weights) and answer.weights[0, 1] == 0.5
     beamed = model.predict("ab", beam=3)
     assert (beamed.hypotheses[0].output, len(beamed.hypotheses)) == (beamed.output, 3)
-    predict, evaluate, train = partial(model.predict, "ab"), partial(model.evaluate, [3]), partial(seq2attn.train, {})
+    predict, evaluate, train = (
+        partial(model.predict, "ab"),
+        partial(model.evaluate, [3]),
+        partial(seq2attn.train, {}),
+    )
     for call, wrong, message in (
-        (predict, {"beam": 2, "length_penalty": np.nan}, "length_penalty must be a number from 0 to 10; found nan"),
+        (
+            predict,
+            {"beam": 2, "length_penalty": np.nan},
+            "length_penalty must be a number from 0 to 10; found nan",
+        ),
         (predict, {"length_penalty": 1.0}, "length_penalty ranks the outputs of a beam"),
         (predict, {"beam": 0}, "beam must be a whole number from 1; found 0"),
-        *((evaluate, {"samples": wrong}, "samples must be a whole number from 1; found ") for wrong in (0, 2.5)),
+        *(
+            (evaluate, {"samples": wrong}, "samples must be a whole number from 1; found ")
+            for wrong in (0, 2.5)
+        ),
         (evaluate, {"seed": -1}, "seed must be a whole number from 0; found -1"),
         (train, {"threads": 0}, "threads must be a whole number from 1; found 0"),
     ):
@@ -161,7 +209,9 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
     assert f" {results.get('exact_match', 2).value:.3f} [" in rows[1]
     assert results._repr_html_().count("<tr>") == 4
     assert not model.run.evaluations.exists()
-    with pytest.raises(Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"):
+    with pytest.raises(
+        Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"
+    ):
         model.evaluate(data="test.tsv")
     saved = seq2attn.evaluate("tiny", ["1-2", 4], samples=3, runs_dir=model.run.path.parent)
     (file,) = model.run.evaluations.iterdir()
@@ -172,14 +222,22 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
 @pytest.mark.usefixtures("trials_here")
 def test_compare_trains_measures_and_summarises(tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY)
-    arguments = {"configs": [tmp_path / "tiny.yaml"], "vary": ["seed=1-2"], "runs_dir": tmp_path / "runs"}
-    comparison = seq2attn.compare(**arguments, metric="teacher_forced", name="c", device="cpu", workers=1)
+    arguments = {
+        "configs": [tmp_path / "tiny.yaml"],
+        "vary": ["seed=1-2"],
+        "runs_dir": tmp_path / "runs",
+    }
+    comparison = seq2attn.compare(
+        **arguments, metric="teacher_forced", name="c", device="cpu", workers=1
+    )
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
     assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
     assert "2 of 2" in repr(comparison) and comparison._repr_html_().count("<table>") == 2
     assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
     before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
-    assert seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison  # uses the finished runs
+    assert (
+        seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison
+    )  # uses the finished runs
     assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
 
 

@@ -16,11 +16,15 @@ pytestmark = pytest.mark.slow
 
 
 def trained(tmp_path, config_file, overrides=()):
-    """The shipped config, trained to the end by the trainer itself: a predictor with the final weights."""
+    """The shipped config, trained to the end by the trainer itself: a predictor with the final
+    weights.
+    """
     config = load_config(config_file, overrides)
     run = create_run(NewRun(tmp_path, "recipe", exact=False), config, {})
     cpu = torch.device("cpu")
-    trainer = Trainer(run, config, build_model(config), cpu, Display(), build_training_data(config, cpu))
+    trainer = Trainer(
+        run, config, build_model(config), cpu, Display(), build_training_data(config, cpu)
+    )
     assert trainer.train() is None
     return trainer.predictor
 
@@ -31,11 +35,27 @@ def measured(predictor, lengths):
 
 
 ADDITIVE, ATTENTION, COPY = "model.attention.score=additive", "model.attention", "task.name=copy"
-FORWARD = ("monotonic", "gaussian", "dynamic_convolution")  # histories that never, or hardly ever, go back
+FORWARD = (
+    "monotonic",
+    "gaussian",
+    "dynamic_convolution",
+)  # histories that never, or hardly ever, go back
 READ = [  # config, overrides, lengths: each is read without error
-    *[(score, [f"seed={n}"], range(1, 13)) for score in ("scaled", "additive", "dot", "general") for n in range(1, 6)],
-    ("mechanisms", [ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"], range(1, 13)),
-    ("mechanisms", [ADDITIVE, f"{ATTENTION}.history=coverage", "training.coverage_weight=0.1"], range(1, 13)),
+    *[
+        (score, [f"seed={n}"], range(1, 13))
+        for score in ("scaled", "additive", "dot", "general")
+        for n in range(1, 6)
+    ],
+    (
+        "mechanisms",
+        [ADDITIVE, "model.bidirectional=true", "model.initial_state=bridge"],
+        range(1, 13),
+    ),
+    (
+        "mechanisms",
+        [ADDITIVE, f"{ATTENTION}.history=coverage", "training.coverage_weight=0.1"],
+        range(1, 13),
+    ),
     ("mechanisms", [ADDITIVE, f"{ATTENTION}.history=location"], range(1, 13)),
     ("mechanisms", [f"{ATTENTION}.score=cosine"], range(1, 13)),
     ("mechanisms", [f"{ATTENTION}.score=key_value"], range(1, 13)),
@@ -48,7 +68,10 @@ READ = [  # config, overrides, lengths: each is read without error
         for name in ("sparsemax", "entmax15", "sigmoid")
     ],
     ("mechanisms", [f"{ATTENTION}.heads=4"], range(1, 13)),
-    *[("mechanisms", [f"{ATTENTION}.history={name}", ADDITIVE, COPY], range(1, 13)) for name in FORWARD],
+    *[
+        ("mechanisms", [f"{ATTENTION}.history={name}", ADDITIVE, COPY], range(1, 13))
+        for name in FORWARD
+    ],
     ("mechanisms", ["model.decoder=luong"], range(1, 13)),
     ("mechanisms", ["model.decoder={name: luong, input_feeding: true}"], range(1, 13)),
     ("mechanisms", ["model.decoder=pointer"], range(1, 13)),

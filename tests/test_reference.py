@@ -17,10 +17,24 @@ ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
 def both(score, decoder, feeding, dtype, **options):
     """Our model and the plain one with the same weights, and a batch of mixed lengths."""
-    unit = Unit(score, decoder=decoder, input_feeding=feeding, batch=6, hidden=7, shortest=2, longest=5, **options)
+    unit = Unit(
+        score,
+        decoder=decoder,
+        input_feeding=feeding,
+        batch=6,
+        hidden=7,
+        shortest=2,
+        longest=5,
+        **options,
+    )
     ours = build_model(unit.config()).to(dtype)
     plain = PlainReverser(29, 32, 7, score, decoder, feeding, **options).to(dtype)
-    plain.load_state_dict({torchs_name(name, decoder == "luong"): tensor for name, tensor in ours.state_dict().items()})
+    plain.load_state_dict(
+        {
+            torchs_name(name, decoder == "luong"): tensor
+            for name, tensor in ours.state_dict().items()
+        }
+    )
     batch = next(build_training_data(unit.config(), CPU).batches())
     assert len(batch.source_lengths.unique()) > 1
     return ours, plain, batch
@@ -28,19 +42,30 @@ def both(score, decoder, feeding, dtype, **options):
 
 def torchs_name(name, luong):
     """Of our parameter in the plain model, whose cells are torch's."""
-    torchs = re.sub(r"layers\.0\.(backward_)?cell\.(\w+)", r"gru.\2_l0", name) + "_reverse" * ("backward" in name)
+    torchs = re.sub(r"layers\.0\.(backward_)?cell\.(\w+)", r"gru.\2_l0", name) + "_reverse" * (
+        "backward" in name
+    )
     return re.sub(r"decoder\.cell\.(\w+)", r"decoder.gru.\1_l0", torchs) if luong else torchs
 
 
 CASES = [(score, torch.float64, 1e-10, {}) for score in SCORES]
 CASES += [("additive", torch.float32, 1e-5, {})]
 CASES += [("general", torch.float64, 1e-10, {"history": name}) for name in ("location", "shift")]
-CASES += [("additive", torch.float64, 1e-10, {"history": "shift", "bidirectional": True, "score_width": 3})]
+CASES += [
+    (
+        "additive",
+        torch.float64,
+        1e-10,
+        {"history": "shift", "bidirectional": True, "score_width": 3},
+    )
+]
 
 
 @pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
 @pytest.mark.parametrize(("score", "dtype", "tolerance", "options"), CASES)
-def test_losses_and_gradients_are_those_of_the_plain_loop(score, dtype, tolerance, options, decoder, feeding):
+def test_losses_and_gradients_are_those_of_the_plain_loop(
+    score, dtype, tolerance, options, decoder, feeding
+):
     ours, plain, batch = both(score, decoder, feeding, dtype, **options)
     decoded = ours(batch)
     loss = token_cross_entropy(decoded.logits, batch)
@@ -55,11 +80,14 @@ def test_losses_and_gradients_are_those_of_the_plain_loop(score, dtype, toleranc
     luong = hasattr(plain.decoder, "gru")
     largest = max(gradient.norm() for gradient in wanted.values())
     for name, parameter in ours.named_parameters():
-        assert (parameter.grad - wanted[torchs_name(name, luong)]).norm() <= tolerance * largest, name
+        assert (parameter.grad - wanted[torchs_name(name, luong)]).norm() <= tolerance * largest, (
+            name
+        )
 
 
 def test_the_operations_of_a_step_by_hand():
     # one string of 1 letter, D = 2: source 1 token, target 2; products forward, in multiplications:
-    # W_h s: 1 * 2 * 6 + 2 * 2 * 6 = 36; scores and contexts: 2 * 2 * 1 * 2 = 8; W_i c: 2 * 2 * 6 = 24; W_o: 2 * 4 * 29 = 232
+    # W_h s: 1 * 2 * 6 + 2 * 2 * 6 = 36; scores and contexts: 2 * 2 * 1 * 2 = 8; W_i c: 2 * 2 * 6 =
+    # 24; W_o: 2 * 4 * 29 = 232
     unit = Unit(batch=1, hidden=2, shortest=1, longest=1)
     assert operations(unit) == 3 * 2 * (36 + 8 + 24 + 232)

@@ -23,7 +23,12 @@ def fruit():
 
 def test_an_entry_is_found_by_name_and_synonym():
     registry = fruit()
-    assert [registry.get(name).name for name in ("pear", "nashi", "birne", "fig")] == ["pear", "pear", "pear", "fig"]
+    assert [registry.get(name).name for name in ("pear", "nashi", "birne", "fig")] == [
+        "pear",
+        "pear",
+        "pear",
+        "fig",
+    ]
     assert registry.names() == [entry.name for entry in registry] == ["pear", "fig"]
     assert registry.choose() == registry.choose("birne") == registry.read({})
 
@@ -31,7 +36,9 @@ def test_an_entry_is_found_by_name_and_synonym():
 @pytest.mark.parametrize("synonyms", [("fig",), ("nashi",), ("damson", "birne")])
 def test_a_taken_name_is_refused_and_nothing_changes(synonyms):
     registry = fruit()
-    with pytest.raises(Seq2AttnError, match=f"^fruit '{synonyms[-1]}' is already registered; choose another name$"):
+    with pytest.raises(
+        Seq2AttnError, match=f"^fruit '{synonyms[-1]}' is already registered; choose another name$"
+    ):
         registry.add(Entry("plum", synonyms=synonyms))
     for name in ("plum", "damson"):
         with pytest.raises(Seq2AttnError, match=f"unknown fruit '{name}'"):
@@ -44,8 +51,14 @@ def test_a_taken_name_is_refused_and_nothing_changes(synonyms):
 def declared(model):
     """The types and the default of each option."""
     schema = model.model_json_schema()["properties"]
-    types = {name: {kind.get("type") for kind in one.get("anyOf", [one])} for name, one in schema.items()}
-    return {name: (types[name], one.default) for name, one in model.model_fields.items() if name != "name"}
+    types = {
+        name: {kind.get("type") for kind in one.get("anyOf", [one])} for name, one in schema.items()
+    }
+    return {
+        name: (types[name], one.default)
+        for name, one in model.model_fields.items()
+        if name != "name"
+    }
 
 
 def test_the_options_of_a_constructor_are_its_parameters_with_a_plain_default():
@@ -103,15 +116,24 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
             self.made_with = (provided, size)
 
     entry = registry.get("own")
-    assert (entry.name, entry.formula, entry.summary, entry.load()) == ("mine", "f", "My own.", Mine)
+    assert (entry.name, entry.formula, entry.summary, entry.load()) == (
+        "mine",
+        "f",
+        "My own.",
+        Mine,
+    )
     assert dict(registry.choose("own")) == {"name": "mine", "size": 3}
     assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
     key = next(key for key, one in KINDS.values() if one is registry)
     assert not told(f"{key}.size=5", f"{key}=mine")
-    assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(f"{key}=mine", f"{key}.size=x")
+    assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(
+        f"{key}=mine", f"{key}.size=x"
+    )
     with pytest.raises(Seq2AttnError) as caught:
         registry.make(registry.choose("mine"))
-    assert caught.value.message.endswith(f": {registry.kind} 'mine' cannot be made: ValueError: boom")
+    assert caught.value.message.endswith(
+        f": {registry.kind} 'mine' cannot be made: ValueError: boom"
+    )
 
 
 def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
@@ -123,7 +145,9 @@ def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
 
     with pytest.raises(Seq2AttnError, match=r"score 'mine' has an option called 'name'"):
         register("mine")(Named)
-    with pytest.raises(Seq2AttnError, match=r"decorates int, which is not a part that a config can name") as caught:
+    with pytest.raises(
+        Seq2AttnError, match=r"decorates int, which is not a part that a config can name"
+    ) as caught:
         register("mine")(int)
     bases = [base for base in seq2attn.__all__ if hasattr(getattr(seq2attn, base), "registry")]
     assert set(re.findall("[A-Z][A-Za-z]+", caught.value.hint)) == {"Decorate", *bases}
@@ -132,7 +156,9 @@ def test_a_class_that_cannot_be_a_part_is_refused(own_scores):
 # ---- the parts that there are ----
 
 
-@pytest.mark.parametrize("registry", [one for _, one in KINDS.values()], ids=lambda registry: registry.kind)
+@pytest.mark.parametrize(
+    "registry", [one for _, one in KINDS.values()], ids=lambda registry: registry.kind
+)
 def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
     for entry in registry:
         assert entry.formula
@@ -145,7 +171,9 @@ def test_every_listed_name_is_accepted_by_its_key():
     for key, registry in KINDS.values():
         assert "unknown" in told(f"{key}=no-such-name")
         for name in (name for entry in registry for name in (entry.name, *entry.synonyms)):
-            assert "unknown" not in told(f"{key}={name}")  # with the defaults it may be a wrong combination
+            assert "unknown" not in told(
+                f"{key}={name}"
+            )  # with the defaults it may be a wrong combination
 
 
 # ---- plug-ins ----
@@ -167,7 +195,10 @@ class Distance(Score):
 
 def test_a_plugin_that_is_loaded_again_replaces_its_score(tmp_path, own_scores):
     path = tmp_path / "plugin.py"
-    for text in (DISTANCE, DISTANCE.replace("better", "worse")):  # as a notebook's cell that is run again
+    for text in (
+        DISTANCE,
+        DISTANCE.replace("better", "worse"),
+    ):  # as a notebook's cell that is run again
         path.write_text(text)
         assert [cls.__name__ for cls in load_plugin(path)] == ["Distance"]
     assert SCORES.get("euclid").summary == "Nearer is worse."

@@ -1,4 +1,6 @@
-"""The report of runs and of comparisons: the numbers of its tables, what it is made of, and how it looks in a browser."""
+"""The report of runs and of comparisons: the numbers of its tables, what it is made of, and how it
+looks in a browser.
+"""
 
 import html
 import json
@@ -32,19 +34,29 @@ lengths: [3, 9]
 def length(number, exact, *, trained=True, attends=True):
     shares = {"exact_match": exact, "character_accuracy": 0.9, "teacher_forced": 0.95}
     shares |= {"alignment": 0.75} if attends else {}
-    rows = [measured.row(name, number, one, one / 2, (1 + one) / 2, trained=trained) for name, one in shares.items()]
+    rows = [
+        measured.row(name, number, one, one / 2, (1 + one) / 2, trained=trained)
+        for name, one in shares.items()
+    ]
     rows += [measured.row("entropy", number, 0.5, trained=trained)] if attends else []
     return list(map(asdict, rows))
 
 
 def one_map(source, output, weight):
-    rows = tuple(tuple(weight if i == j else 1 - weight for j in range(len(source))) for i in range(len(output) + 1))
-    return AttentionMap(source, output, tuple(source), (*output, "<eos>"), rows, tuple(range(len(source)))[::-1])
+    rows = tuple(
+        tuple(weight if i == j else 1 - weight for j in range(len(source)))
+        for i in range(len(output) + 1)
+    )
+    return AttentionMap(
+        source, output, tuple(source), (*output, "<eos>"), rows, tuple(range(len(source)))[::-1]
+    )
 
 
 def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
     """A run as training leaves it, without a model."""
-    config = check_config({"model": {"hidden": 4, "embedding": 2}, "task": {"alphabet": alphabet}}, overrides)
+    config = check_config(
+        {"model": {"hidden": 4, "embedding": 2}, "task": {"alphabet": alphabet}}, overrides
+    )
     environment = {"created": "2030-01-01T12:00:00+00:00", "command": ["train", NASTY]}
     run = create_run(NewRun(root, name), config, environment)
     lines = [{"step": step, "loss": 4 / step, "tokens_per_second": 1000.0} for step in range(1, 21)]
@@ -58,20 +70,28 @@ def make_run(root, name, *overrides, alphabet="ab<>/one tw", attends=True):
             maps = [one_map("ab", "ba", 0.5 + step / 100), one_map(f"</{name[0]}>", "x", 0.25)]
             snapshots.append({"step": step, "maps": [one.to_json() for one in maps]})
         run.attention_file.write_text("".join(f"{json.dumps(one)}\n" for one in snapshots))
-    run.status_file.write_text(json.dumps({"state": "finished", "step": 20, "exact_match_worst": 0.25}))
+    run.status_file.write_text(
+        json.dumps({"state": "finished", "step": 20, "exact_match_worst": 0.25})
+    )
     return run
 
 
 @pytest.fixture
 def two_runs(tmp_path):
     root = tmp_path / "runs"
-    return [make_run(root, "one"), make_run(root, "two", "model.attention.score=dot", alphabet=ALPHABET)]
+    return [
+        make_run(root, "one"),
+        make_run(root, "two", "model.attention.score=dot", alphabet=ALPHABET),
+    ]
 
 
 def cells(text):
     """The rows of the tables in a section."""
     rows = re.findall(r"<tr>(.*?)</tr>", text, re.S)
-    return [[html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)] for row in rows]
+    return [
+        [html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row, re.S)]
+        for row in rows
+    ]
 
 
 def weights(text):
@@ -91,8 +111,13 @@ def test_the_report_of_two_runs(two_runs):
     assert (row["run"], row["exact match, worst"]) == ("one", "0.250")
     assert (row["made"], row["steps"]) == ("2030-01-01 12:00", "20 of 1,500")
     assert int(row["parameters"].replace(",", "")) > 0
-    assert (row["WER"], second[header.index("WER")]) == ("-", "0.125") and "SER" not in header  # nothing measured it
-    assert sections["Training"].count("<svg") == 5  # exact match, loss, teacher-forced, alignment, entropy
+    assert (row["WER"], second[header.index("WER")]) == (
+        "-",
+        "0.125",
+    ) and "SER" not in header  # nothing measured it
+    assert (
+        sections["Training"].count("<svg") == 5
+    )  # exact match, loss, teacher-forced, alignment, entropy
     lengths = cells(sections["Accuracy by string length"])
     assert lengths[:3] == [
         ["family", "length", "one", "two"],
@@ -116,7 +141,12 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
     assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"]) == ["step 10", "step 20"] * 2
     assert weights(sections["Attention"])[:12:6] == [0.6, 0.7]
     assert "one: training, after step 20" in sections["Accuracy by string length"]
-    record = {"run": "one", "checkpoint": "best", "seed": 0, "rows": [*length(2, 1.0), *length(10, 1.0)]}
+    record = {
+        "run": "one",
+        "checkpoint": "best",
+        "seed": 0,
+        "rows": [*length(2, 1.0), *length(10, 1.0)],
+    }
     run.evaluations.mkdir()
     (run.evaluations / "best-001.json").write_text(json.dumps(record))
     (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
@@ -130,7 +160,9 @@ def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     new = create_run(NewRun(tmp_path, "new"), check_config({}), {})
     assert report_of_runs([plain])[1]["Attention"] == ""
     _, sections = report_of_runs([new])
-    assert sections["Training"] == sections["Accuracy by string length"] == sections["Attention"] == ""
+    assert (
+        sections["Training"] == sections["Accuracy by string length"] == sections["Attention"] == ""
+    )
 
 
 # ---- comparisons ----
@@ -138,7 +170,9 @@ def test_runs_without_attention_or_without_training_are_reported(tmp_path):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """experiment.yaml, and its nine trials in `runs` as `compare` leaves them, with numbers made up."""
+    """experiment.yaml, and its nine trials in `runs` as `compare` leaves them, with numbers made
+    up.
+    """
     folder = tmp_path_factory.mktemp("comparison")
     (folder / "base.yaml").write_text(BASE)
     (folder / "experiment.yaml").write_text(EXPERIMENT)
@@ -147,7 +181,10 @@ def made(tmp_path_factory):
         run = finish(folder / "runs", trial)
         write_json(run.environment_file, {"command": [NASTY], "experiment": trial.experiment})
         if trial.group != "none":
-            maps = [one_map("ab", "ba", trial.config.seed / 4).to_json(), one_map("xyz", "z", 0.25).to_json()]
+            maps = [
+                one_map("ab", "ba", trial.config.seed / 4).to_json(),
+                one_map("xyz", "z", 0.25).to_json(),
+            ]
             run.attention_file.write_text(json.dumps({"step": 10, "maps": maps}) + "\n")
     save_plan(plan, folder / "runs")
     return folder
@@ -162,7 +199,8 @@ def work(made, cli, tmp_path):
 def test_the_report_of_a_comparison(work):
     title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
     assert title == "experiment"
-    # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) = 0.248
+    # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) =
+    # 0.248
     row = ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"]
     assert row in cells(sections["Summary"])
     assert "scaled: exact match, against dot" in sections["Summary"]
@@ -176,12 +214,16 @@ def test_the_report_of_a_comparison(work):
 
 
 @pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
-def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(cli, work, name):
+def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(
+    cli, work, name
+):
     assert cli("report", name) == (0, "report.html\n", "")
     assert "<title>seq2attn: experiment</title>" in Path("report.html").read_text()
     (work / "runs" / "experiment-dot-seed_2" / "status.json").unlink()
     assert cli("report", name, "--to", "missing.html") == (0, "missing.html\n", "")
-    assert "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
+    assert (
+        "Not measured yet and left out: experiment-dot-seed_2." in Path("missing.html").read_text()
+    )
 
 
 def test_mistakes_are_errors(cli, work):
@@ -193,7 +235,10 @@ def test_mistakes_are_errors(cli, work):
         ("other.yaml", "no trial of 'other' in runs is trained and measured"),
         ("missing.yaml", "missing.yaml: no such file"),
         ("experiment-dot-seed_1 --to page.txt", "page.txt: a report's file name ends with .html"),
-        ("experiment-dot-seed_1 --to missing/page.html", "missing/page.html: there is no directory missing"),
+        (
+            "experiment-dot-seed_1 --to missing/page.html",
+            "missing/page.html: there is no directory missing",
+        ),
     ):
         done = cli("report", *words.split())
         assert done.code == 2
@@ -210,13 +255,20 @@ def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     Path("mine.html").write_text("<title>My page</title>")
     done = cli("report", "tiny", "--to", "mine.html")
     assert (done.code, Path("mine.html").read_text()) == (2, "<title>My page</title>")
-    assert done.err == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
+    assert (
+        done.err
+        == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(browser, two_runs, tmp_path, count):
+def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
+    browser, two_runs, tmp_path, count
+):
     path = tmp_path / "page.html"
-    path.write_text(render(f"report {NASTY}", report_of_runs(two_runs[:count])[1]), encoding="utf-8")
+    path.write_text(
+        render(f"report {NASTY}", report_of_runs(two_runs[:count])[1]), encoding="utf-8"
+    )
     text = path.read_text()
     assert "<script" not in text
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", text.replace(html.escape(NASTY), ""))
@@ -225,8 +277,13 @@ def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(browser, tw
         browser.resize(width, 844)
         browser.open(path)
         assert browser.run("return document.documentElement.scrollWidth") <= width
-    assert browser.run("return [document.title, document.images.length]") == [f"seq2attn: report {NASTY}", 0]
+    assert browser.run("return [document.title, document.images.length]") == [
+        f"seq2attn: report {NASTY}",
+        0,
+    ]
     assert NASTY in browser.run("return document.body.textContent")
-    headings = browser.run("return [...document.querySelectorAll('h2')].map(one => one.textContent).join()")
+    headings = browser.run(
+        "return [...document.querySelectorAll('h2')].map(one => one.textContent).join()"
+    )
     assert headings == "Summary,Training,Accuracy by string length,Attention,Config,Environment"
     assert browser.console() == []

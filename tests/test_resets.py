@@ -23,17 +23,26 @@ def test_a_share_of_the_states_is_reset_to_noise_between_minus_1_and_1():
     reset, above = resets[bottom], resets[top]
     assert above.kept is reset.kept and not torch.equal(above.noise, reset.noise)
     assert reset.kept.shape == (2000, 6) and reset.noise.shape == (2000, 6, 8)
-    assert 1 - reset.kept.float().mean() == pytest.approx(0.3, abs=0.017)  # 12,000 draws: 4 standard errors
+    assert 1 - reset.kept.float().mean() == pytest.approx(
+        0.3, abs=0.017
+    )  # 12,000 draws: 4 standard errors
     assert reset.noise.abs().max() <= 1 and reset.noise.mean() == pytest.approx(0, abs=0.01)
     assert reset.noise.var() == pytest.approx(1 / 3, abs=0.01)  # of a uniform one in [-1, 1]
-    spared = draw_resets(model, generator(CPU, "test"), tokens, tokens, encoder=0.3, decoder=0.0, first=False)
+    spared = draw_resets(
+        model, generator(CPU, "test"), tokens, tokens, encoder=0.3, decoder=0.0, first=False
+    )
     other = spared[bottom]
     assert other.kept[:, 0].all() and torch.equal(other.kept[:, 1:], reset.kept[:, 1:])
 
 
 TINY = {
     "task": {"alphabet": "abcd", "max_length": 3},
-    "model": {"hidden": 8, "embedding": 4, "bidirectional": True, "attention": {"score": "general"}},
+    "model": {
+        "hidden": 8,
+        "embedding": 4,
+        "bidirectional": True,
+        "attention": {"score": "general"},
+    },
     "training": SIX_STEPS,
 }
 
@@ -43,7 +52,9 @@ def configured(**shares):
 
 
 def drawn_in_training(config, batch, step):
-    """What a step of training draws for its batch: of the encoder, its backward cell and the decoder, None where nothing."""
+    """What a step of training draws for its batch: of the encoder, its backward cell and the
+    decoder, None where nothing.
+    """
     model, found = build_model(config), []
 
     def draw(*inputs, **shares):
@@ -66,7 +77,9 @@ def test_reset_shares_change_the_states_but_not_the_data(share):
     (drawn,) = drawn_in_training(config, batch, 0)
     reset = [one is not None and not one.kept.all() for one in drawn]
     assert reset == [share == "encoder_reset"] * 2 + [share == "decoder_reset"]
-    resetting, plain = (TrainingStep(build_model(one), one, CPU).forward(batch, 0) for one in (config, configured()))
+    resetting, plain = (
+        TrainingStep(build_model(one), one, CPU).forward(batch, 0) for one in (config, configured())
+    )
     assert not torch.equal(resetting.logits, plain.logits)
 
 
@@ -84,11 +97,15 @@ def test_nothing_is_drawn_for_states_that_are_never_reset():
 def test_resets_are_a_function_of_seed_and_step():
     config = configured(encoder_reset=0.5, decoder_reset=0.5)
     batch = next(build_training_data(config, CPU).batches())
-    ((first,), (again,), (next_step,)) = (drawn_in_training(config, batch, step) for step in (0, 0, 1))
+    ((first,), (again,), (next_step,)) = (
+        drawn_in_training(config, batch, step) for step in (0, 0, 1)
+    )
     assert torch.equal(first[2].noise, again[2].noise)
     assert not torch.equal(first[2].noise, next_step[2].noise)
     assert not torch.equal(first[0].noise, first[1].noise)
-    (spared,) = drawn_in_training(configured(encoder_reset=0.5, decoder_reset=0.5, reset_first=False), batch, 0)
+    (spared,) = drawn_in_training(
+        configured(encoder_reset=0.5, decoder_reset=0.5, reset_first=False), batch, 0
+    )
     firsts = [one.kept[:, 0] for drawn in (first, spared) for one in drawn]
     assert [bool(one.all()) for one in firsts] == [False] * 3 + [True, True, False]
     assert drawn_in_training(configured(), batch, 0) == []

@@ -41,7 +41,9 @@ def message(call, *arguments, **keywords):
 
 def test_a_new_run_holds_its_config_and_environment(tmp_path):
     config = check_config({"seed": 7, "model": {"hidden": 8}})
-    run = create_run(NewRun(tmp_path / "deep" / "runs", "mine", exact=False), config, {"threads": 1})
+    run = create_run(
+        NewRun(tmp_path / "deep" / "runs", "mine", exact=False), config, {"threads": 1}
+    )
     assert run.path == tmp_path / "deep" / "runs" / "mine-001"
     assert run.config() == config
     assert run.environment().threads == 1
@@ -82,7 +84,22 @@ def test_a_root_that_is_a_file_is_an_error(tmp_path, exact):
         create_run(NewRun(root, "a", exact=exact), CONFIG, {})
 
 
-OUTSIDE = ["", ".", "..", "../a", "a/b", "/etc", "~", ".hidden", "-rf", "a b", "a\n", "a\0", "é", "a" * 101]
+OUTSIDE = [
+    "",
+    ".",
+    "..",
+    "../a",
+    "a/b",
+    "/etc",
+    "~",
+    ".hidden",
+    "-rf",
+    "a b",
+    "a\n",
+    "a\0",
+    "é",
+    "a" * 101,
+]
 
 
 def test_names_that_lead_elsewhere_are_refused(tmp_path):
@@ -119,7 +136,9 @@ def test_only_runs_are_listed(tmp_path):
     assert list(all_runs(tmp_path / "missing")) == []
 
 
-@pytest.mark.parametrize("form", ["{name}", "{root}/{name}", "{root}/{name}/", "{root}/../{folder}/{name}"])
+@pytest.mark.parametrize(
+    "form", ["{name}", "{root}/{name}", "{root}/{name}/", "{root}/../{folder}/{name}"]
+)
 def test_a_run_is_found_by_its_name_and_by_its_path(tmp_path, form):
     make(tmp_path, "mine")
     make(tmp_path, "newer", made=2e6)
@@ -132,7 +151,9 @@ def test_an_unknown_run_suggests_a_similar_name_among_the_newest(tmp_path):
         make(tmp_path, f"mine-{number}", made=1_000_000.0 + number)
     existing = ", ".join(f"mine-{number}" for number in range(10, 0, -1))
     text = message(find_run, tmp_path, "mime-7")
-    assert text == f"no run 'mime-7' in {tmp_path}; did you mean 'mine-7'? existing: {existing}, ..."
+    assert (
+        text == f"no run 'mime-7' in {tmp_path}; did you mean 'mine-7'? existing: {existing}, ..."
+    )
 
 
 def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
@@ -141,7 +162,10 @@ def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
     run.task_file.write_text("{}")
     command = f"seq2attn train --resume empty --runs-dir {tmp_path} --config {run.config_file} --plugin 'my own.py'"
     for text in (message(find_run, tmp_path, None), message(need_checkpoint, run)):
-        assert text == f"run 'empty' has no checkpoint: {run.checkpoints} is empty\nTrain it: {command}"
+        assert (
+            text
+            == f"run 'empty' has no checkpoint: {run.checkpoints} is empty\nTrain it: {command}"
+        )
     run.checkpoint("last").write_bytes(b"")
     assert need_checkpoint(run) is run
 
@@ -149,7 +173,9 @@ def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
 # ---- what a run records ----
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"null", b"\xff", b'{"step": -1}', b'{"steps": "1"}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"null", b"\xff", b'{"step": -1}', b'{"steps": "1"}']
+)
 def test_an_unreadable_status_is_empty(tmp_path, content):
     run = make(tmp_path, "mine")
     run.status_file.write_bytes(content)
@@ -157,7 +183,11 @@ def test_an_unreadable_status_is_empty(tmp_path, content):
 
 
 def measured(checkpoint, seed):
-    return Evaluation((Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True),), checkpoint=checkpoint, seed=seed)
+    return Evaluation(
+        (Row("random", 3, "exact_match", 1.0, 0.9, 1.0, 10, True),),
+        checkpoint=checkpoint,
+        seed=seed,
+    )
 
 
 def test_the_last_step_is_read_from_the_end_of_the_metrics(tmp_path):
@@ -171,8 +201,16 @@ def test_the_last_step_is_read_from_the_end_of_the_metrics(tmp_path):
 
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):
     run = make(tmp_path, "mine")
-    paths = [save_evaluation(measured(name, n), run) for n, name in enumerate(["best", "best", "last", "best"])]
-    assert [path.name for path in paths] == ["best-001.json", "best-002.json", "last-001.json", "best-003.json"]
+    paths = [
+        save_evaluation(measured(name, n), run)
+        for n, name in enumerate(["best", "best", "last", "best"])
+    ]
+    assert [path.name for path in paths] == [
+        "best-001.json",
+        "best-002.json",
+        "last-001.json",
+        "best-003.json",
+    ]
     assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1, 2, 3]
     assert sorted(run.evaluations.iterdir()) == sorted(paths)
 

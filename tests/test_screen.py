@@ -1,4 +1,6 @@
-"""What a stranger's text can do to a terminal: nothing. Through every way to print, and from every command."""
+"""What a stranger's text can do to a terminal: nothing. Through every way to print, and from every
+command.
+"""
 
 import contextlib
 import json
@@ -22,10 +24,14 @@ from seq2attn.display.table import Column, Table
 
 CONTROLS = "\x00-\t\x0b-\x1f\x7f-\x9f"  # all but the line feed
 DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"
-RAW = re.findall(f"[{CONTROLS}{DIRECTIONS}\u2028\u2029\ud800-\udfff]", "".join(map(chr, range(0x10000))))
+RAW = re.findall(
+    f"[{CONTROLS}{DIRECTIONS}\u2028\u2029\ud800-\udfff]", "".join(map(chr, range(0x10000)))
+)
 RICH = r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|1A)|[\r\n]"  # colours, and the cursor of bars: all that may be raw
 FORGED = "\x1b[31;5mred\x1b[2K\x1b[1A\r\x1b]0;pwn\x07\x9b2J\x7f\u202e\u2066\u061c\u2028"
-ORDINARY = "مبشرשָׁלַחְתֶּe\u0301\u0302日本語\u3000文नि\u200dह\u200cन👩\u200d👧🏴\U000e0067\U000e007f❤\ufe0f\\"
+ORDINARY = (
+    "مبشرשָׁלַחְתֶּe\u0301\u0302日本語\u3000文नि\u200dह\u200cन👩\u200d👧🏴\U000e0067\U000e007f❤\ufe0f\\"
+)
 
 
 def printed_everywhere(text, monkeypatch):
@@ -39,10 +45,14 @@ def printed_everywhere(text, monkeypatch):
     traceback.print_exception(ValueError(text))
     console.write_line(text)
     console.write_json({text: [text]})
-    console.note(text)
+    console.say(text)
     console.stdout().print(Text(text), text)
     Lines().evaluation(text, text)
-    (table := Table([Column(text), Column("n", right=True)], [(text, 1), ([text], 2)], text, [text])).show()
+    (
+        table := Table(
+            [Column(text), Column("n", right=True)], [(text, 1), ([text], 2)], text, [text]
+        )
+    ).show()
     with Bars(console.stderr()) as bars:
         bars.begin(text, 3, text)
         bars.step(text, 1, text)
@@ -55,9 +65,14 @@ def raw_in(text):
 
 
 def test_hostile_text_is_escaped_everywhere_and_ordinary_text_nowhere(monkeypatch):
-    assert console.printable(ORDINARY) == ORDINARY and printed_everywhere(ORDINARY, monkeypatch).count(ORDINARY) >= 10
+    assert (
+        console.printable(ORDINARY) == ORDINARY
+        and printed_everywhere(ORDINARY, monkeypatch).count(ORDINARY) >= 10
+    )
     draw = random.Random(28)
-    texts = ["".join(draw.choice(RAW) + draw.choice("a[0;m") for _ in range(4)) for _ in range(3_000)]
+    texts = [
+        "".join(draw.choice(RAW) + draw.choice("a[0;m") for _ in range(4)) for _ in range(3_000)
+    ]
     assert not raw_in(printed_everywhere(" ".join(texts[:100]), monkeypatch))
     for text in texts:
         assert not set(console.printable(text)).intersection(RAW)
@@ -68,23 +83,45 @@ def test_hostile_text_is_escaped_everywhere_and_ordinary_text_nowhere(monkeypatc
 
 SYMBOLS = "ab\x1b]0\x07\x9b\x7f\u202e\u2066"
 PLUGIN = f"import seq2attn\nprint({FORGED!r})\nclass Own(seq2attn.Score):\n    '.'\n    def forward(self, *_): ...\n"
-SMALL = ["--set=training.warmup=0", "--set=training.validation_samples=1", "--set=model.hidden=4", "--runs-dir=runs"]
-STRINGS = ["--name=h", "--config=scaled", "--set=training.steps=1", f"--set=task.alphabet={json.dumps(SYMBOLS)}"]
+SMALL = [
+    "--set=training.warmup=0",
+    "--set=training.validation_samples=1",
+    "--set=model.hidden=4",
+    "--runs-dir=runs",
+]
+STRINGS = [
+    "--name=h",
+    "--config=scaled",
+    "--set=training.steps=1",
+    f"--set=task.alphabet={json.dumps(SYMBOLS)}",
+]
 PAIRS = ["--name=p", "--config=pairs/small", "--set=training.epochs=1"]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """A folder with plug-ins, and with runs whose strings, pairs, records and names hold what could control a terminal."""
+    """A folder with plug-ins, and with runs whose strings, pairs, records and names hold what could
+    control a terminal.
+    """
     folder = tmp_path_factory.mktemp("hostile")
     with contextlib.chdir(folder):
         (folder / "pairs.tsv").write_text("".join(f"a{symbol}\t{symbol}b\n" for symbol in SYMBOLS))
         pairs = [f"--set=task.{part}={folder / 'pairs.tsv'}" for part in ("train", "dev")]
-        assert [call_main(("train", *chosen, *SMALL)).code for chosen in (STRINGS, PAIRS + pairs)] == [0, 0]
+        assert [
+            call_main(("train", *chosen, *SMALL)).code for chosen in (STRINGS, PAIRS + pairs)
+        ] == [0, 0]
     for path in (folder / "runs/h/status.json", folder / "runs/h/environment.json"):
         values = json.loads(path.read_text())
-        texts = {name: FORGED for name in ("state", "task", "score", "device", "platform", "commit") if name in values}
-        path.write_text(json.dumps(values | texts | {"experiment": FORGED, "plugins": [FORGED], "command": [FORGED]}))
+        texts = {
+            name: FORGED
+            for name in ("state", "task", "score", "device", "platform", "commit")
+            if name in values
+        }
+        path.write_text(
+            json.dumps(
+                values | texts | {"experiment": FORGED, "plugins": [FORGED], "command": [FORGED]}
+            )
+        )
     shutil.copytree(folder / "runs/p", folder / f"runs/x{FORGED}")
     (folder / f"own{FORGED}.py").write_text(f"{PLUGIN}seq2attn.register({FORGED!r})(Own)\n")
     (folder / "broken.py").write_text(f"{PLUGIN}raise ValueError({FORGED!r})\n")
@@ -108,11 +145,15 @@ LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
 LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in LONGER)])
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, *(pytest.param(command, marks=pytest.mark.slow) for command in LONGER)]
+)
 def test_nothing_raw_comes_from_any_command(hostile, monkeypatch, own_scores, trials_here, command):
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("TERM", "xterm-256color")
-    arguments = [word.replace("@FORGED", FORGED).replace("@SYMBOLS", SYMBOLS) for word in command.split(" ")]
+    arguments = [
+        word.replace("@FORGED", FORGED).replace("@SYMBOLS", SYMBOLS) for word in command.split(" ")
+    ]
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (50, 80))
     reader = threading.Thread(target=lambda: chunks.extend(read_all(ours)))

@@ -26,15 +26,18 @@ def calls(display):
 
 
 def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
-    display, again = mock.create_autospec(Display, instance=True), mock.create_autospec(Display, instance=True)
+    display, again = (
+        mock.create_autospec(Display, instance=True),
+        mock.create_autospec(Display, instance=True),
+    )
     ended = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=display)
     assert (ended.step, ended.stopped_by) == (3, None)
     *_, note, begin, second, third, end = calls(display)
-    assert note == mock.call.note(f"training {tmp_path / 'a'} on cpu from step 0")
+    assert note == mock.call.say(f"training {tmp_path / 'a'} on cpu from step 0")
     assert (begin, end) == (mock.call.begin("", 3, "step 0"), mock.call.end("", mock.ANY))
     assert [one.args[1].partition(":")[0] for one in (second, third)] == ["step 2", "step 3"]
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
-    note = mock.call.note(f"{tmp_path / 'a'} is finished: step 3 of 3")
+    note = mock.call.say(f"{tmp_path / 'a'} is finished: step 3 of 3")
     assert calls(again) == [note, mock.call.begin("", 3, "step 3"), mock.call.end("", mock.ANY)]
 
 
@@ -54,6 +57,8 @@ def test_a_run_that_was_removed_is_not_said_to_be_intact(tmp_path):
         def evaluation(self, trial, text):
             shutil.rmtree(tmp_path / "a")
 
-    with pytest.raises(Seq2AttnError, match="cannot be written: No such file or directory") as caught:
+    with pytest.raises(
+        Seq2AttnError, match="cannot be written: No such file or directory"
+    ) as caught:
         train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=Removing())
     assert caught.value.hint.startswith("The run's directory was removed during the training")

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from seq2attn.build import build_model, build_training_data, read_task
+from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import load_config
 from seq2attn.display.progress import Display
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.training.loop import Trainer
 
 ROOT = Path(__file__).parent.parent
-CONFIGS = sorted(path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "experiments")
+CONFIGS = sorted(
+    path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "experiments"
+)
 SHORT = [
     "training.steps=2",
     "training.warmup=0",
@@ -26,15 +28,25 @@ SHORT = [
 
 def on_files(folder):
     """The overrides for a config of a task that reads files."""
-    (folder / "pairs.tsv").write_text("".join(f"{text}\t{' '.join(text)}\n" for text in ("ab", "cab", "bc", "a", "ba")))
-    return ["training.epochs=null", *(f"task.{name}={folder / 'pairs.tsv'}" for name in ("train", "dev"))]
+    (folder / "pairs.tsv").write_text(
+        "".join(f"{text}\t{' '.join(text)}\n" for text in ("ab", "cab", "bc", "a", "ba"))
+    )
+    return [
+        "training.epochs=null",
+        *(f"task.{name}={folder / 'pairs.tsv'}" for name in ("train", "dev")),
+    ]
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_it_trains(path, tmp_path):
-    config = load_config(path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])])
-    task, cpu = read_task(config), torch.device("cpu")
-    run, data = create_run(NewRun(tmp_path, "run", exact=False), config, {}), build_training_data(config, cpu, task)
+    config = load_config(
+        path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])]
+    )
+    task, cpu = load_task(config), torch.device("cpu")
+    run, data = (
+        create_run(NewRun(tmp_path, "run", exact=False), config, {}),
+        build_training_data(config, cpu, task),
+    )
     trainer = Trainer(run, config, build_model(config, task), cpu, Display(), data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None

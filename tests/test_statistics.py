@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from seq2attn.inference.statistics import Spread, bootstrap, share, spread, t_quantile
+from seq2attn.inference.statistics import SeedMean, bootstrap, mean_over_seeds, share, t_quantile
 
 Z = 1.959964
 
@@ -53,7 +53,9 @@ def test_the_bootstrap_of_a_share_is_close_to_the_normal_interval_and_depends_on
 
 
 def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
-    """Errors in proportion to length: the ratio of any resample is the same, which it is not if they are drawn apart."""
+    """Errors in proportion to length: the ratio of any resample is the same, which it is not if
+    they are drawn apart.
+    """
     lengths = np.random.default_rng(0).integers(1, 20, size=50)
     estimate = ratio(lengths / 2, lengths)
     assert (estimate.low, estimate.high) == (pytest.approx(0.5), pytest.approx(0.5))
@@ -63,7 +65,8 @@ def test_the_bootstrap_keeps_the_numbers_of_a_word_together():
 
 
 def test_student_s_t_where_it_has_a_closed_form():
-    # one degree of freedom is Cauchy's distribution: tan(pi * 0.475); two: P(|T| < t) = t / sqrt(2 + t^2)
+    # one degree of freedom is Cauchy's distribution: tan(pi * 0.475); two: P(|T| < t) = t / sqrt(2
+    # + t^2)
     assert t_quantile(1) == pytest.approx(math.tan(math.pi * 0.475), rel=1e-12)
     assert t_quantile(2) == pytest.approx(math.sqrt(2 * 0.95**2 / (1 - 0.95**2)), rel=1e-12)
     assert t_quantile(5_000) == pytest.approx(Z, abs=5e-4)
@@ -72,7 +75,7 @@ def test_student_s_t_where_it_has_a_closed_form():
 def test_student_1908_sleep_data():
     # Student 1908: hours of sleep gained by ten patients, the one drug less the other
     gains = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
-    found = spread(gains)
+    found = mean_over_seeds(gains)
     assert (found.count, found.least, found.most) == (10, 0.0, 4.6)
     assert found.value == pytest.approx(1.58)
     assert found.deviation == pytest.approx(1.2300, abs=5e-5)
@@ -80,6 +83,6 @@ def test_student_1908_sleep_data():
 
 
 def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_none():
-    found = spread([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
+    found = mean_over_seeds([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
     assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
-    assert spread([0.25]) == Spread(1, 0.25, None, None, None, 0.25, 0.25)
+    assert mean_over_seeds([0.25]) == SeedMean(1, 0.25, None, None, None, 0.25, 0.25)

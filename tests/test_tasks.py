@@ -51,17 +51,31 @@ def test_worked_examples(name, source, target, alignment):
 def test_defaults_are_the_letters_and_lengths_of_1_to_12():
     task = Reverse()
     assert task.source_vocabulary is task.target_vocabulary
-    assert ("".join(task.source_vocabulary.symbols), task.min_length, task.max_length) == (LETTERS, 1, 12)
+    assert ("".join(task.source_vocabulary.symbols), task.min_length, task.max_length) == (
+        LETTERS,
+        1,
+        12,
+    )
     assert [length for length in range(15) if task.is_trained(length)] == list(range(1, 13))
-    assert [made.target_length(length) for made in (task, Duplicate()) for length in (1, 7)] == [1, 7, 2, 14]
+    assert [made.target_length(length) for made in (task, Duplicate()) for length in (1, 7)] == [
+        1,
+        7,
+        2,
+        14,
+    ]
 
 
 def test_an_alphabet_of_so_many_symbols():
-    of = {count: "".join(Reverse(symbols=count).source_vocabulary.symbols) for count in (2, 26, 62, 128)}
+    of = {
+        count: "".join(Reverse(symbols=count).source_vocabulary.symbols)
+        for count in (2, 26, 62, 128)
+    }
     assert of[62] == LETTERS + LETTERS.upper() + "0123456789" and (of[2], of[26]) == ("ab", LETTERS)
     assert of[128].startswith(of[62]) and len(set(of[128])) == 128
     assert all(one.isalnum() and unicodedata.normalize("NFC", one) == one for one in of[128])
-    assert of[128][62:] == "".join(map(chr, [*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x104)]))
+    assert of[128][62:] == "".join(
+        map(chr, [*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x104)])
+    )
 
 
 def test_pairs_of_texts_as_examples():
@@ -69,7 +83,10 @@ def test_pairs_of_texts_as_examples():
     task.source_vocabulary, task.target_vocabulary = Vocabulary("ab"), Vocabulary("xyz")
     encoded = task.encode([("ab", "z"), ("b", "xyx")], CPU)
     assert encoded.source.tolist() == [[3, 4], [4, 0]] and encoded.source_lengths.tolist() == [2, 1]
-    assert encoded.target.tolist() == [[5, 0, 0], [3, 4, 3]] and encoded.target_lengths.tolist() == [1, 3]
+    assert encoded.target.tolist() == [
+        [5, 0, 0],
+        [3, 4, 3],
+    ] and encoded.target_lengths.tolist() == [1, 3]
     assert encoded.alignment is None
     for pair, says in ((("ax", "x"), "'x'"), (("a", "xa"), "'a'"), (("", "x"), "empty")):
         with pytest.raises(Seq2AttnError, match=says):
@@ -79,7 +96,9 @@ def test_pairs_of_texts_as_examples():
 def texts_of(task, examples):
     """Source and target of each example as text."""
     sides = (task.source_vocabulary, examples.source), (task.target_vocabulary, examples.target)
-    decoded = ([words.decode(row).replace("<pad>", "") for row in ids.tolist()] for words, ids in sides)
+    decoded = (
+        [words.decode(row).replace("<pad>", "") for row in ids.tolist()] for words, ids in sides
+    )
     return list(zip(*decoded, strict=True))
 
 
@@ -89,7 +108,9 @@ def texts_of(task, examples):
 def test_sources_of_dedupe_are_runs_of_1_3_or_5():
     task = TASKS.get("dedupe").load()()
     drawn = task.examples(torch.Generator().manual_seed(0), 300, 40)
-    groups = [[len(list(run)) for _, run in itertools.groupby(row)] for row in drawn.source.tolist()]
+    groups = [
+        [len(list(run)) for _, run in itertools.groupby(row)] for row in drawn.source.tolist()
+    ]
     runs = [one for group in groups for one in group[:-1]]
     assert set(runs) >= {1, 2, 3, 4, 5, 6}  # two runs of one digit are one
     apart = 300 * 38 / 3 * 0.9  # 3 digits a run, and one run in ten goes on with its digit
@@ -111,4 +132,10 @@ def test_sums_are_written_from_their_last_digit():
         sizes.add(len(one))
     assert sizes == {2, 3, 4}
     assert [task.target_length(length) for length in (5, 9)] == [3, 5]
-    assert [task.is_trained(length) for length in (3, 5, 6, 9, 11)] == [False, True, False, True, False]
+    assert [task.is_trained(length) for length in (3, 5, 6, 9, 11)] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]

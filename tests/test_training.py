@@ -129,7 +129,9 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
     assert [line["step"] for line in lines if "loss" in line] == list(range(1, STEPS + 1))
     evaluations = [line for line in lines if "evaluation" in line]
     assert [line["step"] for line in evaluations] == [8, 16, 20]
-    assert [one["length"] for one in evaluations[0]["evaluation"] if one["metric"] == "entropy"] == [1, 2, 3]
+    assert [
+        one["length"] for one in evaluations[0]["evaluation"] if one["metric"] == "entropy"
+    ] == [1, 2, 3]
     exact, entropy = (
         [one["value"] for one in evaluations[-1]["evaluation"] if one["metric"] == metric]
         for metric in ("exact_match", "entropy")
@@ -148,7 +150,11 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
     for tag in ("main/exact_match_worst", "main/exact_match_mean", "validation/attention_entropy"):
         assert list(found[tag]) == [8, 16, 20]
     first = [tag for tag in sorted(found) if tag.startswith(sorted(found)[0].partition("/")[0])]
-    assert first == ["main/exact_match_mean", "main/exact_match_worst", "main/loss"]  # TensorBoard sorts
+    assert first == [
+        "main/exact_match_mean",
+        "main/exact_match_worst",
+        "main/loss",
+    ]  # TensorBoard sorts
     for line in metrics(reference):
         for name, value in line.items():
             if "loss" in line and name != "step":
@@ -158,7 +164,9 @@ def test_tensorboard_holds_everything_that_was_measured(reference):
             at = found[f"validation_{one['metric']}/{one['length']:03d}"]
             assert at[line["step"]] == pytest.approx(one["value"], rel=1e-6)
             if one["metric"] == "entropy":
-                assert 0 < one["value"] <= math.log(one["length"] + 1) + 1e-6  # <eos> is a column too
+                assert (
+                    0 < one["value"] <= math.log(one["length"] + 1) + 1e-6
+                )  # <eos> is a column too
     speeds = accumulated(reference).Scalars("train/tokens_per_second")
     assert [event.step for event in speeds] == list(range(1, STEPS + 1))
     assert all(0 < event.value < math.inf for event in speeds)
@@ -173,7 +181,9 @@ def test_attention_images_are_recorded(often_watched):
         weights = maps[step]
         rows, columns = image.height // len(weights), image.width // len(weights[0])
         for row, line in enumerate(weights):
-            for column, weight in enumerate(line):  # from blue at 0 to yellow at 1, over (125, 124, 120) at 1/2
+            for column, weight in enumerate(
+                line
+            ):  # from blue at 0 to yellow at 1, over (125, 124, 120) at 1/2
                 upper = weight >= 0.5
                 below, above = ((125, 120), (254, 56)) if upper else ((0, 78), (125, 120))
                 share = 2 * weight - upper
@@ -190,7 +200,9 @@ def test_attention_maps_are_recorded(often_watched):
         assert lengths == [2, 3]  # the middle length and the longest
         for one in line["maps"]:
             assert one["ideal"] == list(range(len(one["source"])))[::-1]
-            assert [len(row) for row in one["weights"]] == len(one["output_symbols"]) * [len(one["source"]) + 1]
+            assert [len(row) for row in one["weights"]] == len(one["output_symbols"]) * [
+                len(one["source"]) + 1
+            ]
             assert all(abs(sum(row) - 1) < 0.001 for row in one["weights"])
     assert len({tuple(one["source"] for one in line["maps"]) for line in lines}) == 1
 
@@ -213,19 +225,27 @@ def test_snapshots_are_early_and_then_evenly_spaced(steps, count, taken):
 
 
 def test_weights_are_kept_with_each_snapshot_on_request(tmp_path, reference):
-    run = trained(tmp_path, configured("training.snapshots=2", "training.snapshot_weights=true")).run
+    run = trained(
+        tmp_path, configured("training.snapshots=2", "training.snapshot_weights=true")
+    ).run
     assert run.kept_steps() == [0, 1, 2, 4, 8, 10, 20]
-    (untrained, _), (first, state), (last, _) = (weights(run, f"step-{step}") for step in (0, 8, 20))
+    (untrained, _), (first, state), (last, _) = (
+        weights(run, f"step-{step}") for step in (0, 8, 20)
+    )
     assert state["step"] == 8
     assert untrained != first != last
     model = build_model(CONFIG, build_task(CONFIG))
     assert untrained == {
-        f"model.{name}": (str(one.dtype), one.numpy().tobytes()) for name, one in model.state_dict().items()
+        f"model.{name}": (str(one.dtype), one.numpy().tobytes())
+        for name, one in model.state_dict().items()
     }
     assert last.items() <= weights(run)[0].items()
     assert weights(run)[0] == weights(reference)[0]  # training does not notice
     assert load_run(run, "step-8").step == 8
-    with pytest.raises(Seq2AttnError, match="unknown checkpoint 'step-9'; allowed: best, last, step-0, step-1, step-2"):
+    with pytest.raises(
+        Seq2AttnError,
+        match="unknown checkpoint 'step-9'; allowed: best, last, step-0, step-1, step-2",
+    ):
         load_run(run, "step-9")
     assert reference.kept_steps() == []
     with pytest.raises(Seq2AttnError, match="allowed: best, last") as caught:
@@ -246,7 +266,9 @@ def test_the_watched_strings_are_those_of_the_config(tmp_path):
         (95 * "a", "training.watched: 'aaa.* is too long"),
     ],
 )
-def test_strings_that_cannot_be_watched_are_refused_before_a_run_is_made(tmp_path, watched, message):
+def test_strings_that_cannot_be_watched_are_refused_before_a_run_is_made(
+    tmp_path, watched, message
+):
     config = configured(f"training.watched={watched}")
     with pytest.raises(Seq2AttnError, match=message):
         session.train(config, session.NewRun(tmp_path / "runs", "tiny"), device="cpu")
@@ -289,7 +311,9 @@ def own_loss(logits, target):
 @pytest.mark.parametrize(("clip", "decay"), [(None, 0.0), (0.5, 0.0), (0.05, 0.3)])
 def test_training_is_adamw_on_clipped_gradients(tmp_path, clip, decay):
     limit = "null" if clip is None else clip
-    config = configured("training.steps=6", f"training.clip_norm={limit}", f"training.weight_decay={decay}")
+    config = configured(
+        "training.steps=6", f"training.clip_norm={limit}", f"training.weight_decay={decay}"
+    )
     run = trained(tmp_path, config).run
     model, data = build_model(config), build_training_data(config, CPU)
     first = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
@@ -308,7 +332,10 @@ def test_training_is_adamw_on_clipped_gradients(tmp_path, clip, decay):
                 gradient = weight.grad * factor
                 first[name] = 0.9 * first[name] + 0.1 * gradient
                 second[name] = 0.999 * second[name] + 0.001 * gradient**2
-                mean, square = first[name] / (1 - 0.9 ** (step + 1)), second[name] / (1 - 0.999 ** (step + 1))
+                mean, square = (
+                    first[name] / (1 - 0.9 ** (step + 1)),
+                    second[name] / (1 - 0.999 ** (step + 1)),
+                )
                 weight *= 1 - rate * decay
                 weight -= rate * mean / (square.sqrt() + 1e-8)
         assert logged[step]["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
@@ -362,11 +389,14 @@ def crash(run, folder):
 
 
 @pytest.mark.parametrize(
-    ("moment", "checkpoint"), [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)]
+    ("moment", "checkpoint"),
+    [(("step", 3), 0), (("step", 11), 8), (("evaluation", 16), 16), (("step", 18), 16)],
 )
 def test_a_crashed_run_resumes_from_its_last_checkpoint(reference, tmp_path, moment, checkpoint):
     copy = tmp_path / "crashed" / "tiny-001"
-    trainer = start(tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)())))
+    trainer = start(
+        tmp_path, CONFIG, Watcher(moment, lambda: (crash(trainer.run, copy), send(signal.SIGINT)()))
+    )
     trainer.train()
     resumed = go_on(Run(copy))
     assert resumed.progress.step == checkpoint
@@ -432,7 +462,9 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
     assert "smaller training.learning_rate" in caught.value.hint
     run = trainer.run
     assert step_of(run, "last") == 8
-    load_weights(run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(CONFIG))
+    load_weights(
+        run.checkpoint("last"), load_checkpoint(run.checkpoint("last")), build_model(CONFIG)
+    )
     monkeypatch.undo()
     go_on(run).train()
     same_outcome(run, reference)
@@ -442,7 +474,9 @@ def test_divergence_keeps_the_last_good_checkpoint(reference, tmp_path, monkeypa
 
 
 def scripted(monkeypatch, script):
-    """Evaluations that find, one after the other, ([exact match by length], teacher-forced accuracy)."""
+    """Evaluations that find, one after the other, ([exact match by length], teacher-forced
+    accuracy).
+    """
     results = iter(script)
 
     def evaluate(predictor, *_, **__):
@@ -453,7 +487,11 @@ def scripted(monkeypatch, script):
             for length, exact_match in enumerate(exact, start=1)
             for metric, value in (("exact_match", exact_match), ("teacher_forced", forced))
         ]
-        return Evaluation(tuple(measured.row(metric, length, value, trained=t) for metric, length, value, t in rows))
+        return Evaluation(
+            tuple(
+                measured.row(metric, length, value, trained=t) for metric, length, value, t in rows
+            )
+        )
 
     monkeypatch.setattr(trainer_module, "evaluate", evaluate)
 
@@ -466,7 +504,10 @@ def scripted(monkeypatch, script):
         ([([0.0, 0.0], 0.2), ([0.0, 0.0], 0.3), ([0.0, 0.0], 0.1)], 16),  # then teacher forcing
         ([([0.5, 0.5], 0.5), ([0.5, 0.5], 0.5), ([0.4, 0.5], 0.5)], 16),  # of equals the later one
         ([([0.1, 0.1], 0.5), ([0.2, 0.2], 0.5), ([0.3, 0.3], 0.5)], 20),
-        ([([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)], 8),  # 4 is untrained
+        (
+            [([0.5, 0.5, 0.5, 0.0], 0.5), ([0.4, 0.4, 0.4, 1.0], 0.5), ([0.1, 0.1, 0.1, 1.0], 0.5)],
+            8,
+        ),  # 4 is untrained
     ],
 )
 def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatch, script, best):
@@ -487,7 +528,9 @@ def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path, monkeypatc
         ([1.0, 1.0, 1.0, 0.0], 16),  # length 4 does not occur in training
     ],
 )
-def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, monkeypatch, exact, stopped):
+def test_training_stops_when_every_trained_length_is_at_the_target(
+    tmp_path, monkeypatch, exact, stopped
+):
     scripted(monkeypatch, [([0.0], 0.0), (exact, 0.0), ([0.0], 0.0)])
     run = trained(tmp_path, configured("training.target=0.9")).run
     assert step_of(run, "last") == run.status().step == stopped
@@ -508,5 +551,7 @@ def test_training_stops_when_every_trained_length_is_at_the_target(tmp_path, mon
     ],
 )
 def test_every_kind_of_model_trains(tmp_path, overrides):
-    run = trained(tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides.split())).run
+    run = trained(
+        tmp_path, configured("training.steps=1", "training.batch_size=2", *overrides.split())
+    ).run
     assert run.status().state == "finished"

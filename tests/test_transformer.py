@@ -16,7 +16,14 @@ D, HEADS = 8, 2
 
 
 def make():
-    model = {"architecture": "transformer", "hidden": D, "layers": 2, "heads": HEADS, "feedforward": 12, "dropout": 0.0}
+    model = {
+        "architecture": "transformer",
+        "hidden": D,
+        "layers": 2,
+        "heads": HEADS,
+        "feedforward": 12,
+        "dropout": 0.0,
+    }
     return build_model(check_config({"task": {"alphabet": "abcd"}, "model": model})).double()
 
 
@@ -32,7 +39,9 @@ def test_it_computes_what_pytorchs_decoder_computes():
     future = nn.Transformer.generate_square_subsequent_mask(4, dtype=torch.float64)
     decoded = model.target_embedding(tokens) * math.sqrt(D) + sinusoids(0, 4, D)
     for layer in model.decoder:
-        decoded = layer(decoded, states, tgt_mask=future, memory_key_padding_mask=~valid, tgt_is_causal=True)
+        decoded = layer(
+            decoded, states, tgt_mask=future, memory_key_padding_mask=~valid, tgt_is_causal=True
+        )
     close(found.logits, model.output(model.decoder_norm(decoded)))
 
 
@@ -54,13 +63,16 @@ def test_sinusoids_by_formula():
     for row, position in enumerate((3, 4)):
         for i in range(5):
             angle = position / 10_000 ** ((i - i % 2) / 5)
-            assert float(table[row, i]) == pytest.approx(math.cos(angle) if i % 2 else math.sin(angle))
+            assert float(table[row, i]) == pytest.approx(
+                math.cos(angle) if i % 2 else math.sin(angle)
+            )
 
 
 def test_every_parameter_is_in_one_part_of_the_ledger():
     model = make()
     ledger = parameter_ledger(model)
     assert ledger["total"] == sum(parameter.numel() for parameter in model.parameters())
-    # of each attention: three maps in, one out, D x D with biases; one in the encoder's layers, two in the decoder's
+    # of each attention: three maps in, one out, D x D with biases; one in the encoder's layers, two
+    # in the decoder's
     assert ledger["attention"] == 2 * 3 * 4 * (D * D + D)
     assert ledger["encoder embedding"] == ledger["decoder embedding"] == 7 * D

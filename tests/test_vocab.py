@@ -13,7 +13,13 @@ def test_specials_come_first_then_the_alphabet_in_order():
     assert (PAD, SOS, EOS) == (0, 1, 2)
     assert len(vocabulary) == 29
     assert vocabulary.encode(LETTERS) == list(range(3, 29))
-    assert [vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)] == ["<pad>", "<sos>", "<eos>", "a", "z"]
+    assert [vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)] == [
+        "<pad>",
+        "<sos>",
+        "<eos>",
+        "a",
+        "z",
+    ]
     assert vocabulary.decode(vocabulary.encode("zxy")) == "zxy"
     assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 
@@ -21,15 +27,31 @@ def test_specials_come_first_then_the_alphabet_in_order():
 @pytest.mark.parametrize(
     ("vocabulary", "text", "says"),
     [
-        (Vocabulary("abc"), "aZb7Z", "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is abc"),
+        (
+            Vocabulary("abc"),
+            "aZb7Z",
+            "'aZb7Z' has characters the model never saw: '7', 'Z'; its alphabet is abc",
+        ),
         (Vocabulary("A"), LETTERS * 100, "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', ...;"),
-        (Vocabulary(["a", "bc"], separator=" "), "a b", "has symbols the model never saw: 'b'; its alphabet is a bc"),
+        (
+            Vocabulary(["a", "bc"], separator=" "),
+            "a b",
+            "has symbols the model never saw: 'b'; its alphabet is a bc",
+        ),
         (Vocabulary("ab", separator=" "), "a  b", "there is an empty one"),
         (Vocabulary("ab", unknown=True, features=["V"]), "ab", "lacks features"),
-        (Vocabulary("ab", unknown=True, features=["V"]), "ab\tV;", "lacks features, or has an empty one"),
+        (
+            Vocabulary("ab", unknown=True, features=["V"]),
+            "ab\tV;",
+            "lacks features, or has an empty one",
+        ),
         (Vocabulary("ab", unknown=True, features=["V"]), "\tV", "there is an empty one"),
         (Vocabulary("ab", unknown=True, features=["V"]), "a\tV\tV", "has a tab too many"),
-        (Vocabulary("ab", unknown=True), "b\udce9", "is not UTF-8 text"),  # a byte that is not UTF-8 as Python reads it
+        (
+            Vocabulary("ab", unknown=True),
+            "b\udce9",
+            "is not UTF-8 text",
+        ),  # a byte that is not UTF-8 as Python reads it
         (Vocabulary("ab", unknown=True), "", "the string is empty"),
         # named by code point where their look could mislead:
         (Vocabulary("abc"), "x\u0303", "never saw: 'x', U+0303;"),  # a combining tilde
@@ -44,7 +66,12 @@ def test_texts_that_are_not_series_of_symbols_are_refused(vocabulary, text, says
 
 
 def test_alphabets_are_abridged():
-    texts = {"abcdefxyz": "abcdefxyz", ("a", "bc"): "a bc", "a\u0303b": "a U+0303 b", "a bc": "a ' ' b c"}
+    texts = {
+        "abcdefxyz": "abcdefxyz",
+        ("a", "bc"): "a bc",
+        "a\u0303b": "a U+0303 b",
+        "a bc": "a ' ' b c",
+    }
     assert {alphabet: abridged(alphabet) for alphabet in texts} == texts
     assert len(abridged([chr(2 * code) for code in range(100, 1000)])) == 200
 
@@ -55,22 +82,31 @@ def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
         vocabulary = Vocabulary(alphabet)
         assert vocabulary.symbols == ("a", "\u00e3")
         assert vocabulary.encode(decomposed) == vocabulary.encode(composed) == [3, 4]
-        assert vocabulary.shown(decomposed) == composed
-    assert Vocabulary("\u1100\u1161"[::-1]).encode("\u1100\u1161") == [4, 3]  # NFC would make one syllable of them
+        assert vocabulary.normalised(decomposed) == composed
+    assert Vocabulary("\u1100\u1161"[::-1]).encode("\u1100\u1161") == [
+        4,
+        3,
+    ]  # NFC would make one syllable of them
     assert Vocabulary("é", unknown=True).encode("e\u0301") == [4]
     assert Vocabulary("é", unknown=True, normalise="none").encode("e\u0301") == [3, 3]
     apart = Vocabulary("e\u0301", unknown=True, normalise="nfd")
     assert (apart.encode("é"), apart.decode([4, 5])) == ([4, 5], "é")
-    assert (apart.shown("e\u0301"), apart.symbols_of("é")) == ("é", ("e", "\u0301"))
+    assert (apart.normalised("e\u0301"), apart.symbols_of("é")) == ("é", ("e", "\u0301"))
 
 
 def test_symbols_of_several_characters_and_features():
     vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
-    assert (vocabulary.encode("t͡ʃ a b"), vocabulary.symbols_of("t͡ʃ a b")) == ([5, 4, 3], ("t͡ʃ", "a", "b"))
+    assert (vocabulary.encode("t͡ʃ a b"), vocabulary.symbols_of("t͡ʃ a b")) == (
+        [5, 4, 3],
+        ("t͡ʃ", "a", "b"),
+    )
     assert (vocabulary.unseen("t͡ʃ a b b"), vocabulary.decode([5, 4, 3])) == (["b"], "t͡ʃ a <unk>")
     assert len(vocabulary) == 6
     featured = Vocabulary("VW", unknown=True, features=["PST", "V"])  # V is a letter and a feature
-    assert featured.encode("WV\tV;PST") == [5, 4, 7, 6] and featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    assert (
+        featured.encode("WV\tV;PST") == [5, 4, 7, 6]
+        and featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    )
     assert (featured.encode("W\tFUT"), featured.unseen("x\tFUT;V")) == ([5, 3], ["FUT", "x"])
 
 
@@ -84,10 +120,14 @@ def test_split_symbols_are_characters_and_are_put_together_again():
     assert vocabulary.joined(["◌ʃ", "◌͡"]) == ("◌ʃ͡",), "the first has nothing to continue"
     for form in ("nfc", "nfd", "none"):
         accents = Vocabulary(["e", "é", "◌\u0301"], separator=" ", split=True, normalise=form)
-        assert accents.symbols_of("é e") == (("é", "e") if form == "none" else ("e", "◌\u0301", "e"))
+        assert accents.symbols_of("é e") == (
+            ("é", "e") if form == "none" else ("e", "◌\u0301", "e")
+        )
         assert accents.decode(accents.encode("é e")) == "é e"
     apart = Vocabulary(["c", "e", "\u0301"], normalise="nfd")
-    assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), "letters are counted"
+    assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), (
+        "letters are counted"
+    )
     assert apart.joined(["\u0301", "<eos>", "\u0301"]) == ("\u0301", "<eos>", "\u0301")
     alone = Vocabulary("◌t", separator=" ", split=True)
     assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"

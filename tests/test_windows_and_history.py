@@ -21,7 +21,9 @@ def step_of(past, prepared=None, query=None):
 def test_a_shift_stays_sharp_over_many_steps():
     history = Shift(D, D, 1).double()
     history.logits.copy_(torch.tensor([1e-30, 0.9, 0.04, 0.03, 0.03]).log() / history.speed)
-    history.power.fill_(math.log(math.exp(0.7) - 1))  # weights to the power 1 + ln(1 + exp(power)) = 1.7
+    history.power.fill_(
+        math.log(math.exp(0.7) - 1)
+    )  # weights to the power 1 + ln(1 + exp(power)) = 1.7
     past = torch.zeros(1, 2, 300).double()
     past[0, :, 299] = 1.0
     for number in range(1, 1000):
@@ -44,7 +46,10 @@ def test_every_distance_is_equally_probable_at_first():
 @torch.no_grad()
 @pytest.mark.parametrize(("mode", "times"), [(True, 1), (False, 4)], ids=["training", "evaluation"])
 def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times):
-    history, before = ShiftByKey(D, D, 1).double().train(mode), torch.tensor([[[0.6, 0.4]]]).double()
+    history, before = (
+        ShiftByKey(D, D, 1).double().train(mode),
+        torch.tensor([[[0.6, 0.4]]]).double(),
+    )
     history.logits[history.reach] = 99.0  # weights stay where they are
     for past, power in (
         (torch.zeros(1, 3, 2).double(), 1),
@@ -57,7 +62,9 @@ def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times
 
 
 def advance(history, query=None, steps=1, size=3, logits=None):
-    """The weights (S,) of each step without a mask, from the beginning, with these scores where the history makes none."""
+    """The weights (S,) of each step without a mask, from the beginning, with these scores where the
+    history makes none.
+    """
     past, found = history.begin(torch.zeros(1, size, D)), []
     for number in range(steps):
         step = step_of(past, query=query)
@@ -81,14 +88,18 @@ def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
     logits = 20 * torch.randn(
         size, size, generator=torch.Generator().manual_seed(0)
     )  # of what was read long ago, anything
-    logits += (6 - logits) * torch.eye(size) + (-6 - logits) * torch.ones(size, size).tril(-1).triu(-1)
+    logits += (6 - logits) * torch.eye(size) + (-6 - logits) * torch.ones(size, size).tril(-1).triu(
+        -1
+    )
     logits.requires_grad_()
     found = advance(history, steps=size, size=size, logits=logits)
     last, p = torch.eye(size).double()[0], torch.sigmoid(logits.detach().double())
     for t in range(size):
         weights, here = torch.zeros(size).double(), 0.0
         for j in range(size):
-            here = here * (1 - p[t, j - 1]) + last[j]  # what arrives at key j; at the first, only what began there
+            here = (
+                here * (1 - p[t, j - 1]) + last[j]
+            )  # what arrives at key j; at the first, only what began there
             weights[j] = here * p[t, j]
         last = weights
         torch.testing.assert_close(found[t].double(), last, rtol=1e-3, atol=1e-5)
@@ -102,7 +113,8 @@ def test_a_dynamic_convolution_advances_by_its_prior_at_first():
     history = DynamicConvolution(D, D, 1, kernel=3)
     history.v.weight.zero_()
     first, second = advance(history, torch.zeros(1, 1, D), steps=2, size=30)
-    # n = 10, a = .1, b = .9: by hand P(0) = .9 x 1.9 x ... x 9.9 / 10! = .7400, P(1) = .0747; beyond 10 there is the least
+    # n = 10, a = .1, b = .9: by hand P(0) = .9 x 1.9 x ... x 9.9 / 10! = .7400, P(1) = .0747;
+    # beyond 10 there is the least
     assert first[:2].tolist() == pytest.approx([0.740023, 0.0747498], rel=1e-4)
     assert float(first[11] / first[0]) == pytest.approx(1e-6 / 0.740023, rel=1e-3)
     assert float(second[0]) == pytest.approx(0.740023**2, rel=1e-3)

@@ -1,6 +1,8 @@
-"""A trained model again, from its config and its checkpoint's tensors alone: one string, one position, one key at a time.
+"""A trained model again, from its config and its checkpoint's tensors alone: one string, one
+position, one key at a time.
 
-It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list of vectors (D,), bottom layer first.
+It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list of vectors (D,),
+bottom layer first.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from torch import Tensor
 
 PAD, SOS, EOS = 0, 1, 2
 Resets = Mapping[str, tuple[Tensor, Tensor]]
-"""of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the noise (L, W) of the others"""
+"""of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the
+noise (L, W) of the others"""
 NONE: Resets = {}
 TIE = 1e-9  # weights closer than this are equal but for rounding
 PRIOR = [
@@ -26,7 +29,9 @@ PRIOR = [
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
-def cell_step(kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tensor]) -> list[Tensor]:
+def cell_step(
+    kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tensor]
+) -> list[Tensor]:
     """weights W, U, b, d, the gates' rows one after another."""
     read, recalled = weights["W"] @ x + weights["b"], weights["U"] @ state[0] + weights["d"]
     h = state[0]
@@ -42,7 +47,9 @@ def cell_step(kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tens
     return [torch.sigmoid(o) * torch.tanh(c), c]
 
 
-def reset(state: list[Tensor], resets: Resets, which: str, position: int, start: int = 0) -> list[Tensor]:
+def reset(
+    state: list[Tensor], resets: Resets, which: str, position: int, start: int = 0
+) -> list[Tensor]:
     """The state before `position`: as it is, or the noise from number `start` on."""
     if which not in resets or resets[which][0][position]:
         return state
@@ -61,9 +68,13 @@ def normalised(name: str, scores: list[float]) -> list[float]:
         return [power / sum(powers) for power in powers]
     alpha = {"sparsemax": 2.0, "entmax15": 1.5}[name]
     low, high = (alpha - 1) * largest - 1, (alpha - 1) * largest
-    for _ in range(100):  # entmax's definition: the threshold at which the weights sum to 1, by bisection
+    for _ in range(
+        100
+    ):  # entmax's definition: the threshold at which the weights sum to 1, by bisection
         threshold = (low + high) / 2
-        weights = [max(0.0, (alpha - 1) * score - threshold) ** (1 / (alpha - 1)) for score in scores]
+        weights = [
+            max(0.0, (alpha - 1) * score - threshold) ** (1 / (alpha - 1)) for score in scores
+        ]
         low, high = (threshold, high) if sum(weights) > 1 else (low, threshold)
     return weights
 
@@ -88,7 +99,8 @@ class Step(NamedTuple):
     queries: list[Tensor]
     """those of all steps so far"""
     written: tuple[tuple[int, list[float], list[Tensor]], ...] = ()
-    """of `hard_monotonic`, of each step: the token before it, attention's weights, the probabilities (V,) at each key"""
+    """of `hard_monotonic`, of each step: the token before it, attention's weights, the
+    probabilities (V,) at each key"""
 
 
 class Textbook:
@@ -128,7 +140,9 @@ class Textbook:
         if kind == "zeros":
             return [torch.zeros_like(one) for one in final]
         h = final[-PARTS[self.model.cell.name]]
-        mapped = torch.tanh(self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"])
+        mapped = torch.tanh(
+            self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"]
+        )
         return list(mapped.chunk(len(final)))
 
     def _cell(self, prefix: str) -> dict[str, Tensor]:
@@ -140,7 +154,9 @@ class Textbook:
     def begin(self, source: Source) -> Step:
         return Step(source.first, 0, [], torch.zeros(self.model.hidden, dtype=torch.float64), [])
 
-    def step(self, token: int, step: Step, source: Source) -> tuple[Tensor, list[float] | None, Step]:
+    def step(
+        self, token: int, step: Step, source: Source
+    ) -> tuple[Tensor, list[float] | None, Step]:
         """Logits (V,), the attention weights, and what follows."""
         x, top = self.tensors["decoder.embedding.weight"][token], -PARTS[self.model.cell.name]
         weights, past, fed, kind = None, step.past, step.fed, self.model.decoder.name
@@ -150,7 +166,14 @@ class Textbook:
             emitted = [self._emission(state[top], self._value(key)) for key in source.keys]
             written = (*step.written, (token, weights, emitted))
             logits, priors = self._over_all_alignments(written)
-            after = Step(state, step.position + 1, [*past, weights], fed, [*step.queries, state[top]], written)
+            after = Step(
+                state,
+                step.position + 1,
+                [*past, weights],
+                fed,
+                [*step.queries, state[top]],
+                written,
+            )
             return logits, priors, after
         if kind == "bahdanau":
             context, weights = self._attend(step.state[top], step, source)
@@ -160,12 +183,20 @@ class Textbook:
             inputs = torch.cat([x, fed]) if self.model.decoder.input_feeding else x
             state = self._advance(inputs, step.state)
             context, weights = self._attend(state[top], step, source)
-            fed = features = torch.tanh(self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]]))
-        logits = self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
+            fed = features = torch.tanh(
+                self.tensors["decoder.combine.weight"] @ torch.cat([context, state[top]])
+            )
+        logits = (
+            self.tensors["decoder.output.weight"] @ features + self.tensors["decoder.output.bias"]
+        )
         if kind == "pointer":
             own = self._own("decoder.generate.")
-            share = torch.sigmoid(own["weight"][0] @ torch.cat([context, state[top], x]) + own["bias"][0])
-            copied = [weight / max(1.0, sum(weights)) for weight in weights]  # `sigmoid`'s may sum to more
+            share = torch.sigmoid(
+                own["weight"][0] @ torch.cat([context, state[top], x]) + own["bias"][0]
+            )
+            copied = [
+                weight / max(1.0, sum(weights)) for weight in weights
+            ]  # `sigmoid`'s may sum to more
             chances = (share + (1 - share) * (1 - sum(copied))) * torch.softmax(logits, 0)
             for token_read, weight in zip(source.ids, copied, strict=True):
                 chances[token_read] += (1 - share) * weight
@@ -177,11 +208,17 @@ class Textbook:
 
     def _emission(self, s: Tensor, h: Tensor) -> Tensor:
         own = self._own("decoder.")
-        mixed = own["combine_state.weight"] @ s + own["combine_state.bias"] + own["combine_value.weight"] @ h
+        mixed = (
+            own["combine_state.weight"] @ s
+            + own["combine_state.bias"]
+            + own["combine_value.weight"] @ h
+        )
         return torch.softmax(own["output.weight"] @ torch.tanh(mixed) + own["output.bias"], 0)
 
     def _over_all_alignments(self, written: tuple) -> tuple[Tensor, list[float]]:
-        """log P(y_t | y_<t), and P(a_t | y_<t), from the joint probability of each alignment a_1, ..., a_t and y_<t."""
+        """log P(y_t | y_<t), and P(a_t | y_<t), from the joint probability of each alignment a_1,
+        ..., a_t and y_<t.
+        """
         order, totals = self.model.decoder.order, [0.0] * len(written[0][1])
         places, steps = range(len(totals)), len(written)
         monotone = itertools.combinations_with_replacement(places, steps)
@@ -192,10 +229,14 @@ class Textbook:
                 if t and token != PAD:
                     probability *= float(written[t - 1][2][alignment[t - 1]][token])
                 weights = [max(weight, 2.0**-1022) for weight in weights]
-                probability *= weights[place] / sum(weights[alignment[t - 1] if order and t else 0 :])
+                probability *= weights[place] / sum(
+                    weights[alignment[t - 1] if order and t else 0 :]
+                )
             totals[alignment[-1]] += probability
         priors = [total / sum(totals) for total in totals]
-        return sum(prior * one for prior, one in zip(priors, written[-1][2], strict=True)).log(), priors
+        return sum(
+            prior * one for prior, one in zip(priors, written[-1][2], strict=True)
+        ).log(), priors
 
     def _advance(self, x: Tensor, state: list[Tensor]) -> list[Tensor]:
         kind, parts = self.model.cell.name, PARTS[self.model.cell.name]
@@ -203,12 +244,16 @@ class Textbook:
             return cell_step(kind, self._cell("decoder.cell"), x, state)
         after: list[Tensor] = []
         for layer in range(self.model.layers):
-            own = cell_step(kind, self._cell(f"decoder.cell.cells.{layer}"), x, state[layer * parts :][:parts])
+            own = cell_step(
+                kind, self._cell(f"decoder.cell.cells.{layer}"), x, state[layer * parts :][:parts]
+            )
             after += own
             x = own[0]
         return after
 
-    def _attend(self, query: Tensor, step: Step, source: Source) -> tuple[Tensor, list[float] | None]:
+    def _attend(
+        self, query: Tensor, step: Step, source: Source
+    ) -> tuple[Tensor, list[float] | None]:
         if self.attention.score.name == "none":
             return query[:0], None
         scores = self._own_scores(query, step, len(source.keys))
@@ -220,9 +265,15 @@ class Textbook:
         if self.attention.scalable_softmax:
             scores = [score * math.log(max(1, count)) for score in scores]
         shares = iter(
-            normalised(self.attention.normaliser.name, [e for e, inside in zip(scores, allowed, strict=True) if inside])
+            normalised(
+                self.attention.normaliser.name,
+                [e for e, inside in zip(scores, allowed, strict=True) if inside],
+            )
         )
-        weights = [next(shares) * factor if inside else 0.0 for inside, factor in zip(allowed, factors, strict=True)]
+        weights = [
+            next(shares) * factor if inside else 0.0
+            for inside, factor in zip(allowed, factors, strict=True)
+        ]
         moving = self.attention.history.name in ("shift", "shift_by_key")
         if moving:
             weights = self._shifted(weights, step.past, allowed, source.keys)
@@ -241,11 +292,15 @@ class Textbook:
         name, own = self.attention.score.name, self._own("decoder.attention.score.")
         if name == "additive":
             inner = own["query_map.weight"] @ s + own["key_map.weight"] @ h
-            return float(own["v.weight"][0] @ torch.tanh(inner if features is None else inner + features))
+            return float(
+                own["v.weight"][0] @ torch.tanh(inner if features is None else inner + features)
+            )
         if name in ("dot", "scaled"):
             score = s @ h / (math.sqrt(len(s)) if name == "scaled" else 1)
         elif name in ("general", "scaled_general"):
-            score = s @ (own["map.weight"] @ h) / (math.sqrt(len(s)) if name == "scaled_general" else 1)
+            score = (
+                s @ (own["map.weight"] @ h) / (math.sqrt(len(s)) if name == "scaled_general" else 1)
+            )
         elif name == "cosine":
             strength = own["log_strength"].exp() if "log_strength" in own else 1
             score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
@@ -256,7 +311,12 @@ class Textbook:
         return float(score if features is None else score + features[0])
 
     def _value(self, key: Tensor) -> Tensor:
-        return self._own("decoder.attention.score.").get("value_map.weight", torch.eye(len(key)).double()) @ key
+        return (
+            self._own("decoder.attention.score.").get(
+                "value_map.weight", torch.eye(len(key)).double()
+            )
+            @ key
+        )
 
     def _window(self, query: Tensor, position: int, size: int) -> tuple[list[bool], list[float]]:
         """Which keys are inside, and the factor of each weight."""
@@ -269,9 +329,13 @@ class Textbook:
             centre = last - position if window.centre == "reversed" else position
             return [abs(j - centre) <= radius for j in range(size)], [1.0] * size
         own = self._own("decoder.attention.window.")
-        centre = (size - 1) * float(torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query)))
+        centre = (size - 1) * float(
+            torch.sigmoid(own["v.weight"] @ torch.tanh(own["map.weight"] @ query))
+        )
         inside = [abs(j - centre) <= radius for j in range(size)]
-        return inside, [math.exp(-((j - centre) ** 2) / (2 * (radius / 2) ** 2)) for j in range(size)]
+        return inside, [
+            math.exp(-((j - centre) ** 2) / (2 * (radius / 2) ** 2)) for j in range(size)
+        ]
 
     def _features(self, past: list[list[float]], size: int) -> list[Tensor | None]:
         """What the history gives each key's score."""
@@ -302,13 +366,18 @@ class Textbook:
             read = [own["map.weight"] @ one + own["map.bias"] for one in [*step.queries, query]]
             share, precision, _ = read[-1].exp().chunk(3)
             means = sum(one.exp().chunk(3)[2] for one in read)
-            return [math.log(sum(share * torch.exp(-precision * (means - j) ** 2))) for j in range(1, size + 1)]
+            return [
+                math.log(sum(share * torch.exp(-precision * (means - j) ** 2)))
+                for j in range(1, size + 1)
+            ]
         if name != "dynamic_convolution":
             return None
         last = step.past[-1] if step.past else [1.0] + [0.0] * (size - 1)
         hidden = torch.tanh(own["hidden.weight"] @ query + own["hidden.bias"])
         kernel, count = own["static.weight"].size(1), own["static.weight"].size(0)
-        filters = torch.cat([own["static.weight"], (own["dynamic.weight"] @ hidden).view(kernel, count).T])
+        filters = torch.cat(
+            [own["static.weight"], (own["dynamic.weight"] @ hidden).view(kernel, count).T]
+        )
         scores = []
         for j in range(size):
             places = [(i, j + i - kernel // 2) for i in range(kernel)]
@@ -318,18 +387,27 @@ class Textbook:
             scores.append(float(energy) + math.log(max(ahead, 1e-6)))
         return scores
 
-    def _expected(self, scores: list[float], past: list[list[float]], allowed: list[bool]) -> list[float]:
-        """The probability that each key is the one at which a step stops, from where the last step stopped."""
+    def _expected(
+        self, scores: list[float], past: list[list[float]], allowed: list[bool]
+    ) -> list[float]:
+        """The probability that each key is the one at which a step stops, from where the last step
+        stopped.
+        """
         bias, size = float(self.tensors["decoder.attention.history.bias"]), len(scores)
         last = past[-1] if past else [1.0] + [0.0] * (size - 1)
-        stop = [inside / (1 + math.exp(-score - bias)) for score, inside in zip(scores, allowed, strict=True)]
+        stop = [
+            inside / (1 + math.exp(-score - bias))
+            for score, inside in zip(scores, allowed, strict=True)
+        ]
         passed = lambda k, j: math.prod(1 - stop[i] for i in range(k, j))  # noqa: E731
         return [sum(last[k] * passed(k, j) * stop[j] for k in range(j + 1)) for j in range(size)]
 
     def _shifted(
         self, weights: list[float], past: list[list[float]], allowed: list[bool], keys: list[Tensor]
     ) -> list[float]:
-        """The previous weights, moved around the source, or at first those of the softmax; sharpened."""
+        """The previous weights, moved around the source, or at first those of the softmax;
+        sharpened.
+        """
         own, size = self._own("decoder.attention.history."), len(weights)
         moved = [0.0] * size
         for j in range(size if past else 0):  # the key that the weight leaves
@@ -340,10 +418,16 @@ class Textbook:
                     moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
         gamma = 1 + math.log(1 + math.exp(float(own["power"])))
         settled = self.attention.history.evaluation_power
-        sharp = [one ** (settled * gamma) for one in moved] if sum(moved) > 0.5 else [one**gamma for one in weights]
+        sharp = (
+            [one ** (settled * gamma) for one in moved]
+            if sum(moved) > 0.5
+            else [one**gamma for one in weights]
+        )
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
-    def _distances(self, own: dict[str, Tensor], j: int, past: list[list[float]], keys: list[Tensor]) -> list[float]:
+    def _distances(
+        self, own: dict[str, Tensor], j: int, past: list[list[float]], keys: list[Tensor]
+    ) -> list[float]:
         """The logits of the distances by which the weight leaves key j."""
         logits, size = own["logits"].tolist(), len(keys)
         if self.attention.history.name == "shift":
@@ -355,11 +439,17 @@ class Textbook:
             logits[d] += float(own["by_key"][d] @ keys[j])
             for channel, numbers in enumerate(channels):
                 for i in range(kernel.size(2)):
-                    logits[d] += float(kernel[d, channel, i]) * numbers[(j + i - kernel.size(2) // 2) % size]
+                    logits[d] += (
+                        float(kernel[d, channel, i]) * numbers[(j + i - kernel.size(2) // 2) % size]
+                    )
         return [4 * logit for logit in logits]
 
     def _own(self, prefix: str) -> dict[str, Tensor]:
-        return {name.removeprefix(prefix): one for name, one in self.tensors.items() if name.startswith(prefix)}
+        return {
+            name.removeprefix(prefix): one
+            for name, one in self.tensors.items()
+            if name.startswith(prefix)
+        }
 
     # ---- whole strings ----
 
@@ -386,8 +476,12 @@ class Textbook:
             emitted.append(token)
         return emitted
 
-    def measure(self, source: list[int], target: list[int], ideal: list[int] | None) -> dict[str, float]:
-        """What an evaluation measures on one string: its source with `<eos>` if the model reads one, its target without."""
+    def measure(
+        self, source: list[int], target: list[int], ideal: list[int] | None
+    ) -> dict[str, float]:
+        """What an evaluation measures on one string: its source with `<eos>` if the model reads
+        one, its target without.
+        """
         size = len(target)
         emitted = self.greedy(source, size + 1)
         logits, weights = self.teacher_forced(source, [SOS, *target[:-1]])
@@ -396,13 +490,25 @@ class Textbook:
             "exact_match": float(emitted == [*target, EOS]),
             "character_accuracy": sum(right) / size,
             "correct_prefix": [*right, False].index(False) / size,
-            "teacher_forced": sum(int(one.argmax()) == other for one, other in zip(logits, target, strict=True)) / size,
+            "teacher_forced": sum(
+                int(one.argmax()) == other for one, other in zip(logits, target, strict=True)
+            )
+            / size,
         }
         attended = [one for one in weights if one is not None]
         if attended:
-            measured["entropy"] = sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
-            clear = all(a - b > TIE for a, b, *_ in (sorted(one, reverse=True) for one in attended if len(one) > 1))
-            if ideal is not None and clear:  # of two equal weights, rounding decides which is the larger
+            measured["entropy"] = (
+                sum(-p * math.log(p) for one in attended for p in one if p > 0) / size
+            )
+            clear = all(
+                a - b > TIE
+                for a, b, *_ in (sorted(one, reverse=True) for one in attended if len(one) > 1)
+            )
+            if (
+                ideal is not None and clear
+            ):  # of two equal weights, rounding decides which is the larger
                 pairs = zip(attended, ideal, strict=True)
-                measured["alignment"] = sum(one.index(max(one)) == place for one, place in pairs) / size
+                measured["alignment"] = (
+                    sum(one.index(max(one)) == place for one, place in pairs) / size
+                )
         return measured

@@ -1,1 +1,3 @@
-"""Analyses of attention that need no training: seeded functions that return an `Analysis`, one idea per file."""
+"""Analyses of attention that need no training: seeded functions that return an `Analysis`, one idea
+per file.
+"""

@@ -1,7 +1,8 @@
-"""What a score costs: parameters, arithmetic, memory. The tests compare these formulas with real models.
+"""What a score costs: parameters, arithmetic, memory. The tests compare these formulas with real
+models.
 
-B sequences, L queries each, S keys, width D for queries and keys; a multiplication and an addition are two operations,
-and a square root, exponential, tanh or division counts as one.
+B sequences, L queries each, S keys, width D for queries and keys; a multiplication and an addition
+are two operations, and a square root, exponential, tanh or division counts as one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def formulas(n: Sizes) -> dict[str, Counts]:
         "scaled_general": Counts(d**2, dot, linear + keys, keys),
         # scoring: W_s s once a query; then for each key D additions, D tanh, and the product with v
         "additive": Counts(2 * d**2 + d, 2 * d**2 + 4 * keys, linear, keys, keys),
-        # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a multiplication of each score
+        # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a
+        # multiplication of each score
         "cosine": Counts(1, dot + 3 * d + 1 + 1 + s, s * (3 * d + 1), keys),
         # projecting: W_k h, scaled, and W_q^T of it; W_v h
         "key_value": Counts(3 * d**2, dot, 3 * linear + keys, 2 * keys),
@@ -69,7 +71,8 @@ class CostRow:
     flops_query: int = column("operations per query", ",")
     """all three"""
     bytes_at_once: int = column("bytes at once", ",")
-    """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored at once"""
+    """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored
+    at once"""
     bytes_by_step: int = column("by step", ",")
     """the same when one query of each sequence is scored at a time"""
 
@@ -79,7 +82,9 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis[CostRow]:
     known = formulas(sizes)
     missing = [name for name in scores if name not in known]
     if missing:
-        raise Seq2AttnError(f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}")
+        raise Seq2AttnError(
+            f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}"
+        )
     return Analysis(asdict(sizes), tuple(_row(name, sizes, known[name]) for name in scores))
 
 

@@ -1,6 +1,7 @@
 """Does attention matter? Accuracy when a trained model attends with other weights than its own.
 
-Jain & Wallace (2019) permute weights; Wiegreffe & Pinter (2019) ask whether uniform weights, or those of another seed, do.
+Jain & Wallace (2019) permute weights; Wiegreffe & Pinter (2019) ask whether uniform weights, or
+those of another seed, do.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class ImportanceRow:
 
 @dataclass(frozen=True)
 class OtherWeights(Changes):
-    """permuted: each step's weights are shuffled over the source. uniform: 1 / S on each of its S positions. frozen: the
-    weights with which `other` decodes the same string.
+    """permuted: each step's weights are shuffled over the source. uniform: 1 / S on each of its S
+    positions. frozen: the weights with which `other` decodes the same string.
     """
 
     kind: str = "uniform"
@@ -58,20 +59,30 @@ class OtherWeights(Changes):
         if self.kind == "permuted":
             return self._permuted(valid)
         if self.other is None:
-            return lambda weights, _: (valid / lengths.view(-1, 1, 1)).to(weights).expand_as(weights)
+            return lambda weights, _: (
+                (valid / lengths.view(-1, 1, 1)).to(weights).expand_as(weights)
+            )
         frozen = self.other.decode(source, lengths, keep_weights=True).weights  # (B, T, S)
         if frozen is None:
-            raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
+            raise Seq2AttnError(
+                "the run named with --frozen has no attention (its score is `none`)"
+            )
 
         def hook(weights: Tensor, first: int) -> Tensor:
             steps = torch.arange(first, first + weights.size(-2), device=weights.device)
             rows = frozen[:, steps.clamp(max=frozen.size(1) - 1)]  # (B, L, S)
-            return rows.to(weights).view(len(rows), *[1] * (weights.dim() - 3), *rows.shape[1:]).expand_as(weights)
+            return (
+                rows.to(weights)
+                .view(len(rows), *[1] * (weights.dim() - 3), *rows.shape[1:])
+                .expand_as(weights)
+            )
 
         return hook
 
     def _permuted(self, valid: Tensor) -> Hook:
-        """Each step's weights in an order of its own, the same in every head; padding stays where it is."""
+        """Each step's weights in an order of its own, the same in every head; padding stays where
+        it is.
+        """
         random = generator(valid.device, self.seed, "permuted weights", valid.size(2))
         orders: list[Tensor] = []  # (B, 1, S) of each step
 
@@ -88,13 +99,20 @@ class OtherWeights(Changes):
 
 
 def attention_importance(
-    predictor: Predictor, measure: Callable[[Predictor], Evaluation], *, other: Predictor | None = None, seed: int = 0
+    predictor: Predictor,
+    measure: Callable[[Predictor], Evaluation],
+    *,
+    other: Predictor | None = None,
+    seed: int = 0,
 ) -> Analysis[ImportanceRow]:
-    """Exact match as `measure` finds it, with the model's own weights and with others. Raises `Seq2AttnError` for a model
-    without attention, and for another model, whose weights are used, that reads or writes different symbols.
+    """Exact match as `measure` finds it, with the model's own weights and with others. Raises
+    `Seq2AttnError` for a model without attention, and for another model, whose weights are used,
+    that reads or writes different symbols.
     """
     if other is not None and symbols_of(other) != symbols_of(predictor):
-        raise Seq2AttnError("the two runs read or write different symbols", hint="Name a run on the same task.")
+        raise Seq2AttnError(
+            "the two runs read or write different symbols", hint="Name a run on the same task."
+        )
     changes = {"unchanged": UNCHANGED}
     changes |= {kind: OtherWeights(kind=kind, seed=seed) for kind in ("permuted", "uniform")}
     changes |= {"frozen": OtherWeights(kind="frozen", other=other)} if other else {}

@@ -1,4 +1,6 @@
-"""The windows of attention as pictures: which source positions each output position may attend to, with what factor."""
+"""The windows of attention as pictures: which source positions each output position may attend to,
+with what factor.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ class MaskRow:
 
 
 def window_masks(source: int, target: int, radius: int) -> Analysis[MaskRow]:
-    """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2), as the model has them.
+    """`global`, `local_m` monotonic and reversed, and `local_p` (Luong et al. 2015, section 3.2),
+    as the model has them.
 
     local_p learns its centres; here they sweep evenly from the last source position to the first.
     """
@@ -39,13 +42,20 @@ def window_masks(source: int, target: int, radius: int) -> Analysis[MaskRow]:
         learned = LocalP(1, False, radius=radius)
     windows = {
         "monotonic": (t, LocalM(1, False, radius=radius)(query, lengths, source, 0)),
-        "reversed": (last - t, LocalM(1, False, radius=radius, centre="reversed")(query, lengths, source, 0)),
+        "reversed": (
+            last - t,
+            LocalM(1, False, radius=radius, centre="reversed")(query, lengths, source, 0),
+        ),
         "local_p": (sweep, learned.around(sweep.view(1, -1, 1), source)),
     }
     rows = [_row("global", place, None, torch.ones(source)) for place in range(target)]
     for name, (centres, view) in windows.items():
-        factors = view.allowed[0] * (torch.ones(1) if view.factor is None else view.factor[0])  # (L, S)
-        rows += [_row(name, place, float(centres[place]), factors[place]) for place in range(target)]
+        factors = view.allowed[0] * (
+            torch.ones(1) if view.factor is None else view.factor[0]
+        )  # (L, S)
+        rows += [
+            _row(name, place, float(centres[place]), factors[place]) for place in range(target)
+        ]
     return Analysis({"source": source, "target": target, "radius": radius}, tuple(rows))
 
 

@@ -20,5 +20,7 @@ class Analysis(Generic[Row]):
 
 
 def column(heading: str, form: str = "") -> Any:
-    """A field of a row: the heading of its column and the format of its numbers. Without heading, only programs see it."""
+    """A field of a row: the heading of its column and the format of its numbers. Without heading,
+    only programs see it.
+    """
     return field(metadata={"heading": heading, "form": form})

@@ -21,23 +21,36 @@ def seeded_score(name: str, width: int, seed: int) -> Score:
         return SCORES.make(SCORES.choose(name), width, width)
 
 
-def random_vectors(purpose: str, width: int, keys: int, samples: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """`samples` queries (n, 1, D) and `keys` keys for each (n, S, D) in blocks; all components are N(0, 1)."""
+def random_vectors(
+    purpose: str, width: int, keys: int, samples: int, seed: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """`samples` queries (n, 1, D) and `keys` keys for each (n, S, D) in blocks; all components are
+    N(0, 1).
+    """
     random = generator("cpu", seed, purpose, width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))
     for first in range(0, samples, block):
         count = min(block, samples - first)
-        yield torch.randn(count, 1, width, generator=random), torch.randn(count, keys, width, generator=random)
+        yield (
+            torch.randn(count, 1, width, generator=random),
+            torch.randn(count, keys, width, generator=random),
+        )
 
 
 @torch.no_grad()
-def random_weights(names: Sequence[str], width: int, keys: int, samples: int, seed: int) -> dict[str, Tensor]:
-    """The attention weights (samples, S) of each score, in float64. Every score sees the same queries and keys."""
+def random_weights(
+    names: Sequence[str], width: int, keys: int, samples: int, seed: int
+) -> dict[str, Tensor]:
+    """The attention weights (samples, S) of each score, in float64. Every score sees the same
+    queries and keys.
+    """
     scores = {name: seeded_score(name, width, seed) for name in names}
     parts: dict[str, list[Tensor]] = {name: [] for name in names}
     for query, states in random_vectors("weights", width, keys, samples, seed):
         for name, score in scores.items():
-            parts[name].append(torch.softmax(score(query, score.project(states)).squeeze(1).double(), dim=1))  # (n, S)
+            parts[name].append(
+                torch.softmax(score(query, score.project(states)).squeeze(1).double(), dim=1)
+            )  # (n, S)
     return {name: torch.cat(some) for name, some in parts.items()}
 
 

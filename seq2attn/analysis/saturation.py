@@ -1,4 +1,6 @@
-"""Attention weights over random keys: their saturation and entropy as the width grows, and the gradient of the largest."""
+"""Attention weights over random keys: their saturation and entropy as the width grows, and the
+gradient of the largest.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,22 @@ class SaturationRow:
 def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
 ) -> Analysis[SaturationRow]:
-    """Sort the attention weights of `samples` random queries over `keys` random keys, all components N(0, 1)."""
+    """Sort the attention weights of `samples` random queries over `keys` random keys, all
+    components N(0, 1).
+    """
     rows = []
     for width in widths:
         for name, weights in random_weights(scores, width, keys, samples, seed).items():
             ranked = weights.sort(dim=1, descending=True).values  # (samples, S)
             saturated = float((ranked[:, 0] > SATURATED).double().mean())
             rows.append(
-                SaturationRow(name, width, *mean_and_error(ranked[:, 0]), saturated, tuple(ranked.mean(dim=0).tolist()))
+                SaturationRow(
+                    name,
+                    width,
+                    *mean_and_error(ranked[:, 0]),
+                    saturated,
+                    tuple(ranked.mean(dim=0).tolist()),
+                )
             )
     rows.sort(key=lambda row: scores.index(row.score))
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, tuple(rows))
@@ -61,7 +71,8 @@ class EntropyRow:
     """mean over the queries"""
     entropy_error: float = column("±", ".4f")
     limit: float | None = column("expected", ".4f")
-    """expected of S independent normal scores of the same variance, the limit D -> infinity; None: no formula"""
+    """expected of S independent normal scores of the same variance, the limit D -> infinity; None:
+    no formula"""
     uniform: float = column("uniform", ".4f")
     """log S, the entropy of uniform weights"""
 
@@ -69,7 +80,9 @@ class EntropyRow:
 def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
 ) -> Analysis[EntropyRow]:
-    """The mean entropy of the weights that random queries give `keys` random keys, all components N(0, 1)."""
+    """The mean entropy of the weights that random queries give `keys` random keys, all components
+    N(0, 1).
+    """
     rows = []
     for count in keys:
         for width in widths:
@@ -105,11 +118,14 @@ class GradientRow:
     """mean of the largest weight"""
 
 
-def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Analysis[GradientRow]:
-    """The norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the same e at each.
+def gradient_by_scale(
+    scales: Sequence[float], *, keys: int, samples: int, seed: int
+) -> Analysis[GradientRow]:
+    """The norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the same e
+    at each.
 
-    By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j != m).
-    An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
+    By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j !=
+    m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
     """
     random = generator("cpu", seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
@@ -127,5 +143,9 @@ def _gradient_row(scale: float, scores: Tensor) -> GradientRow:
     others = weights.square().sum(dim=1) - largest.square()
     formula = largest * ((1 - largest).square() + others).sqrt()
     return GradientRow(
-        scale, *mean_and_error(norms), float(formula.mean()), float(norms.median()), float(largest.mean())
+        scale,
+        *mean_and_error(norms),
+        float(formula.mean()),
+        float(norms.median()),
+        float(largest.mean()),
     )

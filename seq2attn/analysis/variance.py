@@ -14,7 +14,9 @@ from seq2attn.model.scores import Dot, Score
 
 @dataclass(frozen=True)
 class Components:
-    """Queries and keys with i.i.d. normal components: s ~ N(query_mean, query_sd^2), h ~ N(key_mean, key_sd^2)."""
+    """Queries and keys with i.i.d. normal components: s ~ N(query_mean, query_sd^2), h ~
+    N(key_mean, key_sd^2).
+    """
 
     query_mean: float = 0.0
     query_sd: float = 1.0
@@ -44,10 +46,13 @@ def score_variance(
 ) -> Analysis[VarianceRow]:
     """Score `samples` random pairs at each width D; every score sees the same pairs.
 
-    Theory: a multiplicative score is s.(M h) with M fixed (I for dot, I / sqrt(D) for scaled, W for general), so that
-    Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2, which for dot is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
+    Theory: a multiplicative score is s.(M h) with M fixed (I for dot, I / sqrt(D) for scaled, W for
+    general), so that Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2, which for dot
+    is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
     """
-    rows = tuple(_row(name, width, samples, seed, components) for name in scores for width in widths)
+    rows = tuple(
+        _row(name, width, samples, seed, components) for name in scores for width in widths
+    )
     return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
 
 
@@ -60,18 +65,26 @@ def _row(name: str, width: int, samples: int, seed: int, components: Components)
     values = torch.cat(parts)  # (samples,)
     squares = (values - values.mean()).square()
     variance = float(squares.sum() / (samples - 1))
-    error = float(((squares - squares.mean()).square().mean() / samples).sqrt())  # sqrt((m4 - m2^2) / n)
+    error = float(
+        ((squares - squares.mean()).square().mean() / samples).sqrt()
+    )  # sqrt((m4 - m2^2) / n)
     mean_theory, theory = theoretical_moments(score, width, components)
     deviation = None if theory is None or error == 0 else (variance - theory) / error
-    return VarianceRow(name, width, float(values.mean()), mean_theory, variance, error, theory, deviation)
+    return VarianceRow(
+        name, width, float(values.mean()), mean_theory, variance, error, theory, deviation
+    )
 
 
 @torch.no_grad()
-def theoretical_moments(score: Score, width: int, components: Components) -> tuple[float | None, float | None]:
+def theoretical_moments(
+    score: Score, width: int, components: Components
+) -> tuple[float | None, float | None]:
     """Mean and variance of a multiplicative score by formula; (None, None) for other scores."""
     if not isinstance(score, Dot):
         return None, None
-    matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D), row j = M e_j: the transpose of M
+    matrix = score.project(torch.eye(width).unsqueeze(0))[
+        0
+    ].double()  # (D, D), row j = M e_j: the transpose of M
     query_variance, key_variance = components.query_sd**2, components.key_sd**2
     variance = (
         query_variance * key_variance * matrix.square().sum()

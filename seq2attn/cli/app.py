@@ -37,13 +37,16 @@ def _version(requested: bool) -> None:
 @app.callback()
 def seq2attn(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """A laboratory bench for attention in recurrent sequence-to-sequence models.
 
-    Train an encoder-decoder on string tasks, choose its score function with one word of YAML, measure accuracy by
-    string length, and plot its attention.
+    Train an encoder-decoder on string tasks, choose its score function with one word of YAML,
+    measure accuracy by string length, and plot its attention.
     """
 
 
@@ -94,14 +97,18 @@ def main() -> None:
 
 def _run(command: Any) -> None:
     """Without Typer's own handling of errors, for which a closed pipe is one like any other."""
-    if "_SEQ2ATTN_COMPLETE" in os.environ:  # set by the scripts that `--install-completion` installs
+    if (
+        "_SEQ2ATTN_COMPLETE" in os.environ
+    ):  # set by the scripts that `--install-completion` installs
         command(prog_name="seq2attn")
     with command.make_context("seq2attn", sys.argv[1:]) as context:
         command.invoke(context)
 
 
 def _prepare_streams() -> None:
-    """Replace closed standard streams, and escape what a stream's encoding lacks and what people should not get."""
+    """Replace closed standard streams, and escape what a stream's encoding lacks and what people
+    should not get.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the shell: `>&-`
@@ -109,12 +116,16 @@ def _prepare_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # a line that is not text is refused, and the others are read
+        sys.stdin.reconfigure(
+            errors="surrogateescape"
+        )  # a line that is not text is refused, and the others are read
     escape_streams()
 
 
 def _drop_closed_streams() -> None:
-    """Discard output that its reader no longer takes; otherwise the interpreter would exit with its own code."""
+    """Discard output that its reader no longer takes; otherwise the interpreter would exit with its
+    own code.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -11,13 +11,17 @@ from typer.core import TyperCommand
 
 from seq2attn.parts import FAMILIES
 
-UsageError: Any = typer.BadParameter.__bases__[0]  # the module that defines it differs between versions of Typer
+UsageError: Any = typer.BadParameter.__bases__[
+    0
+]  # the module that defines it differs between versions of Typer
 
 _FAMILY = rf"({'|'.join(['all', *FAMILIES.names()])}|,)+"
 VARIADIC = {  # options that take several values -> what a value after the first looks like: a run's name may follow
     "--lengths": re.compile(r"[0-9][0-9,-]*"),
     "--families": re.compile(_FAMILY),
-    **dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), re.compile(r"[^-].*", re.DOTALL)),
+    **dict.fromkeys(
+        ("--scores", "--widths", "--keys", "--scales"), re.compile(r"[^-].*", re.DOTALL)
+    ),
 }
 
 
@@ -29,9 +33,15 @@ class Command(TyperCommand):
         return (self.help or "").partition("\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        several = [one.opts[-1] for one in self.params if one.opts[-1] in VARIADIC and getattr(one, "multiple", False)]
+        several = [
+            one.opts[-1]
+            for one in self.params
+            if one.opts[-1] in VARIADIC and getattr(one, "multiple", False)
+        ]
         try:  # resilient: while the shell completes a line
-            return super().parse_args(ctx, args if ctx.resilient_parsing else repeat_flags(args, several))
+            return super().parse_args(
+                ctx, args if ctx.resilient_parsing else repeat_flags(args, several)
+            )
         except UsageError as error:
             error.ctx = error.ctx or ctx
             raise
@@ -50,7 +60,8 @@ def group(name: str, **settings: Any) -> typer.Typer:
 
 
 def repeat_flags(args: list[str], flags: Collection[str]) -> list[str]:
-    """`["--lengths", "3", "5", "--json"]` -> `["--lengths", "3", "--lengths", "5", "--json"]`, which Typer can parse.
+    """`["--lengths", "3", "5", "--json"]` -> `["--lengths", "3", "--lengths", "5", "--json"]`,
+    which Typer can parse.
 
     The word after a flag is its value; further words only if they look like values.
     """

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 from seq2attn import parts
 from seq2attn.cli import options
 from seq2attn.cli.options import argument
-from seq2attn.display.console import json_text, note, on_terminal, write_json, write_line
+from seq2attn.display.console import json_text, on_terminal, say, write_json, write_line
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Entry, Registry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
-from seq2attn.text import did_you_mean, shown
+from seq2attn.text import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -50,14 +50,16 @@ COLUMNS = [
 
 def list_names(
     kind: Annotated[
-        str | None, argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS))
+        str | None,
+        argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
     ] = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
 ) -> None:
     """Show every name a config can use, with its formula and source.
 
-    s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's length.
+    s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
+    length.
 
     Examples:
 
@@ -66,7 +68,9 @@ def list_names(
       seq2attn list scores
     """
     if kind is not None and kind not in KINDS:
-        raise Seq2AttnError(f"unknown kind {shown(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}")
+        raise Seq2AttnError(
+            f"unknown kind {quoted(kind)}; {did_you_mean(kind, KINDS)}allowed: {', '.join(KINDS)}"
+        )
     tables = [_table(name) for name in (KINDS if kind is None else (kind,))]
     everything = Table(COLUMNS, [row for table in tables for row in table.rows])
     if as_json:
@@ -78,7 +82,9 @@ def list_names(
         everything.show()
 
 
-def config(name: Annotated[str | None, argument("NAME", "As for --config. Default: list them.")] = None) -> None:
+def config(
+    name: Annotated[str | None, argument("NAME", "As for --config. Default: list them.")] = None,
+) -> None:
     """Print a shipped config with its comments, to start from.
 
     Examples:
@@ -89,9 +95,15 @@ def config(name: Annotated[str | None, argument("NAME", "As for --config. Defaul
     """
     from seq2attn.config.yaml_files import shipped_folder, shipped_names
 
-    names = [one for one in shipped_names() if not one.startswith("experiments/")]  # those name files beside them
+    names = [
+        one for one in shipped_names() if not one.startswith("experiments/")
+    ]  # those name files beside them
     wanted = name and name.removeprefix("configs/").removesuffix(".yaml")
-    texts = [shipped_folder().joinpath(f"{one}.yaml").read_text("utf-8") for one in names if wanted in (None, one)]
+    texts = [
+        shipped_folder().joinpath(f"{one}.yaml").read_text("utf-8")
+        for one in names
+        if wanted in (None, one)
+    ]
     if wanted is None:
         comments = (" ".join(re.findall("^# (.*)", text, re.MULTILINE)) for text in texts)
         about = (
@@ -102,11 +114,15 @@ def config(name: Annotated[str | None, argument("NAME", "As for --config. Defaul
         write_line(texts[0].removesuffix("\n"))
     else:
         guess = did_you_mean(wanted, names)
-        raise Seq2AttnError(f"no config of this name is shipped: {shown(name)}; {guess}`seq2attn config` lists them")
+        raise Seq2AttnError(
+            f"no config of this name is shipped: {quoted(name)}; {guess}`seq2attn config` lists them"
+        )
 
 
 def inspect(
-    target: Annotated[str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=options.runs)],
+    target: Annotated[
+        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=options.runs)
+    ],
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
     plugin: options.Plugins = None,
@@ -114,8 +130,8 @@ def inspect(
 ) -> None:
     """Show a config, every key explained, and parameter counts.
 
-    Of a task that reads files, also those files and the vocabularies learned from them. In a pipe, the output is YAML that
-    `train --config` accepts.
+    Of a task that reads files, also those files and the vocabularies learned from them. In a pipe,
+    the output is YAML that `train --config` accepts.
 
     Examples:
 
@@ -125,21 +141,31 @@ def inspect(
     """
     config, run = _config(target, overrides or [], runs_dir)
     from seq2attn.analysis.ledger import parameter_ledger
-    from seq2attn.build import build_model, build_task, read_task
+    from seq2attn.build import build_model, build_task, load_task
     from seq2attn.config.yaml_files import write_yaml
 
-    missing = [path for path in config.data_files.values() if run is None and not os.path.exists(path)]
+    missing = [
+        path for path in config.data_files.values() if run is None and not os.path.exists(path)
+    ]
     learned, ledger = None, {}
     if missing:
-        note(f"no such file: {', '.join(missing)}; with --set task.train=FILE --set task.dev=FILE: symbols, parameters")
+        say(
+            f"no such file: {', '.join(missing)}; with --set task.train=FILE --set task.dev=FILE: symbols, parameters"
+        )
     else:
-        task = read_task(config) if run is None else build_task(config, run.learned_task(config))
+        task = load_task(config) if run is None else build_task(config, run.learned_task(config))
         learned, ledger = task.learned(), parameter_ledger(build_model(config, task))
         for line in task.notes:
-            note(line)
+            say(line)
     values = config.model_dump(mode="json")
     if as_json:
-        write_json({"config": values, **({} if learned is None else {"task": learned}), "parameters": ledger})
+        write_json(
+            {
+                "config": values,
+                **({} if learned is None else {"task": learned}),
+                "parameters": ledger,
+            }
+        )
         return
     meanings, path, lines = dict(_meanings(config)), list[str](), list[tuple[str, str]]()
     for line in write_yaml(values, width=10**6).splitlines():
@@ -180,9 +206,18 @@ def _meanings(section: BaseModel, prefix: str = "") -> Iterator[tuple[str, str]]
 def _table(kind: str) -> Table:
     """The parts of one kind, with those of installed packages that no config has named yet."""
     key, registry = KINDS[kind]
-    installed = [(name, source) for name, source in registry.installed().items() if name not in registry.names()]
+    installed = [
+        (name, source)
+        for name, source in registry.installed().items()
+        if name not in registry.names()
+    ]
     records = [
-        vars(one) | {"kind": kind, "synonyms": one.synonyms or None, "options": [*one.options.model_fields][1:] or None}
+        vars(one)
+        | {
+            "kind": kind,
+            "synonyms": one.synonyms or None,
+            "options": [*one.options.model_fields][1:] or None,
+        }
         for one in (*registry, *(Entry(name, source=source) for name, source in installed))
     ]
     return Table.of_records(records, COLUMNS, f"{kind}  ({key})")

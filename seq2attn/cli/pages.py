@@ -31,8 +31,9 @@ def report(
 ) -> None:
     """Write runs or a comparison as one HTML page; print its path.
 
-    The page needs no network: summary, curves, accuracy by length, attention through training, the settings that differ, and
-    environment. Of a comparison it shows the groups over their seeds. An older report is replaced; any other file is kept.
+    The page needs no network: summary, curves, accuracy by length, attention through training, the
+    settings that differ, and environment. Of a comparison it shows the groups over their seeds. An
+    older report is replaced; any other file is kept.
 
     Examples:
 
@@ -54,12 +55,19 @@ def report(
 def page(
     names: Annotated[
         list[str] | None,
-        argument("RUN [RUN]", "One run, or two side by side. Default: the newest.", autocompletion=options.runs),
+        argument(
+            "RUN [RUN]",
+            "One run, or two side by side. Default: the newest.",
+            autocompletion=options.runs,
+        ),
     ] = None,
     to: HtmlPath = Path("page.html"),
-    text: Annotated[list[str] | None, option("STRING", "A string to begin with. May be repeated.")] = None,
+    text: Annotated[
+        list[str] | None, option("STRING", "A string to begin with. May be repeated.")
+    ] = None,
     train: Annotated[
-        list[Path] | None, option("CONFIG", "Train this config in the page, instead of showing a run. Twice: a race.")
+        list[Path] | None,
+        option("CONFIG", "Train this config in the page, instead of showing a run. Twice: a race."),
     ] = None,
     overrides: options.Overrides = None,
     snapshots: Annotated[int, option("N", "Earlier steps of training, if kept.", min=0)] = 8,
@@ -69,11 +77,11 @@ def page(
 ) -> None:
     """Write a trained model as one HTML page that runs it.
 
-    The page needs no network. Type a string and watch the answer and its attention; step through the decoding; set, ban or
-    drag a weight, change what the model wrote. Two runs are shown side by side; a run trained with
-    training.snapshot_weights=true through its training. An older page is replaced; any other file is kept.
-    With --train the page begins with untrained weights, and trains them itself.
-    Needs two packages: pip install "seq2attn[export]"
+    The page needs no network. Type a string and watch the answer and its attention; step through
+    the decoding; set, ban or drag a weight, change what the model wrote. Two runs are shown side by
+    side; a run trained with training.snapshot_weights=true through its training. An older page is
+    replaced; any other file is kept. With --train the page begins with untrained weights, and
+    trains them itself. Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 
@@ -85,7 +93,9 @@ def page(
     """
     _check_page(to, "page")
     if len(names or ()) > MOST:
-        raise Seq2AttnError(f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed")
+        raise Seq2AttnError(
+            f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed"
+        )
     if train and (names or len(train) > MOST or len({path.stem for path in train}) < len(train)):
         raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
     if overrides and not train:
@@ -96,7 +106,11 @@ def page(
     runs = [] if train else options.find_runs(runs_dir, names)
     from seq2attn.pages.page import render, shown_runs, untrained
 
-    shown = untrained(configs, text or ()) if train else shown_runs(runs, checkpoint, text or (), snapshots)
+    shown = (
+        untrained(configs, text or ())
+        if train
+        else shown_runs(runs, checkpoint, text or (), snapshots)
+    )
     _write(to, render(shown))
 
 
@@ -109,8 +123,9 @@ def export(
 ) -> None:
     """Export a trained model for use without seq2attn.
 
-    The folder holds the model's own functions as ONNX graphs, a manifest with the config, the vocabularies and the loops
-    around the graphs, and a text that explains how to run them. Needs two packages: pip install "seq2attn[export]"
+    The folder holds the model's own functions as ONNX graphs, a manifest with the config, the
+    vocabularies and the loops around the graphs, and a text that explains how to run them. Needs
+    two packages: pip install "seq2attn[export]"
 
     Examples:
 
@@ -129,14 +144,18 @@ def export(
 
 
 def _check_page(path: Path, kind: str) -> None:
-    """Check the path before the work. A file that exists is replaced only if it says that it is a page of this kind."""
+    """Check the path before the work. A file that exists is replaced only if it says that it is a
+    page of this kind.
+    """
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
     sign = f'<meta name="generator" content="seq2attn {kind}">'
     if path.exists() and sign.encode() not in path.read_bytes():
-        raise Seq2AttnError(f"{path} exists and is not a {kind}", hint="Name another file with --to FILE.")
+        raise Seq2AttnError(
+            f"{path} exists and is not a {kind}", hint="Name another file with --to FILE."
+        )
 
 
 def _write(path: Path, text: str) -> None:

@@ -11,10 +11,10 @@ import typer
 from seq2attn.cli import options
 from seq2attn.cli.commands import Command, group
 from seq2attn.cli.options import option
-from seq2attn.display.console import note
+from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, Run, runs_dir_option
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from seq2attn.runs.records import Metrics
@@ -23,7 +23,11 @@ plot = group("plot", help="Draw a run's loss, accuracy or attention through trai
 
 
 @plot.command(cls=Command)
-def loss(file: options.Figure, runs: options.RunArguments = None, runs_dir: options.RunsDir = DEFAULT_ROOT) -> None:
+def loss(
+    file: options.Figure,
+    runs: options.RunArguments = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
     """Training loss of one or several runs, in one panel.
 
     Examples:
@@ -33,8 +37,12 @@ def loss(file: options.Figure, runs: options.RunArguments = None, runs_dir: opti
     from seq2attn.plotting.curves import curves_figure
 
     chosen = options.find_runs(runs_dir, runs)
-    curves, scores = _curves(chosen, lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet")
-    options.save_figure(curves_figure(curves, scores, "training loss, nats per token", log=True), file)
+    curves, scores = _curves(
+        chosen, lambda metrics: metrics.curve("loss"), "has no loss in metrics.jsonl yet"
+    )
+    options.save_figure(
+        curves_figure(curves, scores, "training loss, nats per token", log=True), file
+    )
 
 
 @plot.command(cls=Command)
@@ -42,11 +50,15 @@ def accuracy(
     file: options.Figure,
     runs: options.RunArguments = None,
     by_length: Annotated[
-        bool, typer.Option("--by-length", help="One run's last evaluation by string length, with intervals.")
+        bool,
+        typer.Option(
+            "--by-length", help="One run's last evaluation by string length, with intervals."
+        ),
     ] = False,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Exact match through training of one or several runs: the mean over the trained lengths, shaded to the worst.
+    """Exact match through training of one or several runs: the mean over the trained lengths,
+    shaded to the worst.
 
     Examples:
 
@@ -59,7 +71,9 @@ def accuracy(
 
     chosen = options.find_runs(runs_dir, runs)
     if not by_length:
-        curves, scores = _curves(chosen, lambda metrics: metrics.evaluations, "has no evaluation yet")
+        curves, scores = _curves(
+            chosen, lambda metrics: metrics.evaluations, "has no evaluation yet"
+        )
         options.save_figure(accuracy_curves_figure(curves, scores), file)
         return
     if len(chosen) > 1:
@@ -82,7 +96,8 @@ def attention(
     ideal: Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment.")] = False,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Attention through training on the run's sample strings, as a strip of maps or an animated GIF.
+    """Attention through training on the run's sample strings, as a strip of maps or an animated
+    GIF.
 
     Examples:
 
@@ -94,19 +109,23 @@ def attention(
     (chosen,) = options.find_runs(runs_dir, [run] if run else None)
     snapshots = read_attention(chosen)
     if not snapshots:
-        why = "it has no attention (score 'none')" if chosen.status().score == "none" else "see training.snapshots"
+        why = (
+            "it has no attention (score 'none')"
+            if chosen.status().score == "none"
+            else "see training.snapshots"
+        )
         raise Seq2AttnError(f"run {chosen.name!r} has no recorded attention: {why}")
     where, recorded = runs_dir_option(runs_dir), [one.source for one in snapshots[0][1]]
     for text in set(strings or ()) - set(recorded):
         raise Seq2AttnError(
-            f"run {chosen.name!r} has no recorded attention for {shown(text)}; recorded: {', '.join(recorded)}",
+            f"run {chosen.name!r} has no recorded attention for {quoted(text)}; recorded: {', '.join(recorded)}",
             hint=f"For any string: seq2attn predict --run {chosen.name}{where} --plot FILE -- {shlex.quote(text)}",
         )
     places = [recorded.index(text) for text in strings or recorded]
     snapshots = [(step, [maps[place] for place in places]) for step, maps in snapshots]
     if file.suffix.lower() == ".gif":
         save_animation(snapshots, file, ideal=ideal)
-        note(f"figure: {file}")
+        say(f"figure: {file}")
     else:
         options.save_figure(evolution_figure(snapshots, ideal=ideal), file)
 

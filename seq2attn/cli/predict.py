@@ -14,11 +14,19 @@ import typer
 
 from seq2attn.cli import options
 from seq2attn.cli.options import argument, option
-from seq2attn.display.console import note, on_terminal, print_error, printable, stdout, write_json, write_line
+from seq2attn.display.console import (
+    on_terminal,
+    print_error,
+    printable,
+    say,
+    stdout,
+    write_json,
+    write_line,
+)
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
-from seq2attn.text import MOST_NAMES, first_of, shown
+from seq2attn.text import MOST_NAMES, first_of, quoted
 
 if TYPE_CHECKING:
     from seq2attn.data.tasks import Task
@@ -27,19 +35,27 @@ if TYPE_CHECKING:
 
 
 def predict(
-    texts: Annotated[list[str], argument("TEXT...", "Input strings; - reads them from standard input, one a line.")],
+    texts: Annotated[
+        list[str],
+        argument("TEXT...", "Input strings; - reads them from standard input, one a line."),
+    ],
     run: options.RunOptions = None,
     beam: options.Beam = None,
     length_penalty: options.LengthPenalty = None,
     n_best: Annotated[
-        int | None, option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000)
+        int | None,
+        option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
     ] = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
-    ideal: Annotated[bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")] = False,
+    ideal: Annotated[
+        bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")
+    ] = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
-        typer.Option("--map", help="The map that is printed. Default: on a terminal colour, in a pipe none."),
+        typer.Option(
+            "--map", help="The map that is printed. Default: on a terminal colour, in a pipe none."
+        ),
     ] = None,
     checkpoint: options.CheckpointName = "best",
     device: options.Device = "cpu",
@@ -48,12 +64,14 @@ def predict(
 ) -> None:
     """Print a model's output for each string, with its attention.
 
-    On a terminal each output comes with its attention map; --map digits prints the weights in its cells, in tenths, as it
-    is where there are no colours. In a pipe, and with --map none, there are only the outputs, one per line. With --n-best,
-    each of these lines is a source, one of its outputs, and the output's log-probability, separated by tabs. For a run on
-    pairs of strings, - also reads the lines of a file of pairs, and the lines are source and output, with a tab between.
-    A line of standard input that the model cannot read has an empty line for its answer. --json prints an object for one
-    string, a list for several, and for standard input an object a line.
+    On a terminal each output comes with its attention map; --map digits prints the weights in its
+    cells, in tenths, as it is where there are no colours. In a pipe, and with --map none, there are
+    only the outputs, one per line. With --n-best, each of these lines is a source, one of its
+    outputs, and the output's log-probability, separated by tabs. For a run on pairs of strings, -
+    also reads the lines of a file of pairs, and the lines are source and output, with a tab
+    between. A line of standard input that the model cannot read has an empty line for its answer.
+    --json prints an object for one string, a list for several, and for standard input an object a
+    line.
 
     Examples:
 
@@ -64,7 +82,9 @@ def predict(
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     if heat and as_json:
-        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one of the two out.")
+        raise Seq2AttnError(
+            "--map draws the weights that --json prints", hint="Leave one of the two out."
+        )
     search = options.beam_search(beam, length_penalty, n_best)
     chosen = options.find_runs(runs_dir, run, "--run RUN")
     from seq2attn.data.tasks.pairs import Pairs
@@ -74,7 +94,9 @@ def predict(
     predictor, task = trained.predictor, trained.task
     predictor.search = search
     if plot is not None and texts == ["-"]:
-        raise Seq2AttnError("--plot draws the strings of the command line, not those of standard input")
+        raise Seq2AttnError(
+            "--plot draws the strings of the command line, not those of standard input"
+        )
     options.note_checkpoint(chosen[0], checkpoint, trained)
     maps, records, unseen, count, refused, untrained = [], [], Counter[str](), 0, 0, 0
     heat = heat or ("colour" if on_terminal() else "none")
@@ -107,39 +129,53 @@ def predict(
 
 
 def _note_rest(task: Task, unseen: Counter[str], untrained: int, count: int, refused: int) -> None:
-    """Note which symbols, and how many of `count` strings, are unlike those of training, and end if lines were refused."""
+    """Note which symbols, and how many of `count` strings, are unlike those of training, and end if
+    lines were refused.
+    """
     if unseen:
         names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
-        note(f"symbols that the training file lacks, read as <unk>: {names}")
+        say(f"symbols that the training file lacks, read as <unk>: {names}")
     if untrained:
         strings = "the string has" if count == 1 else f"{untrained:,} of {count:,} strings have"
-        note(f"{strings} a length never seen in training (trained: {task.min_length} to {task.max_length} symbols)")
+        say(
+            f"{strings} a length never seen in training (trained: {task.min_length} to {task.max_length} symbols)"
+        )
     if refused:
-        note(f"no answer to {refused:,} of {refused + count:,} lines of standard input")
+        say(f"no answer to {refused:,} of {refused + count:,} lines of standard input")
         raise typer.Exit(2)
 
 
 def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Answer | None]:
-    """The answers for `texts`, or for the lines of standard input; None for a line that was refused."""
+    """The answers for `texts`, or for the lines of standard input; None for a line that was
+    refused.
+    """
     if texts == ["-"] and sys.stdin is None:
         raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
     predict = functools.partial(predictor.predict, keep_weights=keep_weights)
     if texts == ["-"] and sys.stdin.isatty():
-        note("Type one string a line. Ctrl-D ends.")
-        for line in filter(None, _standard_input(predictor)):  # each is answered before the next is typed
+        say("Type one string a line. Ctrl-D ends.")
+        for line in filter(
+            None, _standard_input(predictor)
+        ):  # each is answered before the next is typed
             yield from predict([line])
         return
     sources, ahead = itertools.tee(_standard_input(predictor) if texts == ["-"] else texts)
-    answers = predict(source for source in ahead if source is not None)  # in blocks, which are read ahead
+    answers = predict(
+        source for source in ahead if source is not None
+    )  # in blocks, which are read ahead
     for source in sources:
         yield None if source is None else next(answers)
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
-    """The sources in the lines of standard input; None for a line that the model cannot read, after a message."""
+    """The sources in the lines of standard input; None for a line that the model cannot read, after
+    a message.
+    """
     refused = 0
     for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-        source = predictor.task.source_of(line.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r"))
+        source = predictor.task.source_of(
+            line.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
+        )
         try:
             predictor.read(source)
         except Seq2AttnError as error:
@@ -165,7 +201,9 @@ def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) ->
     else:
         write_line(f"{answer.source}\t{answer.output}" if with_source else answer.output)
     if not answer.finished:
-        note(f"{shown(answer.source)}: no <eos> within the longest output allowed; the output was cut off")
+        say(
+            f"{quoted(answer.source)}: no <eos> within the longest output allowed; the output was cut off"
+        )
 
 
 def _print_map(answer: Answer, *, digits: bool) -> None:
@@ -182,6 +220,6 @@ def _print_map(answer: Answer, *, digits: bool) -> None:
     drawn = attention and heat_map(attention, console, digits=digits)
     if attention and drawn is not None:
         console.print(drawn)
-        note(f"    {legend(attention, console, digits=digits)}", console=console)
+        say(f"    {legend(attention, console, digits=digits)}", console=console)
     elif attention:
-        note("the map is too wide for this terminal; --plot FILE draws it")
+        say("the map is too wide for this terminal; --plot FILE draws it")

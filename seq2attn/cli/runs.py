@@ -9,19 +9,23 @@ from typing import Annotated, Any
 
 from seq2attn.cli import options
 from seq2attn.cli.options import option
-from seq2attn.display.console import note, write_json
+from seq2attn.display.console import say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, check_plain, newest_first, state_of
-from seq2attn.text import did_you_mean, first_of, shown
+from seq2attn.text import did_you_mean, first_of, quoted
 
 
 def runs(
     where: Annotated[
-        list[str] | None, option("KEY=VALUE", "Only runs with this value of a config key or column. May be repeated.")
+        list[str] | None,
+        option(
+            "KEY=VALUE", "Only runs with this value of a config key or column. May be repeated."
+        ),
     ] = None,
     sort: Annotated[
-        str | None, option("KEY", "Sort by a column, metric or config key: best accuracy, or least, first.")
+        str | None,
+        option("KEY", "Sort by a column, metric or config key: best accuracy, or least, first."),
     ] = None,
     limit: Annotated[int, option("N", "How many at most.", "--limit", "-n", min=1)] = 50,
     as_json: options.AsJson = False,
@@ -29,10 +33,10 @@ def runs(
 ) -> None:
     """List runs, the newest first.
 
-    "exact match, worst" is the lowest exact match over the trained lengths in the run's last evaluation; of a run on pairs
-    of strings, WER is the word error rate on the dev set.
-    A run is "training" while a process trains it, and "stopped" if that process has ended early.
-    --sort -KEY turns the order round. A column's name may be cut, as in --sort exact.
+    "exact match, worst" is the lowest exact match over the trained lengths in the run's last
+    evaluation; of a run on pairs of strings, WER is the word error rate on the dev set. A run is
+    "training" while a process trains it, and "stopped" if that process has ended early. --sort -KEY
+    turns the order round. A column's name may be cut, as in --sort exact.
 
     Examples:
 
@@ -42,7 +46,7 @@ def runs(
     """
     found, columns = newest_first(runs_dir), {column.name: column for column in COLUMNS}
     if not found:
-        note(f"no run in {runs_dir} yet. {MAKE_ONE}")
+        say(f"no run in {runs_dir} yet. {MAKE_ONE}")
     records = [_record(run, with_config=bool(where or sort)) for run in found]
     chosen = options.parsed("--where", _matching, records, where or [])
     if sort:
@@ -60,7 +64,7 @@ def runs(
     else:
         table.show()
         if len(chosen) > limit:
-            note(f"{len(chosen) - limit:,} more runs; --limit shows them")
+            say(f"{len(chosen) - limit:,} more runs; --limit shows them")
 
 
 COLUMNS = (
@@ -79,12 +83,16 @@ COLUMNS = (
 
 
 def _record(run: Run, *, with_config: bool) -> dict[str, Any]:
-    """What is known of a run, and its config by dotted key, which may be that of another version, or unreadable."""
+    """What is known of a run, and its config by dotted key, which may be that of another version,
+    or unreadable.
+    """
     from seq2attn.config.load import flat_values
     from seq2attn.config.yaml_files import read_file
 
     values: dict[str, Any] = {}
-    with contextlib.suppress(Seq2AttnError, AttributeError):  # the latter: it does not hold keys and values
+    with contextlib.suppress(
+        Seq2AttnError, AttributeError
+    ):  # the latter: it does not hold keys and values
         values = flat_values(read_file(check_plain(run).config_file).value) if with_config else {}
     status, environment = run.status(), run.environment()
     made = environment.created and f"{environment.created:%Y-%m-%d %H:%M}"
@@ -98,19 +106,25 @@ def _matching(records: list[dict[str, Any]], texts: Sequence[str]) -> list[dict[
     from seq2attn.config.schema import PARTS
 
     chosen = list(records)
-    for word, wanted in (pair for text in texts for pair in flat_values(dict([parse_override(text)])).items()):
+    for word, wanted in (
+        pair for text in texts for pair in flat_values(dict([parse_override(text)])).items()
+    ):
         key = _key(word, records)
         there = [record.get(key) for record in chosen]
         if key in PARTS and wanted not in there:  # a synonym
             wanted = PARTS[key].get(str(wanted)).name
         if chosen and wanted not in there:
-            note(f"no run has {key}={wanted}; there are: {first_of(list(dict.fromkeys(map(shown, there))))}")
+            say(
+                f"no run has {key}={wanted}; there are: {first_of(list(dict.fromkeys(map(quoted, there))))}"
+            )
         chosen = [record for record in chosen if record.get(key) == wanted]
     return chosen
 
 
 def _key(word: str, records: list[dict[str, Any]]) -> str:
-    """The column, metric or config key that a word means: itself, or the only column that begins with it."""
+    """The column, metric or config key that a word means: itself, or the only column that begins
+    with it.
+    """
     from seq2attn.config.schema import all_keys
     from seq2attn.runs.records import Status
 
@@ -120,7 +134,9 @@ def _key(word: str, records: list[dict[str, Any]]) -> str:
     meant = [word] if word in keys else [name for name in columns if name.startswith(word)]
     if len(meant) != 1:
         allowed = f"{', '.join(own)}, and the keys that `seq2attn inspect CONFIG` shows"
-        raise Seq2AttnError(f"unknown key {shown(word)}; {did_you_mean(word, keys)}allowed: {allowed}")
+        raise Seq2AttnError(
+            f"unknown key {quoted(word)}; {did_you_mean(word, keys)}allowed: {allowed}"
+        )
     return meant[0]
 
 

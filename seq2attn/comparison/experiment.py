@@ -1,4 +1,6 @@
-"""An experiment and its grid, from a file (`configs/experiments/`), from the command line or Python, or from both."""
+"""An experiment and its grid, from a file (`configs/experiments/`), from the command line or
+Python, or from both.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,20 @@ from seq2attn.inference.results import HEADINGS, RATES
 from seq2attn.options import Section
 from seq2attn.runs.create import run_name, run_word
 from seq2attn.runs.run import check_name
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 CONFIG = "config"  # the axis of several base configs
 SEED = "seed"
 MOST_TRIALS = 10_000
 Metric = Literal[
-    "exact_match", "character_accuracy", "correct_prefix", "teacher_forced", "alignment", "entropy", "wer", "ser"
+    "exact_match",
+    "character_accuracy",
+    "correct_prefix",
+    "teacher_forced",
+    "alignment",
+    "entropy",
+    "wer",
+    "ser",
 ]
 ERROR_RATES = tuple(RATES)  # of runs on pairs, on their whole dev file; lower is better
 METRICS = HEADINGS | {"correct_prefix": "before the first error"} | RATES
@@ -61,11 +70,13 @@ class Settings(Section):
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
     """config keys that are the same in every trial"""
     vary: dict[str, Any] = Field(default_factory=dict)
-    """config keys and the values that each takes: a list, a range such as 1-10, or log:1e-4..1e-2:8"""
+    """config keys and the values that each takes: a list, a range such as 1-10, or log:1e-4..1e-2:8
+    """
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
     metric: Metric | None = None
-    """what the table shows, of runs on pairs of strings wer or ser; null: exact_match, of pairs wer"""
+    """what the table shows, of runs on pairs of strings wer or ser; null: exact_match, of pairs wer
+    """
     lengths: Lengths | None = None
     """string lengths, as [3, 5, 7] or "1-12"; null: the config's"""
     families: Families | None = None
@@ -88,7 +99,8 @@ class Experiment:
     settings: Settings
     overrides: tuple[str, ...]  # `KEY=VALUE`, the same in all trials
     axes: Mapping[str, Sequence[Any]]
-    """what varies, in the order of tables: the base configs first, the seed last; the last one changes fastest"""
+    """what varies, in the order of tables: the base configs first, the seed last; the last one
+    changes fastest"""
     places: Mapping[str, str]  # dotted key -> where it was written
 
     @property
@@ -111,23 +123,33 @@ def compose_experiment(
     baseline: Overrides = (),
     **options: Any,
 ) -> Experiment:
-    """The experiment of `file`, or of base `configs` and what to `vary`; the other arguments replace the file's settings.
+    """The experiment of `file`, or of base `configs` and what to `vary`; the other arguments
+    replace the file's settings.
 
-    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`; options: `metric`, `lengths`, `families`,
-    `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
+    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`; options:
+    `metric`, `lengths`, `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a
+    `ConfigError` with every problem found in the settings.
     """
     if (file is None) == (not configs):
         hint = "See: seq2attn compare --help"
-        raise Seq2AttnError("expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=hint)
-    values, places = ({"configs": list(map(str, configs or ()))}, {}) if file is None else _read(file)
-    source, folder = ("seq2attn compare", Path()) if file is None else (str(file), find_config(file).parent)
+        raise Seq2AttnError(
+            "expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=hint
+        )
+    values, places = (
+        ({"configs": list(map(str, configs or ()))}, {}) if file is None else _read(file)
+    )
+    source, folder = (
+        ("seq2attn compare", Path()) if file is None else (str(file), find_config(file).parent)
+    )
     _replace(values, places, vary, override_list(baseline), options)
     settings, axes = _checked(values, source, places)
     paths = [folder / config for config in settings.configs]
     stems = [path.stem for path in paths]
     bases = {path.stem if stems.count(path.stem) == 1 else run_name(path): path for path in paths}
     if len(bases) < len(paths):
-        raise Seq2AttnError(f"two base configs have the same name: {', '.join(stems)}", hint="Rename or drop one.")
+        raise Seq2AttnError(
+            f"two base configs have the same name: {', '.join(stems)}", hint="Rename or drop one."
+        )
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
     elif not axes:
@@ -135,14 +157,23 @@ def compose_experiment(
         hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
         raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
     if name is None:
-        name = run_word(file.stem if file else f"compare-{stems[0]}" if len(bases) == 1 else "") or "compare"
+        name = (
+            run_word(file.stem if file else f"compare-{stems[0]}" if len(bases) == 1 else "")
+            or "compare"
+        )
     check_name(name)
     given = override_list(overrides)
-    own = {key.partition(".")[2]: place for key, place in places.items() if key.startswith(("set.", "vary."))}
+    own = {
+        key.partition(".")[2]: place
+        for key, place in places.items()
+        if key.startswith(("set.", "vary."))
+    }
     for text in given:  # load_config names their place
         own.pop(text.partition("=")[0].strip(), None)
     axes = dict(sorted(axes.items(), key=lambda axis: axis[0] == SEED))
-    return Experiment(name, source, bases, settings, (*override_list(settings.fixed), *given), axes, own)
+    return Experiment(
+        name, source, bases, settings, (*override_list(settings.fixed), *given), axes, own
+    )
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -152,8 +183,12 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
         hint = f"To train it with several seeds: seq2attn compare -c {shlex.quote(str(file))} --vary seed=1-5"
-        raise Seq2AttnError(f"{file}: this is a model's config, not an experiment, which names configs", hint=hint)
-    return dict(document.value), {".".join(map(str, key)): f"{file}:{line}" for key, line in document.lines.items()}
+        raise Seq2AttnError(
+            f"{file}: this is a model's config, not an experiment, which names configs", hint=hint
+        )
+    return dict(document.value), {
+        ".".join(map(str, key)): f"{file}:{line}" for key, line in document.lines.items()
+    }
 
 
 def _replace(
@@ -169,13 +204,18 @@ def _replace(
     for option, value in options.items():
         if value is not None:
             values[option], places[option] = value, f"--{option}"
-    for section, texts, form in (("vary", vary, "KEY=VALUE,VALUE,..."), ("baseline", baseline, "KEY=VALUE")):
+    for section, texts, form in (
+        ("vary", vary, "KEY=VALUE,VALUE,..."),
+        ("baseline", baseline, "KEY=VALUE"),
+    ):
         given: dict[str, Any] = {}
         for text in texts:
-            where = f"--{section} {shown(text)}"
+            where = f"--{section} {quoted(text)}"
             key, equals, value = map(str.strip, text.partition("="))
             if not (equals and key and value):
-                raise Seq2AttnError(f"{where}: expected {form} with a dotted key, such as model.attention.score=dot")
+                raise Seq2AttnError(
+                    f"{where}: expected {form} with a dotted key, such as model.attention.score=dot"
+                )
             if key in given:
                 raise Seq2AttnError(f"--{section} names {key} twice; list all its values once")
             given[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
@@ -200,28 +240,38 @@ def _checked(
     except ValidationError as error:
         problems += describe_errors(error)
     if problems:
-        raise ConfigError(source, [replace(one, where=place_of(one, places)) for one in problems], hint=HINT)
+        raise ConfigError(
+            source, [replace(one, where=place_of(one, places)) for one in problems], hint=HINT
+        )
     return settings, axes
 
 
 def _expanded(key: str, values: Any) -> Sequence[Any]:
-    """The values of a key: one value or a list. `1-10` is a range if the key is a whole number, `log:1e-4..1e-2:8` a grid if
-    it is a number.
+    """The values of a key: one value or a list. `1-10` is a range if the key is a whole number,
+    `log:1e-4..1e-2:8` a grid if it is a number.
     """
     if isinstance(values, dict):
-        raise Seq2AttnError("expected a list of values, found keys; use dotted keys, as in model.hidden")
+        raise Seq2AttnError(
+            "expected a list of values, found keys; use dotted keys, as in model.hidden"
+        )
     if key == CONFIG:
-        raise Seq2AttnError("not a config key; list base configs with --config FILE, or under `configs` in a file")
+        raise Seq2AttnError(
+            "not a config key; list base configs with --config FILE, or under `configs` in a file"
+        )
     kind = getattr(dict(all_keys()).get(key), "annotation", None)
     kinds = [getattr(one, "__origin__", one) for one in (kind, *get_args(kind))]
     expanded: list[Any] = []
     for value in values if isinstance(values, list) else [values]:
-        match = re.fullmatch(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*", value) if isinstance(value, str) else None
+        match = (
+            re.fullmatch(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*", value)
+            if isinstance(value, str)
+            else None
+        )
         if match and int in kinds:  # elsewhere `1-12` is one value, as in evaluation.lengths
             numbers = range(int(match[1]), int(match[2]) + 1)
             if not 0 < len(numbers) <= MOST_TRIALS:
                 raise Seq2AttnError(
-                    f"{shown(value)}: expected FIRST-LAST, counting up, at most {MOST_TRIALS:,} numbers"
+                    f"{quoted(value)}: expected FIRST-LAST, counting up, at most {MOST_TRIALS:,} numbers"
                 )
             expanded += numbers
         elif str(value).startswith("log:") and {int, float} & set(kinds):
@@ -234,14 +284,16 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """`log:FIRST..LAST:COUNT`: numbers in equal ratios, both ends as written; those between are rounded to three significant
-    digits, or to whole numbers for a key that needs them.
+    """`log:FIRST..LAST:COUNT`: numbers in equal ratios, both ends as written; those between are
+    rounded to three significant digits, or to whole numbers for a key that needs them.
     """
     number = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
     match = re.fullmatch(rf"log:{number}\.\.{number}:([0-9]{{1,5}})", text)
-    first, last, count = (read_text(word, text).value for word in match.groups()) if match else (0, 0, 0)
+    first, last, count = (
+        (read_text(word, text).value for word in match.groups()) if match else (0, 0, 0)
+    )
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MOST_TRIALS):
         expected = "log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as log:1e-4..1e-2:8"
-        raise Seq2AttnError(f"{shown(text)}: expected {expected}")
+        raise Seq2AttnError(f"{quoted(text)}: expected {expected}")
     between = [first * (last / first) ** (place / (count - 1)) for place in range(1, count - 1)]
     return [first, *(round(value) if whole else float(f"{value:.3g}") for value in between), last]

@@ -1,6 +1,8 @@
-"""Figures of a comparison: loss and entropy through training, the metric by length with intervals, the worst families.
+"""Figures of a comparison: loss and entropy through training, the metric by length with intervals,
+the worst families.
 
-Groups of one score share its colour; scores and base configs are lines, other differences make panels.
+Groups of one score share its colour; scores and base configs are lines, other differences make
+panels.
 """
 
 from __future__ import annotations
@@ -43,9 +45,15 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
         ("loss", "training loss, nats"),
         ("entropy", "mean attention entropy over the trained lengths, nats"),
     ):
-        if any(len(trial.metrics.curve(name)) > 1 for group in comparison.groups for trial in group.trials):
+        if any(
+            len(trial.metrics.curve(name)) > 1
+            for group in comparison.groups
+            for trial in group.trials
+        ):
             explanation = "median over seeds; band: lowest to highest seed"
-            made[name] = _figure(comparison.name, panels, partial(_by_step, name), label, explanation)
+            made[name] = _figure(
+                comparison.name, panels, partial(_by_step, name), label, explanation
+            )
     if comparison.groups:
         seen = all(row.trained for group in comparison.groups for row in group.rows)
         grey = "" if seen else "; grey: never seen in training"
@@ -74,30 +82,65 @@ def _by_step(name: str, panel: Axes, series: Sequence[tuple[Group, str, Look]]) 
         for step, value in (point for trial in group.trials for point in trial.metrics.curve(name)):
             values.setdefault(step, []).append(value)
         steps, at = sorted(values), [values[step] for step in sorted(values)]
-        panel.fill_between(steps, [*map(min, at)], [*map(max, at)], color=look.colour, alpha=0.15, lw=0)
-        panel.plot(steps, [*map(statistics.median, at)], look.dash, color=look.colour, label=label, lw=1.6)
+        panel.fill_between(
+            steps, [*map(min, at)], [*map(max, at)], color=look.colour, alpha=0.15, lw=0
+        )
+        panel.plot(
+            steps, [*map(statistics.median, at)], look.dash, color=look.colour, label=label, lw=1.6
+        )
     (logarithmic if name == "loss" else _from_zero)(panel)
     panel.set_xlabel("step")
 
 
 def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
-    """The metric by length, or each error rate; groups beside one another where they would coincide."""
-    rows = sorted((row for group, _, _ in series for row in group.main), key=lambda row: row.length or 0)
-    places = {key: place for place, key in enumerate(dict.fromkeys(row.length or row.metric.upper() for row in rows))}
+    """The metric by length, or each error rate; groups beside one another where they would
+    coincide.
+    """
+    rows = sorted(
+        (row for group, _, _ in series for row in group.main), key=lambda row: row.length or 0
+    )
+    places = {
+        key: place
+        for place, key in enumerate(dict.fromkeys(row.length or row.metric.upper() for row in rows))
+    }
     for number, (group, label, look) in enumerate(series):
         shift = SPREAD * ((number + 0.5) / len(series) - 0.5)
         at = [places[row.length or row.metric.upper()] + shift for row in group.main]
         over = [row.mean for row in group.main]
-        panel.fill_between(at, [of.least for of in over], [of.most for of in over], color=look.colour, alpha=0.15, lw=0)
-        style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "label": label, "lw": 1.2, "ms": 5}
+        panel.fill_between(
+            at,
+            [of.least for of in over],
+            [of.most for of in over],
+            color=look.colour,
+            alpha=0.15,
+            lw=0,
+        )
+        style: dict[str, Any] = {
+            "color": look.colour,
+            "marker": look.marker,
+            "label": label,
+            "lw": 1.2,
+            "ms": 5,
+        }
         panel.plot(at, [of.value for of in over], look.dash, **style)
         for place, row in zip(at, group.main, strict=True):
             if row.mean.low is not None and row.mean.high is not None:
                 panel.vlines(place, row.mean.low, row.mean.high, color=look.colour, lw=2.4)
             if row.published is not None:
-                style = {"mfc": "none", "mec": look.colour, "ms": 8, "mew": 1.4, "label": "published"}
+                style = {
+                    "mfc": "none",
+                    "mec": look.colour,
+                    "ms": 8,
+                    "mew": 1.4,
+                    "label": "published",
+                }
                 panel.plot(place, row.published, "D", **style)
-    draw_lengths(panel, places, places.keys() - {row.length or row.metric.upper() for row in rows if row.trained}, 12)
+    draw_lengths(
+        panel,
+        places,
+        places.keys() - {row.length or row.metric.upper() for row in rows if row.trained},
+        12,
+    )
     panel.set_xlabel("string length" if rows and rows[0].length else "")
     if rows and rows[0].metric in ("entropy", *ERROR_RATES):
         _from_zero(panel)
@@ -106,7 +149,11 @@ def _results(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
 def _families(panel: Axes, series: Sequence[tuple[Group, str, Look]]) -> None:
     """The worst seed by family of strings and by length, of one group."""
     ((group, _, _),) = series
-    draw_families(panel, group.least, [row.length for row in group.main if row.length is not None and not row.trained])
+    draw_families(
+        panel,
+        group.least,
+        [row.length for row in group.main if row.length is not None and not row.trained],
+    )
 
 
 def _from_zero(panel: Axes) -> None:
@@ -116,7 +163,9 @@ def _from_zero(panel: Axes) -> None:
 # ---- panels ----
 
 
-def _figure(name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label: str, explanation: str) -> Figure:
+def _figure(
+    name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label: str, explanation: str
+) -> Figure:
     """Panels with titles, one legend, and one label of values."""
     wide, high = min(COLUMNS, len(panels)), math.ceil(len(panels) / COLUMNS)
     size = (max(5.6, wide * PANEL[0]), high * PANEL[1] + 1.0)
@@ -137,8 +186,8 @@ def _figure(name: str, panels: Mapping[str, Sequence[Series]], draw: Draw, label
 
 
 def _panels(groups: Sequence[Group]) -> dict[str, list[Series]]:
-    """A panel for each combination of values beside score and base config, whose groups are its lines; one if only other
-    keys vary.
+    """A panel for each combination of values beside score and base config, whose groups are its
+    lines; one if only other keys vary.
     """
     keys = list(groups[0].values) if groups else []
     lines = [key for key in keys if key in (CONFIG, "model.attention.score")] or keys
@@ -146,5 +195,7 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Series]]:
     for group in groups:
         words = name_values(group.values)
         title = ", ".join(words[key] for key in keys if key not in lines)
-        panels.setdefault(title, []).append((group, ", ".join(words[key] for key in lines) or group.label))
+        panels.setdefault(title, []).append(
+            (group, ", ".join(words[key] for key in lines) or group.label)
+        )
     return panels

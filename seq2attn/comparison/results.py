@@ -14,9 +14,7 @@ from seq2attn.inference.results import worst_place
 from seq2attn.parts import RANDOM
 
 NEVER_SEEN = "* never seen in training"
-OVER_SEEDS = (
-    "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); differences seed by seed"
-)
+OVER_SEEDS = "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); differences seed by seed"
 ALL = (
     Column("rank", right=True),
     Column("group"),
@@ -71,16 +69,29 @@ class Comparison:
             Column("published", right=True, optional=True),
             Column("difference", right=True, form="+.3f"),
         ]
-        rows = [{**vars(row), "place": f"{row.length or row.metric}{'' if row.trained else '*'}"} for row in group.rows]
+        rows = [
+            {**vars(row), "place": f"{row.length or row.metric}{'' if row.trained else '*'}"}
+            for row in group.rows
+        ]
         against = "the baseline" if group.baseline is None else f"against {group.baseline}"
         least = None if self.metric == "entropy" else worst_place(group.least)
-        notes = [] if least is None else [f"worst family: {least[0]}, {group.least[least]:.3f} at length {least[1]}"]
-        return Table.of_records(rows, columns, f"{group.label}: {METRICS[self.metric]}, {against}", notes)
+        notes = (
+            []
+            if least is None
+            else [f"worst family: {least[0]}, {group.least[least]:.3f} at length {least[1]}"]
+        )
+        return Table.of_records(
+            rows, columns, f"{group.label}: {METRICS[self.metric]}, {against}", notes
+        )
 
     def _table_of_all(self) -> Table:
         groups = sorted(self.groups, key=lambda group: group.ranked.rank or 0)
         rows = [
-            {"group": group.label, "trials": f"{len(group.trials)} of {group.planned}", **_about(group)}
+            {
+                "group": group.label,
+                "trials": f"{len(group.trials)} of {group.planned}",
+                **_about(group),
+            }
             for group in groups
         ]
         seen = all(row.trained for group in groups for row in group.rows)
@@ -91,9 +102,15 @@ class Comparison:
         """Which group is the best, and whether these seeds show it."""
         ranked = [group for group in self.groups if group.ranked.rank is not None]
         best = " and ".join(group.label for group in ranked if group.ranked.rank == 1)
-        near = [group.label for group in ranked if group.ranked.may_be_best and group.ranked.rank != 1]
+        near = [
+            group.label for group in ranked if group.ranked.may_be_best and group.ranked.rank != 1
+        ]
         if any(len(group.overall) > 1 for group in ranked):
-            unsure = f" These seeds do not show that it is better than {', '.join(near)}." if near else ""
+            unsure = (
+                f" These seeds do not show that it is better than {', '.join(near)}."
+                if near
+                else ""
+            )
             yield f"Best: {best}.{unsure}"
         elif ranked:
             yield f"Best: {best}. With one seed each, the order may be chance; more seeds would show it."

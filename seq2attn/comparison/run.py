@@ -1,4 +1,6 @@
-"""Running the trials of a plan, several at a time, on any `concurrent.futures.Executor`; a failing one stops no other."""
+"""Running the trials of a plan, several at a time, on any `concurrent.futures.Executor`; a failing
+one stops no other.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,14 @@ from typing import Any
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.plan import make_plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
-from seq2attn.comparison.trial import Outcome, Trial, Workplace, find_evaluation, train_and_measure, versions
+from seq2attn.comparison.trial import (
+    Outcome,
+    Trial,
+    WorkerContext,
+    find_evaluation,
+    train_and_measure,
+    versions,
+)
 from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
@@ -34,7 +43,7 @@ from seq2attn.runs.files import writing
 from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
-from seq2attn.text import shown
+from seq2attn.text import quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
@@ -58,49 +67,65 @@ def compare(
     executor: ExecutorWord,
     progress: bool | None = True,
 ) -> Comparison:
-    """Train and measure the trials of `experiment` that are not done, in `root`, and gather the results of all.
+    """Train and measure the trials of `experiment` that are not done, in `root`, and gather the
+    results of all.
 
-    workers: trials at a time; by default one per core, or per Dask worker. progress: as for `make_display`. The first signal
-    stops: running trials are saved, and the comparison has its number. Raises `Seq2AttnError` for what keeps all trials
-    from running.
+    workers: trials at a time; by default one per core, or per Dask worker. progress: as for
+    `make_display`. The first signal stops: running trials are saved, and the comparison has its
+    number. Raises `Seq2AttnError` for what keeps all trials from running.
     """
-    if not (DASK.fullmatch(executor) if isinstance(executor, str) else executor is None or callable(executor)):
+    if not (
+        DASK.fullmatch(executor)
+        if isinstance(executor, str)
+        else executor is None or callable(executor)
+    ):
         expected = "dask:ADDRESS, such as dask:tcp://HOST:8786, or in Python a function that makes an Executor"
-        raise Seq2AttnError(f"--executor: expected {expected}, found {shown(executor)}")
+        raise Seq2AttnError(f"--executor: expected {expected}, found {quoted(executor)}")
     plan = make_plan(experiment, root)
-    trials = [replace(trial, root=root.resolve()) for trial in plan.trials if find_evaluation(trial) is None]
+    trials = [
+        replace(trial, root=root.resolve())
+        for trial in plan.trials
+        if find_evaluation(trial) is None
+    ]
     name, done = plan.name, len(plan.trials) - len(trials)
     with make_display(progress) as display, stop_on_signals() as request:
         if not trials:
             save_plan(plan, root)
-            display.note(f"{name}: all {done:,} trials are done")
+            display.say(f"{name}: all {done:,} trials are done")
             return gather(plan)
         for line in _read_tasks(trials, None if isinstance(executor, str) else device):
-            display.note(line)
+            display.say(line)
         with (
             _executors(executor, workers, len(trials)) as (make_executor, at_once),
             _workplace(root.resolve(), device, plugins) as place,
         ):
             save_plan(plan, root)
             counts = f"{len(plan.trials):,} trials, {done:,} done, {len(trials):,} to run, {at_once():,} at a time"
-            display.note(f"{name}: {counts}; runs in {root}")
+            display.say(f"{name}: {counts}; runs in {root}")
             outcomes = run_trials(trials, place, make_executor, at_once, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
-    failed = {name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"}
+    failed = {
+        name: outcome.reason for name, outcome in outcomes.items() if outcome.state == "failed"
+    }
     busy = tuple(name for name, outcome in outcomes.items() if outcome.state == "busy")
     return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
 
 
 def _read_tasks(trials: Sequence[Trial], device: str | None) -> list[str]:
-    """Read the files of the trials' tasks before any runs; what users should know about them, and `device` if it is here."""
-    from seq2attn.build import read_task
+    """Read the files of the trials' tasks before any runs; what users should know about them, and
+    `device` if it is here.
+    """
+    from seq2attn.build import load_task
     from seq2attn.training.step import may_compile, why_slow
 
     slow = device and why_slow(choose_device(device))  # raises if there is no such device
     notes = [slow for trial in trials if slow and may_compile(trial.config)]
-    tasks = {str((one.config.task, one.config.evaluation, one.families, one.lengths)): one for one in trials}
+    tasks = {
+        str((one.config.task, one.config.evaluation, one.families, one.lengths)): one
+        for one in trials
+    }
     for trial in tasks.values():
-        task, while_training = read_task(trial.config), trial.config.evaluation
+        task, while_training = load_task(trial.config), trial.config.evaluation
         task.check_evaluation(trial.families, trial.lengths)
         task.check_evaluation(while_training.families, while_training.lengths or ())
         notes += task.notes
@@ -113,7 +138,9 @@ Executors = tuple[Callable[[], Executor], Callable[[], int]]
 """a function that makes executors, and one that tells how many trials can run at a time now"""
 
 
-def _executors(executor: ExecutorWord, workers: int | None, trials: int) -> AbstractContextManager[Executors]:
+def _executors(
+    executor: ExecutorWord, workers: int | None, trials: int
+) -> AbstractContextManager[Executors]:
     if isinstance(executor, str):
         return _dask(executor.removeprefix("dask:"), workers)
     count = max(1, min(workers or available_cores(), trials))
@@ -128,11 +155,15 @@ def process_pool(workers: int) -> Executor:
 
 
 class _Worker(SpawnProcess):
-    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the parent handles them."""
+    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the
+    parent handles them.
+    """
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # starting it later would unblock SIGINT
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})  # which a child inherits
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP}
+        )  # which a child inherits
         try:
             super().start()
         finally:
@@ -140,7 +171,9 @@ class _Worker(SpawnProcess):
 
     def run(self) -> None:
         escape_streams()
-        threading.Thread(target=_end_with, args=[multiprocessing.parent_process()], daemon=True).start()
+        threading.Thread(
+            target=_end_with, args=[multiprocessing.parent_process()], daemon=True
+        ).start()
         super().run()
 
 
@@ -151,12 +184,16 @@ def _end_with(parent: Any) -> None:
 
 @contextlib.contextmanager
 def _dask(address: str, workers: int | None) -> Iterator[Executors]:
-    """The workers of the Dask scheduler at `address`, processes of one thread that see the runs directory."""
+    """The workers of the Dask scheduler at `address`, processes of one thread that see the runs
+    directory.
+    """
     try:
         import distributed
     except ImportError as error:
         hint = 'Install it: pip install "seq2attn[dask]"'
-        raise Seq2AttnError(f"--executor dask needs the package distributed ({error})", hint=hint) from None
+        raise Seq2AttnError(
+            f"--executor dask needs the package distributed ({error})", hint=hint
+        ) from None
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
 
@@ -173,8 +210,12 @@ def _dask(address: str, workers: int | None) -> Iterator[Executors]:
         client: Any = distributed.Client(address, timeout=ANSWER, set_as_default=False)  # type: ignore[no-untyped-call]
     except Exception as error:  # of its libraries, anything
         reason = str(error) or f"nothing after {ANSWER} seconds"
-        hint = "Start one with: dask scheduler    and workers with: dask worker ADDRESS --nthreads 1"
-        raise Seq2AttnError(f"no Dask scheduler answers at {address}: {reason}", hint=hint) from None
+        hint = (
+            "Start one with: dask scheduler    and workers with: dask worker ADDRESS --nthreads 1"
+        )
+        raise Seq2AttnError(
+            f"no Dask scheduler answers at {address}: {reason}", hint=hint
+        ) from None
 
     def at_once() -> int:
         with contextlib.suppress(Exception):  # the connection is lost: the trials' futures tell
@@ -186,15 +227,17 @@ def _dask(address: str, workers: int | None) -> Iterator[Executors]:
 
 
 @contextlib.contextmanager
-def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Workplace]:
-    """What the trials will check, with its marker in the runs directory as long as the comparison runs."""
+def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[WorkerContext]:
+    """What the trials will check, with its marker in the runs directory as long as the comparison
+    runs.
+    """
     marker = root / f".comparison-{secrets.token_hex(8)}"
     files = [Path(name).resolve() for name in plugins]
     with writing(marker):
         root.mkdir(parents=True, exist_ok=True)
         marker.touch()
     try:
-        yield Workplace(marker, device, {file: loaded[file] for file in files}, versions())
+        yield WorkerContext(marker, device, {file: loaded[file] for file in files}, versions())
     finally:
         marker.unlink(missing_ok=True)
 
@@ -204,16 +247,18 @@ def _workplace(root: Path, device: str, plugins: Sequence[str]) -> Iterator[Work
 
 def run_trials(
     trials: Iterable[Trial],
-    place: Workplace,
+    place: WorkerContext,
     make_executor: Callable[[], Executor],
     at_once: Callable[[], int],
     display: Display,
     request: StopRequest,
 ) -> dict[str, Outcome]:
-    """Run every trial, at most `at_once()` at a time, until `request` has a signal; how each ended, by its name.
+    """Run every trial, at most `at_once()` at a time, until `request` has a signal; how each ended,
+    by its name.
 
-    If an executor breaks because a process dies, a new one is made. Trials that ran at that time are run again, each alone,
-    so that only the one that kills its process fails. A trial that another process trains is left to that process.
+    If an executor breaks because a process dies, a new one is made. Trials that ran at that time
+    are run again, each alone, so that only the one that kills its process fails. A trial that
+    another process trains is left to that process.
     """
     waiting, suspects = deque(trials), set[str]()  # suspects ran at a break and have to run alone
     running: dict[Future[Outcome], Trial] = {}
@@ -242,15 +287,25 @@ def run_trials(
                     continue
                 suspects.discard(trial.name)
                 outcomes[trial.name] = outcome
-                display.end(trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else ""))
+                display.end(
+                    trial.name, outcome.state + (f": {outcome.reason}" if outcome.reason else "")
+                )
                 display.step(ALL, len(outcomes), f"{len(outcomes):,}/{count:,} trials")
             for trial in running.values():
                 step = last_step(trial.run)
-                display.step(trial.name, step, "measuring" if step == trial.config.training.steps else f"step {step:,}")
+                display.step(
+                    trial.name,
+                    step,
+                    "measuring" if step == trial.config.training.steps else f"step {step:,}",
+                )
         if running:
-            display.note("stopping: the running trials are saved")
+            display.say("stopping: the running trials are saved")
             place.stop()
-            begun = [future for future, trial in running.items() if is_training(trial.run) or not future.cancel()]
+            begun = [
+                future
+                for future, trial in running.items()
+                if is_training(trial.run) or not future.cancel()
+            ]
             futures.wait(begun)
             outcomes |= {running[future].name: _outcome(future) for future in begun}
     except BaseException:  # also a second signal
@@ -268,9 +323,15 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         return future.result()
     except futures.BrokenExecutor:
         return DIED
-    except futures.CancelledError:  # by the executor: a trial that we cancel is not asked for its outcome
-        raise Seq2AttnError(LOST, hint="Start it again; then the same command continues.", exit_code=1) from None
+    except (
+        futures.CancelledError
+    ):  # by the executor: a trial that we cancel is not asked for its outcome
+        raise Seq2AttnError(
+            LOST, hint="Start it again; then the same command continues.", exit_code=1
+        ) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
-        if type(error).__name__ == "KilledWorker":  # of Dask, which has tried it on other workers before
+        if (
+            type(error).__name__ == "KilledWorker"
+        ):  # of Dask, which has tried it on other workers before
             return Outcome("failed", DIED.reason)
         return Outcome("failed", f"{type(error).__name__}: {error}")

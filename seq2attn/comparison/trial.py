@@ -1,4 +1,6 @@
-"""One trial: an ordinary run of one config with one seed, trained and measured by whatever process is given it."""
+"""One trial: an ordinary run of one config with one seed, trained and measured by whatever process
+is given it.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,16 @@ from seq2attn.training.signals import StopRequest
 EVALUATION_SEED = 0  # that of `eval`: the same strings
 STOP = b"stop"
 
-_one_trial = threading.Lock()  # torch's random generator and its number of threads belong to the whole process
+_one_trial = (
+    threading.Lock()
+)  # torch's random generator and its number of threads belong to the whole process
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """What the process of a trial must find: each trial checks it for itself, because workers may join late."""
+class WorkerContext:
+    """What the process of a trial must find: each trial checks it for itself, because workers may
+    join late.
+    """
 
     marker: Path  # a file that the comparison keeps in the runs directory while it runs; `stop` in it stops the trials
     device: str
@@ -62,7 +68,8 @@ class Trial:
     group: str  # label of the trials that differ only in their seed
     values: Mapping[str, Any]  # what varies except the seed: config key -> number or text
     settings: Mapping[str, Any]
-    """its config as plain values, which can be sent to a process that has yet to load the plug-ins"""
+    """its config as plain values, which can be sent to a process that has yet to load the plug-ins
+    """
     lengths: tuple[int, ...]
     samples: int
     families: tuple[str, ...]
@@ -86,7 +93,9 @@ class Trial:
 
     @property
     def on_files(self) -> bool:
-        """Whether its task reads files; it is then measured on the dev file, and not on strings of `lengths`."""
+        """Whether its task reads files; it is then measured on the dev file, and not on strings of
+        `lengths`.
+        """
         return bool(self.config.data_files)
 
 
@@ -99,7 +108,9 @@ class Outcome:
 
 
 def blocked_by(trial: Trial) -> str | None:
-    """Why the trial's run directory cannot be used; None if it does not exist or is a run of the same config."""
+    """Why the trial's run directory cannot be used; None if it does not exist or is a run of the
+    same config.
+    """
     run = trial.run
     if not run.path.exists():
         return None
@@ -114,7 +125,9 @@ def blocked_by(trial: Trial) -> str | None:
 
 
 def find_evaluation(trial: Trial) -> Evaluation | None:
-    """The evaluation of the finished trial, with the families and lengths of the comparison; None if there is none yet."""
+    """The evaluation of the finished trial, with the families and lengths of the comparison; None
+    if there is none yet.
+    """
     status = trial.run.status()
     if status.state != "finished":
         return None
@@ -125,8 +138,13 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
         if trial.on_files:
             if saved.get("wer"):  # `compare` measures only on the dev file
                 return saved
-        elif (saved.rows[0].samples, saved.seed) == (trial.samples, EVALUATION_SEED) and wanted <= set(saved.places):
-            return replace(saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted))
+        elif (saved.rows[0].samples, saved.seed) == (
+            trial.samples,
+            EVALUATION_SEED,
+        ) and wanted <= set(saved.places):
+            return replace(
+                saved, rows=tuple(row for row in saved.rows if (row.family, row.length) in wanted)
+            )
     return None
 
 
@@ -135,13 +153,20 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
 
 def versions() -> dict[str, str]:
     """Those that must be the same in every process; of torch without the part that names its build."""
-    return {"seq2attn": metadata.version("seq2attn"), "torch": metadata.version("torch").partition("+")[0]}
+    return {
+        "seq2attn": metadata.version("seq2attn"),
+        "torch": metadata.version("torch").partition("+")[0],
+    }
 
 
-def train_and_measure(trial: Trial, place: Workplace) -> Outcome:
-    """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error becomes the outcome."""
+def train_and_measure(trial: Trial, place: WorkerContext) -> Outcome:
+    """Train the trial's run, or continue it, to its end, and measure it. Never raises: an error
+    becomes the outcome.
+    """
     if not _one_trial.acquire(blocking=False):
-        return Outcome("failed", "its process runs another trial in another thread: a worker needs one thread")
+        return Outcome(
+            "failed", "its process runs another trial in another thread: a worker needs one thread"
+        )
     try:
         _check_workplace(place)
         _run(trial, place)
@@ -157,19 +182,27 @@ def train_and_measure(trial: Trial, place: Workplace) -> Outcome:
         _one_trial.release()
 
 
-def _check_workplace(place: Workplace) -> None:
+def _check_workplace(place: WorkerContext) -> None:
     """Raise `Seq2AttnError` if this process lacks what its trials need; load the plug-ins."""
     if not place.marker.exists():
-        raise Seq2AttnError(f"this worker does not see the runs directory {place.marker.parent} of the comparison")
+        raise Seq2AttnError(
+            f"this worker does not see the runs directory {place.marker.parent} of the comparison"
+        )
     own = versions()
     if own != place.versions:
-        theirs, mine = (", ".join(f"{name} {at[name]}" for name in own) for at in (place.versions, own))
-        raise Seq2AttnError(f"this worker has {mine}, and the comparison {theirs}: install the same versions")
+        theirs, mine = (
+            ", ".join(f"{name} {at[name]}" for name in own) for at in (place.versions, own)
+        )
+        raise Seq2AttnError(
+            f"this worker has {mine}, and the comparison {theirs}: install the same versions"
+        )
     for path, needed in place.plugins.items():
         if path not in loaded:
             load_plugin(path)  # says if there is no such file
         if loaded[path] != needed:
-            raise Seq2AttnError(f"{path} has changed since the comparison or this worker loaded it: start both again")
+            raise Seq2AttnError(
+                f"{path} has changed since the comparison or this worker loaded it: start both again"
+            )
 
 
 class _Stopped(Exception):
@@ -177,9 +210,11 @@ class _Stopped(Exception):
 
 
 class _Watch(Display):
-    """The display of a training that looks, when the training logs, whether the comparison asks it to stop."""
+    """The display of a training that looks, when the training logs, whether the comparison asks it
+    to stop.
+    """
 
-    def __init__(self, place: Workplace) -> None:
+    def __init__(self, place: WorkerContext) -> None:
         self.request, self._place = StopRequest(), place
 
     def look(self) -> None:
@@ -193,7 +228,7 @@ class _Watch(Display):
             self.request.signal = signal.SIGTERM
 
 
-def _run(trial: Trial, place: Workplace) -> None:
+def _run(trial: Trial, place: WorkerContext) -> None:
     from seq2attn.training.session import train
 
     run, watch = trial.run, _Watch(place)
@@ -203,9 +238,21 @@ def _run(trial: Trial, place: Workplace) -> None:
     if blocked := blocked_by(trial):
         raise Seq2AttnError(f"{run.path}: {blocked}", exit_code=1)
     if run.status().state != "finished":
-        new = NewRun(trial.root, trial.name, plugins=list(map(str, place.plugins)), experiment=trial.experiment)
+        new = NewRun(
+            trial.root,
+            trial.name,
+            plugins=list(map(str, place.plugins)),
+            experiment=trial.experiment,
+        )
         where = run if run.config_file.is_file() else new
-        train(trial.config, where, device=place.device, threads=1, display=watch, request=watch.request)
+        train(
+            trial.config,
+            where,
+            device=place.device,
+            threads=1,
+            display=watch,
+            request=watch.request,
+        )
         watch.look()
     with training_lock(run):  # so that two processes do not measure it
         if find_evaluation(trial) is None:
@@ -214,7 +261,7 @@ def _run(trial: Trial, place: Workplace) -> None:
 
 def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     from seq2attn.analysis.ledger import parameter_ledger
-    from seq2attn.build import read_task
+    from seq2attn.build import load_task
     from seq2attn.inference.trained_model import load_run
 
     run = trial.run
@@ -222,10 +269,16 @@ def _measure(trial: Trial, device: str, watch: _Watch) -> None:
     if trained.checkpoint != trial.checkpoint:
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.on_files:
-        check_same_files(run, trial.config, trained.task, read_task(trial.config))
+        check_same_files(run, trial.config, trained.task, load_task(trial.config))
         evaluation = trained.evaluate(data=trial.config.data_files["dev"])
     else:
-        strings: dict[str, Any] = {"samples": trial.samples, "seed": EVALUATION_SEED, "families": trial.families}
+        strings: dict[str, Any] = {
+            "samples": trial.samples,
+            "seed": EVALUATION_SEED,
+            "families": trial.families,
+        }
         evaluation = trained.evaluate(trial.lengths, watch=watch.look, **strings)
     parameters = parameter_ledger(trained.predictor.model)
-    save_evaluation(replace(evaluation, trained_steps=run.status().step, parameters=parameters), run)
+    save_evaluation(
+        replace(evaluation, trained_steps=run.status().step, parameters=parameters), run
+    )

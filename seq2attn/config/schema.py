@@ -1,7 +1,8 @@
 """Every key of a config: type, bounds, default and meaning.
 
-The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a window, ...) is written
-as its name alone or as a mapping of its name and options. Combinations are checked in `rules.py`.
+The models are frozen and refuse unknown keys. A part with settings of its own (a task, a score, a
+window, ...) is written as its name alone or as a mapping of its name and options. Combinations are
+checked in `rules.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, NonNegativeFloat, PositiveFloat, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from seq2attn import parts
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Options, Section, composed
 from seq2attn.registry import Registry
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -29,23 +37,27 @@ _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of th
 
 def _words(values: Any, what: str) -> Iterator[str]:
     """The words of `7`, `"3,5"` and `["3,5", 7]`."""
-    for value in values if isinstance(values, Iterable) and not isinstance(values, str | dict) else [values]:
+    for value in (
+        values if isinstance(values, Iterable) and not isinstance(values, str | dict) else [values]
+    ):
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise Seq2AttnError(f"{shown(value)} is not {what}")
+            raise Seq2AttnError(f"{quoted(value)} is not {what}")
         yield from str(value).removesuffix(",").split(",")
 
 
 def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
-    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates. A single one needs no list.
+    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates. A single one
+    needs no list.
 
-    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there is none.
+    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there
+    is none.
     """
     lengths: set[int] = set()
     for word in _words(values, f"a length; {_LENGTHS}"):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", word)
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
         if not 1 <= first <= last <= parts.LONGEST:
-            raise Seq2AttnError(f"{shown(word)} is not a length; {_LENGTHS}")
+            raise Seq2AttnError(f"{quoted(word)} is not a length; {_LENGTHS}")
         lengths.update(range(first, last + 1))
     if not lengths:
         raise Seq2AttnError(f"no length given; {_LENGTHS}")
@@ -53,7 +65,8 @@ def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
 
 
 def parse_families(values: Iterable[object] | str) -> tuple[str, ...]:
-    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the order of `seq2attn list`, without duplicates.
+    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the order of `seq2attn list`,
+    without duplicates.
 
     `all` is every family. Raises `Seq2AttnError` for anything else, and if there is none.
     """
@@ -87,13 +100,15 @@ class AttentionConfig(Section):
     mask_padding: bool = True
     """give padding the weight 0; false repeats a common mistake, for study"""
     scalable_softmax: bool = False
-    """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources (Nakanishi 2025)"""
+    """scores times ln n, n the number of allowed keys: attention stays as sharp on long sources
+    (Nakanishi 2025)"""
     normaliser: Annotated[Options, parts.NORMALISERS] = parts.NORMALISERS.choose()
     """what makes weights of scores: softmax, sparsemax, entmax15 or sigmoid"""
     window: Annotated[Options, parts.WINDOWS] = parts.WINDOWS.choose()
     """which keys may be attended to: global, local_m or local_p"""
     history: Annotated[Options, parts.HISTORIES] = parts.HISTORIES.choose()
-    """how attention depends on its past: none, location, coverage, shift, ...; `seq2attn list histories` shows them"""
+    """how attention depends on its past: none, location, coverage, shift, ...; `seq2attn list
+    histories` shows them"""
 
 
 class ModelConfig(Section):
@@ -114,13 +129,15 @@ class RecurrentConfig(ModelConfig):
     embedding: Size = 32
     """E, width of the character embeddings"""
     padding_embedding: Literal["learned", "zero"] = "learned"
-    """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as PyTorch's padding_idx)"""
+    """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as
+    PyTorch's padding_idx)"""
     cell: Annotated[Options, parts.CELLS] = parts.CELLS.choose()
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
     """cells on top of each other, in the encoder and in the decoder"""
     dropout: Share = 0.0
-    """share of embeddings, of each layer's output to the next and of the last one's that is dropped in training"""
+    """share of embeddings, of each layer's output to the next and of the last one's that is dropped
+    in training"""
     bidirectional: bool = False
     """read the source in both directions; keys and values are then 2D wide"""
     initial_state: Annotated[Options, parts.INITIAL_STATES] = parts.INITIAL_STATES.choose()
@@ -143,12 +160,15 @@ class TransformerConfig(ModelConfig):
     feedforward: Size = 384
     """width of each layer's feed-forward layer"""
     dropout: Share = 0.0
-    """share of each sublayer's output, of weights, and inside each feed-forward layer that is dropped in training"""
+    """share of each sublayer's output, of weights, and inside each feed-forward layer that is
+    dropped in training"""
 
 
 _SECTIONS: Any = zip(parts.ARCHITECTURES, (RecurrentConfig, TransformerConfig), strict=True)
 ARCHITECTURES = Registry(
-    "architecture", [replace(entry, options=section) for entry, section in _SECTIONS], key="architecture"
+    "architecture",
+    [replace(entry, options=section) for entry, section in _SECTIONS],
+    key="architecture",
 )
 
 
@@ -166,17 +186,21 @@ class TrainingConfig(Section):
     encoder_reset: Share = 0.0
     """share of the encoder's states that are replaced by noise in training, each as a whole"""
     reset_first: bool = True
-    """whether that includes the initial state of each direction; false: a string's ends stay recognisable"""
+    """whether that includes the initial state of each direction; false: a string's ends stay
+    recognisable"""
     decoder_reset: Share = 0.0
     """encoder_reset for the decoder's states, so that it cannot count steps"""
     learning_rate: PositiveFloat = 3e-3
     """Adam's peak learning rate"""
     weight_decay: NonNegativeFloat = 0.0
-    """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter 2019); 0: Adam"""
+    """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter
+    2019); 0: Adam"""
     coverage_weight: NonNegativeFloat = 0.0
-    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et al. 2017, eq. 12, 13)"""
+    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et
+    al. 2017, eq. 12, 13)"""
     label_smoothing: Share = 0.0
-    """share of the target's probability that is spread over the whole vocabulary (Szegedy et al. 2016, section 7)"""
+    """share of the target's probability that is spread over the whole vocabulary (Szegedy et al.
+    2016, section 7)"""
     clip_norm: PositiveFloat | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
     schedule: Annotated[Options, parts.SCHEDULES] = parts.SCHEDULES.choose()
@@ -186,17 +210,24 @@ class TrainingConfig(Section):
     log_every: Count = 10
     """steps between two lines of metrics.jsonl"""
     evaluate_every: Count = 500
-    """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a checkpoint"""
+    """steps (with `epochs`, epochs; then 1 by default) between two evaluations; each also writes a
+    checkpoint"""
     validation_samples: Count = 100
     """strings per length in those evaluations"""
-    watched: Annotated[tuple[str, ...] | None, Field(min_length=1, max_length=20), BeforeValidator(_texts)] = None
-    """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's own"""
+    watched: Annotated[
+        tuple[str, ...] | None, Field(min_length=1, max_length=20), BeforeValidator(_texts)
+    ] = None
+    """strings whose attention is recorded, as [hello, world]; null: hello, and two of the task's
+    own"""
     snapshots: Annotated[int, Field(ge=0, le=10_000)] = 20
-    """about how many times: after 0, 1, 2, 4, ... steps and then this many times, evenly spaced; 0: never"""
+    """about how many times: after 0, 1, 2, 4, ... steps and then this many times, evenly spaced; 0:
+    never"""
     snapshot_weights: bool = False
-    """keep the model's weights with each of them: checkpoints step-0, step-1, ..., for --checkpoint"""
+    """keep the model's weights with each of them: checkpoints step-0, step-1, ..., for --checkpoint
+    """
     target: Annotated[float, Field(gt=0, le=1)] | None = None
-    """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the dev set, reaches this"""
+    """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the
+    dev set, reaches this"""
     patience: Count | None = None
     """stop early after this many evaluations in a row without a better one; null: never"""
 
@@ -235,7 +266,9 @@ class Config(Section):
     @property
     def score_name(self) -> str:
         """The attention's score function: that of a Transformer is `scaled` by definition."""
-        return self.model.attention.score.name if isinstance(self.model, RecurrentConfig) else "scaled"
+        return (
+            self.model.attention.score.name if isinstance(self.model, RecurrentConfig) else "scaled"
+        )
 
     @property
     def data_files(self) -> dict[str, str]:
@@ -244,8 +277,12 @@ class Config(Section):
         return {name: path for name, path in paths.items() if path is not None}
 
 
-def all_keys(model: type[BaseModel] | None = None, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key that has a value, with its field: of every architecture, and the options of every part."""
+def all_keys(
+    model: type[BaseModel] | None = None, prefix: str = ""
+) -> Iterator[tuple[str, FieldInfo]]:
+    """Every dotted key that has a value, with its field: of every architecture, and the options of
+    every part.
+    """
     for name, field in (model or Config).model_fields.items():
         registry = _registry_of(field)
         sections = [field.annotation] if registry is None else [entry.options for entry in registry]

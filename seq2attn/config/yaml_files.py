@@ -1,8 +1,8 @@
-"""Finds a config: the user's own, or one that comes with seq2attn. Reads YAML safely: plain values only, with line numbers.
-Writes YAML that is read back unchanged.
+"""Finds a config: the user's own, or one that comes with seq2attn. Reads YAML safely: plain values
+only, with line numbers. Writes YAML that is read back unchanged.
 
-Differs from YAML 1.1 where that is surprising: `3e-3` is a number, `no` and `on` are words; duplicate keys, aliases and tags
-are refused. A file cannot execute code.
+Differs from YAML 1.1 where that is surprising: `3e-3` is a number, `no` and `on` are words;
+duplicate keys, aliases and tags are refused. A file cannot execute code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from seq2attn.errors import LARGEST_FILE, Seq2AttnError
-from seq2attn.text import first_of, shown
+from seq2attn.text import first_of, quoted
 
 DEEPEST = 20  # levels
 CONFIGS = "configs"
@@ -52,7 +52,9 @@ def read_file(path: Path) -> Document:
     except FileNotFoundError:
         raise Seq2AttnError(f"{path}: no such file", hint=hint_for_missing(path)) from None
     except (OSError, ValueError) as error:
-        raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise Seq2AttnError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
     return read_text(text, source=str(path))
 
 
@@ -63,12 +65,16 @@ def read_text(text: str, source: str) -> Document:
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        return Document(None if node is None else _value(loader, node, (), document.lines), document.lines)
+        return Document(
+            None if node is None else _value(loader, node, (), document.lines), document.lines
+        )
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         words = [getattr(error, name, None) for name in ("context", "problem")]
         message = ", ".join(word for word in words if word) or " ".join(str(error).split())
-        raise Seq2AttnError(f"{source}{f':{mark.line + 1}' if mark else ''}: not plain YAML: {message}") from None
+        raise Seq2AttnError(
+            f"{source}{f':{mark.line + 1}' if mark else ''}: not plain YAML: {message}"
+        ) from None
 
 
 class _Loader(yaml.SafeLoader):
@@ -81,15 +87,21 @@ class _Loader(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
         if event.anchor is not None or event.tag is not None or self.depth > DEEPEST + 1:
-            raise _refusal(event, f"found an alias, a tag, or more than {DEEPEST} levels; write plain values")
+            raise _refusal(
+                event, f"found an alias, a tag, or more than {DEEPEST} levels; write plain values"
+            )
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
 
-def _value(loader: _Loader, node: Any, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
+def _value(
+    loader: _Loader, node: Any, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]
+) -> Any:
     if isinstance(node, yaml.SequenceNode):
-        return [_value(loader, item, (*path, index), lines) for index, item in enumerate(node.value)]
+        return [
+            _value(loader, item, (*path, index), lines) for index, item in enumerate(node.value)
+        ]
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_object(node)
     result: dict[str, Any] = {}
@@ -98,7 +110,7 @@ def _value(loader: _Loader, node: Any, path: tuple[str | int, ...], lines: dict[
             raise _refusal(key, "a key must be a word")
         here = (*path, key.value)
         if here in lines:
-            raise _refusal(key, f"duplicate key {shown(key.value)}, first on line {lines[here]}")
+            raise _refusal(key, f"duplicate key {quoted(key.value)}, first on line {lines[here]}")
         lines[here] = key.start_mark.line + 1
         result[key.value] = _value(loader, value, here, lines)
     return result
@@ -114,12 +126,16 @@ def write_yaml(value: Any, *, width: int = 110) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes text that would be read as something else, by `_Loader` too: PyYAML's own leaves `0123456789` unquoted."""
+    """Quotes text that would be read as something else, by `_Loader` too: PyYAML's own leaves
+    `0123456789` unquoted.
+    """
 
 
 for _kind, _pattern in _SCALARS.items():
     for _side in (_Loader, _Dumper):
-        _side.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), None)
+        _side.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_kind}", re.compile(rf"(?:{_pattern})\Z"), None
+        )
 _Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value))  # `010` is ten
 
 
@@ -127,16 +143,26 @@ _Loader.add_constructor("tag:yaml.org,2002:int", lambda _, node: int(node.value)
 
 
 def find_config(path: Path | str) -> Path:
-    """The file that `path` names: itself if it exists, otherwise the shipped one, otherwise `path` itself.
+    """The file that `path` names: itself if it exists, otherwise the shipped one, otherwise `path`
+    itself.
 
-    A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in short: `chapter/dot`.
+    A shipped config is named by its path in the repository, `configs/chapter/dot.yaml`, or in
+    short: `chapter/dot`.
     """
     path = Path(path)
     parts = path.parts[1:] if path.parts[:1] == (CONFIGS,) else path.parts
-    if os.path.isfile(path) or path.is_absolute() or not parts or ".." in parts or "\0" in str(path):
+    if (
+        os.path.isfile(path)
+        or path.is_absolute()
+        or not parts
+        or ".." in parts
+        or "\0" in str(path)
+    ):
         return path
     named = shipped_folder().joinpath(*parts)
-    return next((file for file in (named, named.with_name(f"{named.name}.yaml")) if file.is_file()), path)
+    return next(
+        (file for file in (named, named.with_name(f"{named.name}.yaml")) if file.is_file()), path
+    )
 
 
 def shipped_folder() -> Path:
@@ -148,13 +174,19 @@ def shipped_folder() -> Path:
 def shipped_names() -> list[str]:
     """What `--config` calls the shipped configs from any directory: `scaled`, `pairs/small`."""
     folder = shipped_folder()
-    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml"))
+    return sorted(
+        file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml")
+    )
 
 
 def hint_for_missing(path: Path) -> str:
-    """A hint for a config that does not exist: the shipped ones and those in its folder, the most similar first."""
+    """A hint for a config that does not exist: the shipped ones and those in its folder, the most
+    similar first.
+    """
     folder = path if path.is_dir() else path.parent
     names = {f"{CONFIGS}/{name}.yaml" for name in shipped_names()}
     with contextlib.suppress(OSError):
         names |= set(map(str, folder.glob("*.yaml")))
-    return f"There are: {first_of(difflib.get_close_matches(str(path), sorted(names), len(names), 0))}"
+    return (
+        f"There are: {first_of(difflib.get_close_matches(str(path), sorted(names), len(names), 0))}"
+    )

@@ -1,7 +1,7 @@
 """Batches: examples as a model reads and writes them, with `<sos>` and `<eos>`.
 
-Batch n of seed s is a pure function of (s, n) on one kind of device: two models trained with the same seed see the same
-strings, and resuming needs no loader state.
+Batch n of seed s is a pure function of (s, n) on one kind of device: two models trained with the
+same seed see the same strings, and resuming needs no loader state.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ POOL = 50  # batches of a finite set of pairs that are sorted by length together
 
 @dataclass(frozen=True)
 class Batch:
-    """B strings with their targets. L = T + 1 for the `<eos>`; S includes the source's `<eos>` if there is one."""
+    """B strings with their targets. L = T + 1 for the `<eos>`; S includes the source's `<eos>` if
+    there is one.
+    """
 
     source: Tensor  # (B, S) ids, right-padded
     source_lengths: Tensor  # (B,) real tokens of each source, including `<eos>`
@@ -34,7 +36,8 @@ class Batch:
     decoder_output: Tensor  # (B, L) target + `<eos>`, right-padded
     target_lengths: Tensor  # (B,) characters of each target, without `<eos>`
     alignment: Tensor | None
-    """(B, L) ideal source position of each output position, -1 at `<eos>` and past it; None if the task has none"""
+    """(B, L) ideal source position of each output position, -1 at `<eos>` and past it; None if the
+    task has none"""
 
     @property
     def decoder_lengths(self) -> Tensor:
@@ -50,7 +53,10 @@ class Batch:
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
-        return replace(self, **{name: function(tensor) for name, tensor in vars(self).items() if tensor is not None})
+        return replace(
+            self,
+            **{name: function(tensor) for name, tensor in vars(self).items() if tensor is not None},
+        )
 
 
 def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
@@ -60,18 +66,24 @@ def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
 
 
 def append_eos(ids: Tensor, lengths: Tensor) -> Tensor:
-    """ids (B, N), right-padded, of `lengths` (B,) -> (B, N + 1) with an `<eos>` after each row's last token."""
+    """ids (B, N), right-padded, of `lengths` (B,) -> (B, N + 1) with an `<eos>` after each row's
+    last token.
+    """
     return torch.cat([ids, ids.new_zeros(len(ids), 1)], dim=1).scatter(1, lengths.unsqueeze(1), EOS)
 
 
 def read_sources(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Tensor, Tensor]:
-    """Sources (B, N) and lengths (B,) as the encoder reads them: each with an `<eos>` if `source_eos`."""
+    """Sources (B, N) and lengths (B,) as the encoder reads them: each with an `<eos>` if
+    `source_eos`.
+    """
     return (append_eos(ids, lengths), lengths + 1) if source_eos else (ids, lengths)
 
 
 def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
     """The batch of these examples."""
-    source, source_lengths = read_sources(examples.source, examples.source_lengths, source_eos=source_eos)
+    source, source_lengths = read_sources(
+        examples.source, examples.source_lengths, source_eos=source_eos
+    )
     column = examples.target.new_zeros(len(examples.target), 1)
     alignment = examples.alignment
     return Batch(
@@ -86,7 +98,10 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
 
 def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
     """The batch with this share of the decoder's input replaced by `<pad>`, `<sos>` excepted."""
-    dropped = torch.rand(batch.decoder_input.shape, generator=random, device=batch.decoder_input.device) < share
+    dropped = (
+        torch.rand(batch.decoder_input.shape, generator=random, device=batch.decoder_input.device)
+        < share
+    )
     dropped &= batch.decoder_input != SOS
     return replace(batch, decoder_input=batch.decoder_input.masked_fill(dropped, PAD))
 
@@ -95,8 +110,9 @@ def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
 class TrainingData:
     """The stream of training batches of one seed.
 
-    word_dropout: the share of the decoder's input characters that are replaced by `<pad>`, so that the decoder has to track
-    its position instead of reading its last output (Bowman et al. 2016, section 3.2).
+    word_dropout: the share of the decoder's input characters that are replaced by `<pad>`, so that
+    the decoder has to track its position instead of reading its last output (Bowman et al. 2016,
+    section 3.2).
     """
 
     task: Task
@@ -107,7 +123,9 @@ class TrainingData:
     word_dropout: float = 0.0
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Batches number `start`, `start` + 1, ..., without end, the longest sources of each first: views of blocks."""
+        """Batches number `start`, `start` + 1, ..., without end, the longest sources of each first:
+        views of blocks.
+        """
         longest_target = self.task.target_length(self.task.max_length)
         at_once = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
         for block in itertools.count(start // at_once):
@@ -120,7 +138,9 @@ class TrainingData:
         examples = self.task.examples(random, at_once * self.batch_size)
         batch = make_batch(examples, source_eos=self.source_eos)
         order = batch.source_lengths.view(at_once, -1).argsort(dim=1, descending=True, stable=True)
-        order = (order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size).flatten()
+        order = (
+            order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size
+        ).flatten()
         batch = batch.select(order)
         return drop_words(batch, self.word_dropout, random) if self.word_dropout else batch
 
@@ -129,9 +149,10 @@ class TrainingData:
 class EpochData(TrainingData):
     """The stream of training batches of one seed, from the finite training set of a task.
 
-    Batches hold sources of similar length, which saves padding. So that this does not bias training, lengths are sorted
-    only within pools of `POOL` batches of a random order, ties stay in that order, and the batches are shuffled again.
-    Where the pairs do not fill the last batch, the smaller batch is a random sample of all.
+    Batches hold sources of similar length, which saves padding. So that this does not bias
+    training, lengths are sorted only within pools of `POOL` batches of a random order, ties stay in
+    that order, and the batches are shuffled again. Where the pairs do not fill the last batch, the
+    smaller batch is a random sample of all.
     """
 
     @cached_property

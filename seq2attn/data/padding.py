@@ -13,7 +13,9 @@ def valid_mask(lengths: Tensor, width: int) -> Tensor:
     return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
 
 
-def pad_rows(rows: Sequence[Sequence[int]], device: torch.device | str, padding: int = 0) -> tuple[Tensor, Tensor]:
+def pad_rows(
+    rows: Sequence[Sequence[int]], device: torch.device | str, padding: int = 0
+) -> tuple[Tensor, Tensor]:
     """B rows -> ids (B, N) int64, N the longest row, and lengths (B,)."""
     width = max(map(len, rows), default=0)
     padded = [[*row, *[padding] * (width - len(row))] for row in rows]

@@ -1,4 +1,5 @@
-"""Pairs of strings from files of columns, read strictly: every malformed line is reported, and nothing is guessed.
+"""Pairs of strings from files of columns, read strictly: every malformed line is reported, and
+nothing is guessed.
 
 Imports no torch.
 """
@@ -20,7 +21,7 @@ from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, composed
 from seq2attn.errors import LARGEST_FILE, Seq2AttnError
-from seq2attn.text import did_you_mean, first_of, shown
+from seq2attn.text import did_you_mean, first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
 MOST_LISTED = 10  # kinds of malformed lines in one message
@@ -45,12 +46,15 @@ class Format:
     source_separator: str = ""
     target_separator: str = ""
     normalise: str = "nfc"
-    """Unicode's normal form in which symbols are read; texts are composed, also with nfd, unless it is none"""
+    """Unicode's normal form in which symbols are read; texts are composed, also with nfd, unless it
+    is none"""
 
     @property
     def width(self) -> int:
         """The columns that each line must have."""
-        return self.columns or max(self.source_column, self.target_column, self.features_column or 0)
+        return self.columns or max(
+            self.source_column, self.target_column, self.features_column or 0
+        )
 
     def fields(self, line: str) -> list[str]:
         """The columns of a line; none if its quotation marks do not match."""
@@ -58,16 +62,24 @@ class Format:
             line = re.sub(" +", "\t", line.strip(" "), count=self.width - 1)
         plain = self.delimiter in "\t "
         try:
-            fields = line.split("\t") if plain else next(csv.reader([line], delimiter=self.delimiter, strict=True))
+            fields = (
+                line.split("\t")
+                if plain
+                else next(csv.reader([line], delimiter=self.delimiter, strict=True))
+            )
         except csv.Error:
             return []
         return [field.strip() for field in fields] if self.strip else fields
 
     def read(self, line: str) -> Pair:
         """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
-        if wrong := re.search("[\0\r\t\ud800-\udfff]", line.replace("\t", "") if self.delimiter == "\t" else line):
+        if wrong := re.search(
+            "[\0\r\t\ud800-\udfff]", line.replace("\t", "") if self.delimiter == "\t" else line
+        ):
             foreign = wrong[0] >= "\ud800"
-            raise ValueError("not UTF-8 text; save it as UTF-8" if foreign else f"it contains {shown(wrong[0])}")
+            raise ValueError(
+                "not UTF-8 text; save it as UTF-8" if foreign else f"it contains {quoted(wrong[0])}"
+            )
         if not line.strip():
             raise ValueError("blank; remove it (only the last line may be blank)")
         if len(line) > LONGEST_LINE:
@@ -84,7 +96,9 @@ class Format:
     def _field(self, what: str, fields: list[str], column: int, separator: str) -> str:
         field = composed(fields[column - 1], self.normalise)
         if not field or field != field.strip() or (separator and "" in field.split(separator)):
-            raise ValueError(f"the {what} (column {column}) is empty, has an empty part, or a blank at an end")
+            raise ValueError(
+                f"the {what} (column {column}) is empty, has an empty part, or a blank at an end"
+            )
         return field
 
 
@@ -92,7 +106,9 @@ class Format:
 class PairFile:
     """The pairs of one file, in its order."""
 
-    record: dict[str, Any]  # what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256
+    record: dict[
+        str, Any
+    ]  # what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256
     pairs: tuple[Pair, ...]
 
 
@@ -107,11 +123,13 @@ def read_pairs(path: Path, form: Format) -> PairFile:
         lines.pop()
     pairs, problems = _pairs_in(lines, form)
     if problems:
-        listed = [f"{path}: {sum(map(len, problems.values())):,} of {len(lines):,} lines cannot be read"]
+        listed = [
+            f"{path}: {sum(map(len, problems.values())):,} of {len(lines):,} lines cannot be read"
+        ]
         for problem, numbers in problems.items():
             first = first_of([*map(str, numbers)])
             where = f"{len(numbers):,} lines ({first})" if numbers[1:] else f"line {first}"
-            listed.append(f"  {where}: {problem}: {shown(lines[numbers[0] - 1])}")
+            listed.append(f"  {where}: {problem}: {quoted(lines[numbers[0] - 1])}")
         listed[MOST_LISTED + 1 :] = ["  ..."] * (len(listed) > MOST_LISTED + 1)
         raise Seq2AttnError("\n".join(listed), hint=_advice(lines, form, problems))
     sha256 = hashlib.sha256(data).hexdigest()
@@ -122,7 +140,11 @@ def read_pairs(path: Path, form: Format) -> PairFile:
 def _pairs_in(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[str, list[int]]]:
     """The pairs, and the numbers of the malformed lines by what is wrong with them."""
     pairs, problems = list[Pair](), dict[str, list[int]]()
-    rows = [row for row in enumerate(lines, start=1) if not (form.comment and row[1].startswith(form.comment))]
+    rows = [
+        row
+        for row in enumerate(lines, start=1)
+        if not (form.comment and row[1].startswith(form.comment))
+    ]
     for number, line in rows[form.header :]:
         try:
             pairs.append(form.read(line))
@@ -132,21 +154,36 @@ def _pairs_in(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[str,
 
 
 def _advice(lines: Sequence[str], form: Format, problems: Mapping[str, Sequence[int]]) -> str:
-    """The options with which more of the lines can be read; where none helps, what a file should be."""
+    """The options with which more of the lines can be read; where none helps, what a file should
+    be.
+    """
     malformed = sorted(itertools.chain(*problems.values()))
-    sample = [*lines[:SAMPLE], *(lines[number - 1] for number in malformed[:SAMPLE] if number > SAMPLE)]
+    sample = [
+        *lines[:SAMPLE],
+        *(lines[number - 1] for number in malformed[:SAMPLE] if number > SAMPLE),
+    ]
     trials = [form]
-    for delimiter, strip, comment in itertools.product("\t,;| ", (False, True), (form.comment, "#", "sep=")):
+    for delimiter, strip, comment in itertools.product(
+        "\t,;| ", (False, True), (form.comment, "#", "sep=")
+    ):
         trial = replace(form, delimiter=delimiter, strip=strip, comment=comment, columns=None)
         columns = mode(len(trial.fields(line)) for line in sample)
         trials.append(replace(trial, columns=columns if columns > trial.width else None))
 
     def changes(trial: Format) -> list[str]:
-        return [f"task.{key}={json.dumps(value)}" for key, value in vars(trial).items() if value != vars(form)[key]]
+        return [
+            f"task.{key}={json.dumps(value)}"
+            for key, value in vars(trial).items()
+            if value != vars(form)[key]
+        ]
 
     def cost(trial: Format) -> tuple[int, ...]:
         pairs, wrong = _pairs_in(sample, trial)
-        return sum(map(len, wrong.values())) - len(pairs), trial.delimiter == " ", len(changes(trial))
+        return (
+            sum(map(len, wrong.values())) - len(pairs),
+            trial.delimiter == " ",
+            len(changes(trial)),
+        )
 
     best = min(trials, key=cost)
     pairs, _ = _pairs_in(lines, best)
@@ -156,13 +193,19 @@ def _advice(lines: Sequence[str], form: Format, problems: Mapping[str, Sequence[
     )
     if pairs and best != form:
         options = "train " + " ".join(f"--set {shlex.quote(change)}" for change in changes(best))
-        first = " -> ".join(map(shown, pairs[0]))
+        first = " -> ".join(map(quoted, pairs[0]))
         advice = f"{len(pairs):,} of {len(lines):,} lines are read with these options, the first as {first}: {options}"
-    return f"{advice}\nIf line 1 is a header: --set task.header=true" if malformed[0] == 1 > form.header else advice
+    return (
+        f"{advice}\nIf line 1 is a header: --set task.header=true"
+        if malformed[0] == 1 > form.header
+        else advice
+    )
 
 
 def _read_text(path: Path) -> tuple[bytes, str]:
-    """The contents of a regular file; a pipe or a device is not waited for. Bytes that are no text become surrogates."""
+    """The contents of a regular file; a pipe or a device is not waited for. Bytes that are no text
+    become surrogates.
+    """
     most = LARGEST_FILE["pairs"]
     try:
         if path.exists() and not path.is_file():
@@ -171,10 +214,18 @@ def _read_text(path: Path) -> tuple[bytes, str]:
             raise ValueError(f"it is larger than {most:,} bytes; train on a part of it")
         data = path.read_bytes()
         utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        return data, data.decode("utf-16") if utf_16 else data.decode("utf-8-sig", "surrogateescape")
+        return data, data.decode("utf-16") if utf_16 else data.decode(
+            "utf-8-sig", "surrogateescape"
+        )
     except FileNotFoundError:
-        guess = did_you_mean(path.name, [other.name for other in path.parent.glob("*") if other.is_file()])
+        guess = did_you_mean(
+            path.name, [other.name for other in path.parent.glob("*") if other.is_file()]
+        )
         hint = "Name your files: train takes --set task.train=FILE --set task.dev=FILE, and eval takes --data FILE."
-        raise Seq2AttnError(f"{path}: no such file{guess and f'; {guess[:-1]}'}", hint=hint) from None
+        raise Seq2AttnError(
+            f"{path}: no such file{guess and f'; {guess[:-1]}'}", hint=hint
+        ) from None
     except (OSError, ValueError) as error:
-        raise Seq2AttnError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise Seq2AttnError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None

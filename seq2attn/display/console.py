@@ -1,6 +1,7 @@
 """Where text goes: results on standard output, messages on standard error.
 
-What people see passes `printable` here: Rich's output in the consoles of `stdout()` and `stderr()`, all else in `Screen`.
+What people see passes `printable` here: Rich's output in the consoles of `stdout()` and `stderr()`,
+all else in `Screen`.
 """
 
 from __future__ import annotations
@@ -20,20 +21,25 @@ if TYPE_CHECKING:
     from rich.segment import Segment
 
 _RAW = "\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff"  # a class of a pattern
-_UNITS = re.compile(r"\s*(?:`[^`]*`\S*|(?<=: )(?:seq2attn|pip) .*?(?:;(?= )|$)|\S+)")  # commands and words
+_UNITS = re.compile(
+    r"\s*(?:`[^`]*`\S*|(?<=: )(?:seq2attn|pip) .*?(?:;(?= )|$)|\S+)"
+)  # commands and words
 
 
 def printable(text: str, also: str = "") -> str:
-    """`text` with what could control a terminal escaped as in JSON; of control characters only the line feed is left.
+    """`text` with what could control a terminal escaped as in JSON; of control characters only the
+    line feed is left.
 
-    That is control characters, the characters that set the direction of writing or end a line, and surrogates. also:
-    further characters to escape.
+    That is control characters, the characters that set the direction of writing or end a line, and
+    surrogates. also: further characters to escape.
     """
     return re.sub(f"[{_RAW}{re.escape(also)}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 class Screen:
-    """A standard stream that people may read: what is written is escaped, except by Rich, which escapes for itself."""
+    """A standard stream that people may read: what is written is escaped, except by Rich, which
+    escapes for itself.
+    """
 
     def __init__(self, stream: Any) -> None:
         self.rich_proxied_file = stream  # Rich's name for the stream that it writes to instead
@@ -50,7 +56,9 @@ class Screen:
 
 
 def escape_streams() -> None:
-    """Have all that this process writes to standard error, and to a terminal on standard output, escaped."""
+    """Have all that this process writes to standard error, and to a terminal on standard output,
+    escaped.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and (name == "stderr" or stream.isatty()):
@@ -69,29 +77,41 @@ def write_line(text: str) -> None:
 
 def write_json(value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, in ASCII unless the stream is Unicode."""
-    write_line(json_text(value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()))
+    write_line(
+        json_text(
+            value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()
+        )
+    )
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, printable, with null for numbers that are not finite, which JSON does not have."""
+    """`json.dumps(value, **options)`, printable, with null for numbers that are not finite, which
+    JSON does not have.
+    """
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
     return printable(json.dumps(finite, **options))
 
 
-def note(text: str, style: str = "dim", console: Console | None = None) -> None:
-    """Print a message for people, by default on standard error. A terminal gets lines broken between words."""
+def say(text: str, style: str = "dim", console: Console | None = None) -> None:
+    """Print a message for people, by default on standard error. A terminal gets lines broken
+    between words.
+    """
     from rich.text import Text
 
     console, text = console or stderr(), printable(text)
     if console.is_terminal:
-        text = "\n".join(broken for line in text.split("\n") for broken in _broken(line, console.width))
+        text = "\n".join(
+            broken for line in text.split("\n") for broken in _broken(line, console.width)
+        )
     message = Text(text, style)
     message.highlight_regex("^error: ", "bold red")
     console.print(message)
 
 
 def _broken(line: str, width: int) -> Iterator[str]:
-    """A line in pieces of at most `width` cells, indented as it is. Commands, and words that are wider, stay whole."""
+    """A line in pieces of at most `width` cells, indented as it is. Commands, and words that are
+    wider, stay whole.
+    """
     from rich.cells import cell_len
 
     indent = line[: len(line) - len(line.lstrip())]
@@ -104,14 +124,14 @@ def _broken(line: str, width: int) -> Iterator[str]:
     yield piece
 
 
-note_once = functools.cache(note)
+say_once = functools.cache(say)
 
 
 def print_error(error: Seq2AttnError) -> None:
     """Print an error: its message, and what to do."""
-    note(f"error: {error.message}", style="")
+    say(f"error: {error.message}", style="")
     if error.hint:
-        note(error.hint)
+        say(error.hint)
 
 
 def stdout() -> Console:
@@ -135,7 +155,9 @@ def _console(stream: Any, through: Callable[[Any], Any] = lambda stream: stream)
         def on_broken_pipe(self) -> None:
             raise  # noqa: PLE0704  (rich calls this while it handles a BrokenPipeError, and would exit with code 1)
 
-    while below := getattr(stream, "rich_proxied_file", None):  # below a `Screen`, and what Rich's progress puts there
+    while below := getattr(
+        stream, "rich_proxied_file", None
+    ):  # below a `Screen`, and what Rich's progress puts there
         stream = below
     return Escaping(file=through(stream), highlight=False, soft_wrap=True)
 

@@ -1,4 +1,6 @@
-"""The progress of one training or of many: bars on a terminal and in a notebook, lines in a pipe, or nothing."""
+"""The progress of one training or of many: bars on a terminal and in a notebook, lines in a pipe,
+or nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import note, printable, stderr
+from seq2attn.display.console import printable, say, stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,13 +21,16 @@ NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
 
 
 class Display(AbstractContextManager["Display"]):
-    """What shows progress, and the silent one. Trials are told apart by their names; that of a training alone is empty.
+    """What shows progress, and the silent one. Trials are told apart by their names; that of a
+    training alone is empty.
 
     As a context manager it clears the screen of its bars at the end.
     """
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        """A trial of `total` steps begins; None: their number is not known. Texts are ready-made and short."""
+        """A trial of `total` steps begins; None: their number is not known. Texts are ready-made
+        and short.
+        """
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         """The trial has done `step` steps. Called often."""
@@ -39,7 +44,7 @@ class Display(AbstractContextManager["Display"]):
         if text:
             self._print(_named(trial, text))
 
-    def note(self, text: str) -> None:
+    def say(self, text: str) -> None:
         """Something that a user should know, of no trial in particular."""
         self._print(text, "dim")
 
@@ -54,7 +59,9 @@ def _named(trial: str, text: str) -> str:
 
 
 def make_display(wanted: bool | None = True) -> Display:
-    """The display that suits standard error. wanted: False: nothing; None: only on a terminal and in a notebook."""
+    """The display that suits standard error. wanted: False: nothing; None: only on a terminal and
+    in a notebook.
+    """
     notebook, console = "ipykernel" in sys.modules, stderr()
     live = console.is_terminal and not console.is_dumb_terminal
     if wanted is False or (wanted is None and not notebook and not live):
@@ -74,11 +81,13 @@ def _replaced_line() -> Callable[[str], Any]:
 
 
 class Lines(Display):
-    """A line for each evaluation and each end; every few seconds one about the steps of all trials, by `show_steps`, if
-    there is anything new.
+    """A line for each evaluation and each end; every few seconds one about the steps of all trials,
+    by `show_steps`, if there is anything new.
     """
 
-    def __init__(self, seconds: float = QUIET_SECONDS, show_steps: Callable[[str], Any] = note) -> None:
+    def __init__(
+        self, seconds: float = QUIET_SECONDS, show_steps: Callable[[str], Any] = say
+    ) -> None:
         self._seconds, self._show_steps, self._last = seconds, show_steps, time.monotonic()
         self._running: dict[str, str] = {}
         self._shown = ""
@@ -90,7 +99,9 @@ class Lines(Display):
         self._running[trial] = text
         if time.monotonic() - self._last >= self._seconds:
             self._last, before = time.monotonic(), self._shown
-            self._shown = "; ".join(_named(name, said) for name, said in self._running.items() if said)
+            self._shown = "; ".join(
+                _named(name, said) for name, said in self._running.items() if said
+            )
             if self._shown != before:
                 self._show_steps(self._shown)
 
@@ -99,16 +110,21 @@ class Lines(Display):
         super().end(trial, text)
 
     def _print(self, text: str, style: str = "") -> None:
-        note(text, style)
+        say(text, style)
 
 
 class Bars(Display):
-    """A bar with a text and the time left for each running trial; evaluations and ends scroll by above them."""
+    """A bar with a text and the time left for each running trial; evaluations and ends scroll by
+    above them.
+    """
 
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        name, text = (TextColumn(column, markup=False) for column in ("{task.description}", "{task.fields[text]}"))
+        name, text = (
+            TextColumn(column, markup=False)
+            for column in ("{task.description}", "{task.fields[text]}")
+        )
         columns = (name, BarColumn(bar_width=None), text, TimeRemainingColumn(compact=True))
         self._progress = Progress(*columns, console=console, expand=True, transient=True)
         self._bars: dict[str, TaskID] = {}
@@ -126,7 +142,7 @@ class Bars(Display):
         super().end(trial, text)
 
     def _print(self, text: str, style: str = "") -> None:
-        note(text, style, self._progress.console)
+        say(text, style, self._progress.console)
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()

@@ -1,4 +1,6 @@
-"""One table of plain cells, shown on a terminal, as tab-separated lines in a pipe, as JSON records, or in HTML."""
+"""One table of plain cells, shown on a terminal, as tab-separated lines in a pipe, as JSON records,
+or in HTML.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from seq2attn.display.console import note, on_terminal, printable, stdout, write_line
+from seq2attn.display.console import on_terminal, printable, say, stdout, write_line
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +23,9 @@ MOST_ITEMS = 4  # of a sequence in one cell, shown to people
 
 @runtime_checkable
 class WithInterval(Protocol):
-    """A number with a 95 % confidence interval, such as `seq2attn.inference.statistics.Estimate`; the ends may be None."""
+    """A number with a 95 % confidence interval, such as `seq2attn.inference.statistics.Estimate`;
+    the ends may be None.
+    """
 
     @property
     def value(self) -> float: ...
@@ -48,7 +52,8 @@ class Column:
     key: str = ""
     """in TSV and JSON; by default the heading in lower case, with `_` for spaces"""
     form: str = ""
-    """a format such as `.4f` or `+.3f`; by default `,` for whole numbers and `.3f` for others. `.1%` shows 12.3 for 0.123"""
+    """a format such as `.4f` or `+.3f`; by default `,` for whole numbers and `.3f` for others.
+    `.1%` shows 12.3 for 0.123"""
 
     @property
     def name(self) -> str:
@@ -75,10 +80,17 @@ class Table:
     ) -> Table:
         """The table of records with the same keys, by default with a column for each key."""
         columns = columns or [Column(key, key=key) for key in (records[0] if records else ())]
-        return cls(columns, [[record[column.name] for column in columns] for record in records], title, notes)
+        return cls(
+            columns,
+            [[record[column.name] for column in columns] for record in records],
+            title,
+            notes,
+        )
 
     def show(self) -> None:
-        """Print the table on a terminal, or tab-separated lines in a pipe. Notes are for people only."""
+        """Print the table on a terminal, or tab-separated lines in a pipe. Notes are for people
+        only.
+        """
         if on_terminal():
             self.print()
         else:
@@ -89,14 +101,18 @@ class Table:
         """The columns for programs. A number with an interval takes three: `x`, `x_low`, `x_high`."""
         columns: dict[str, list[Any]] = {}
         for column, cells in self._columns():
-            columns[column.name] = [cell.value if isinstance(cell, WithInterval) else cell for cell in cells]
+            columns[column.name] = [
+                cell.value if isinstance(cell, WithInterval) else cell for cell in cells
+            ]
             if any(isinstance(cell, WithInterval) for cell in cells):
                 for end in ("low", "high"):
                     columns[f"{column.name}_{end}"] = [getattr(cell, end, None) for cell in cells]
         return columns
 
     def tsv(self) -> Iterator[str]:
-        """Tab-separated lines under a header. Texts are printable, and backslashes and line ends escaped, too."""
+        """Tab-separated lines under a header. Texts are printable, and backslashes and line ends
+        escaped, too.
+        """
         columns = [[name, *map(_field, cells)] for name, cells in self._flat().items()]
         return map("\t".join, zip(*columns, strict=True))
 
@@ -111,22 +127,34 @@ class Table:
         classes = [' class="right"' if column.right else "" for column, _ in columns]
 
         def row(tag: str, texts: Iterable[str]) -> str:
-            cells = (f"<{tag}{of}>{html.escape(text)}</{tag}>" for of, text in zip(classes, texts, strict=True))
+            cells = (
+                f"<{tag}{of}>{html.escape(text)}</{tag}>"
+                for of, text in zip(classes, texts, strict=True)
+            )
             return f"<tr>{''.join(cells)}</tr>"
 
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
         head = row("th", (column.heading for column, _ in columns))
-        body = "\n".join(row("td", texts) for texts in zip(*(texts for _, texts in columns), strict=True))
+        body = "\n".join(
+            row("td", texts) for texts in zip(*(texts for _, texts in columns), strict=True)
+        )
         notes = "".join(f"<p>{html.escape(printable(text))}</p>\n" for text in self.notes)
-        return f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
+        return (
+            f"<table>{caption}\n<thead>{head}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n{notes}"
+        )
 
     def _columns(self) -> list[tuple[Column, list[Cell]]]:
-        return [(column, [row[place] for row in self.rows]) for place, column in enumerate(self.columns)]
+        return [
+            (column, [row[place] for row in self.rows]) for place, column in enumerate(self.columns)
+        ]
 
     def _texts(self) -> Texts:
         """The columns that are not empty."""
         return [
-            (replace(column, heading=printable(column.heading)), [text_of(cell, column.form) for cell in cells])
+            (
+                replace(column, heading=printable(column.heading)),
+                [text_of(cell, column.form) for cell in cells],
+            )
             for column, cells in self._columns()
             if column.heading and (not cells or any(cell not in (None, "") for cell in cells))
         ]
@@ -139,9 +167,9 @@ class Table:
         tables, left_out = self._rich(console)
         console.print(*tables, sep="", soft_wrap=False)
         if left_out:
-            note(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
+            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
         for text in self.notes:
-            note(text)
+            say(text)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -153,10 +181,11 @@ class Table:
         return "\n".join([*filter(None, lines), *map(printable, self.notes)])
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Rich's table, without the optional columns that do not fit on the console, and the headings of these.
+        """Rich's table, without the optional columns that do not fit on the console, and the
+        headings of these.
 
-        Numbers are never broken. A table that is too wide without its optional columns comes in parts, one below the
-        other, each with the first column.
+        Numbers are never broken. A table that is too wide without its optional columns comes in
+        parts, one below the other, each with the first column.
         """
         from rich import box
         from rich.table import Table as RichTable
@@ -168,8 +197,13 @@ class Table:
             if _least_width(columns) > console.width:
                 columns.remove(shown)
                 left_out.insert(0, shown[0].heading)
-        if _least_width(columns) > console.width:  # the last resort: headings of numbers are broken between words, too
-            columns = [(replace(column, heading="\n".join(column.heading.split())), texts) for column, texts in columns]
+        if (
+            _least_width(columns) > console.width
+        ):  # the last resort: headings of numbers are broken between words, too
+            columns = [
+                (replace(column, heading="\n".join(column.heading.split())), texts)
+                for column, texts in columns
+            ]
         parts = [columns[:1]]
         for shown in columns[1:]:
             if len(parts[-1]) > 1 and _least_width([*parts[-1], shown]) > console.width:
@@ -179,11 +213,15 @@ class Table:
         title = Text(printable(self.title), style="bold") if self.title else None
         tables = []
         for part in parts:
-            table = RichTable(title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD)
+            table = RichTable(
+                title=title, title_justify="left", header_style="bold", box=box.SIMPLE_HEAD
+            )
             for column, texts in part:
                 justify: Any = "right" if column.right else "left"
                 whole = _is_whole(column, texts)
-                table.add_column(Text(column.heading), justify=justify, no_wrap=whole, overflow="fold")
+                table.add_column(
+                    Text(column.heading), justify=justify, no_wrap=whole, overflow="fold"
+                )
             for row in zip(*(texts for _, texts in part), strict=True):
                 table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
             tables.append(table)
@@ -191,7 +229,9 @@ class Table:
 
 
 def _is_whole(column: Column, texts: Sequence[str]) -> bool:
-    """Whether the texts of a column are never broken: numbers, intervals included, and single words."""
+    """Whether the texts of a column are never broken: numbers, intervals included, and single
+    words.
+    """
     return column.right or not any(" " in text.partition(" [")[0] for text in texts)
 
 
@@ -202,7 +242,9 @@ def _least_width(columns: Texts) -> int:
     width = 1
     for column, texts in columns:
         lines = [column.heading, *texts]
-        parts = "\n".join(lines).splitlines() if _is_whole(column, texts) else " ".join(lines).split()
+        parts = (
+            "\n".join(lines).splitlines() if _is_whole(column, texts) else " ".join(lines).split()
+        )
         width += GAP + max(map(cell_len, parts), default=0)
     return width
 
@@ -218,7 +260,10 @@ def text_of(cell: Cell, form: str = "") -> str:
     if isinstance(cell, Sequence):
         items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
         return f"{items} …" if len(cell) > MOST_ITEMS else items
-    value, low, high = (None if end is None else text_of(float(end), form) for end in (cell.value, cell.low, cell.high))
+    value, low, high = (
+        None if end is None else text_of(float(end), form)
+        for end in (cell.value, cell.low, cell.high)
+    )
     return f"{value} [{low}, {high}]" if low is not None else str(value)
 
 

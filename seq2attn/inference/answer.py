@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,9 @@ class Hypothesis:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
-    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention map."""
+    """The output for one string. `str(answer)` is the output alone; a notebook shows the attention
+    map.
+    """
 
     source: str
     output: str
@@ -44,7 +46,8 @@ class Answer:
     output_symbols: tuple[str, ...] = ()
     """the emitted tokens, with `<eos>`: the rows of `weights`"""
     weights: NDArray[np.floating] | None = None
-    """(T, S) attention; None if not requested, without attention, and for sources of more than 1,000 characters"""
+    """(T, S) attention; None if not requested, without attention, and for sources of more than
+    1,000 characters"""
     hypotheses: tuple[Hypothesis, ...] = ()
     """what beam search found, best first: the first is the output"""
     task: Task | None = None
@@ -74,15 +77,23 @@ class Answer:
         if self.weights is None:
             return None
         rows = tuple(tuple(row) for row in np.asarray(self.weights).tolist())
-        return AttentionMap(self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal)
+        return AttentionMap(
+            self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal
+        )
 
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
-        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal: outline the ideal alignment."""
+        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal:
+        outline the ideal alignment.
+        """
         from seq2attn.plotting.attention import draw_map
 
         if self.map is None:
-            reason = "the model has no attention, the string is too long, or weights=False was given"
-            raise Seq2AttnError(f"there is no attention to draw for {shown(self.source)}: {reason}")
+            reason = (
+                "the model has no attention, the string is too long, or weights=False was given"
+            )
+            raise Seq2AttnError(
+                f"there is no attention to draw for {quoted(self.source)}: {reason}"
+            )
         ax = axes_for(ax)
         draw_map(ax, self.map, ideal=ideal)
         return ax
@@ -92,7 +103,9 @@ class Answer:
         record = asdict(replace(self, task=None, weights=None))
         record |= {"expected": self.expected, "ideal": self.ideal}
         if self.weights is not None:
-            record["weights"] = [[round(weight, 6) for weight in row] for row in self.weights.tolist()]
+            record["weights"] = [
+                [round(weight, 6) for weight in row] for row in self.weights.tolist()
+            ]
         return {name: value for name, value in record.items() if value not in (None, ())}
 
     def __str__(self) -> str:
@@ -103,10 +116,10 @@ class Answer:
 
     def _repr_html_(self) -> str:
         from seq2attn.plotting.cells import html_map
-        from seq2attn.plotting.style import apart
+        from seq2attn.plotting.style import isolate_direction
 
         if self.map is None:
-            return f"<div>{escape(f'{apart(self.source)} → {apart(self.output)}{self._remark}')}</div>"
+            return f"<div>{escape(f'{isolate_direction(self.source)} → {isolate_direction(self.output)}{self._remark}')}</div>"
         return html_map(self.map, self._remark)
 
     @property

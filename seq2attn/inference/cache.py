@@ -15,7 +15,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import by_row, lead_of
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, Point, points
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 
 class Quantity(NamedTuple):
@@ -30,23 +30,26 @@ class Quantity(NamedTuple):
 class Cache(dict[str, NDArray[Any]]):
     """What a model computed for one string, or for several, by name.
 
-    `names()` has the axes of each array: `step` is a position of the output, `source` one of the source, `width` the
-    numbers of a vector, `head`, `layer`, `gate` and `tensor` what there are several of, `symbol` those of
-    `model.task.target_vocabulary`. Arrays of several strings begin with the axis `string`; past the end of a string,
-    they are nan (False in `attention.allowed`), and `lengths` has the ends.
+    `names()` has the axes of each array: `step` is a position of the output, `source` one of the
+    source, `width` the numbers of a vector, `head`, `layer`, `gate` and `tensor` what there are
+    several of, `symbol` those of `model.task.target_vocabulary`. Arrays of several strings begin
+    with the axis `string`; past the end of a string, they are nan (False in `attention.allowed`),
+    and `lengths` has the ends.
 
     encoder.states: of the top layer; in a bidirectional encoder forward beside backward half.
-    decoder.state: what each step reads from the one before; row 0 is the initial state. Of an LSTM h, then c; of several
-        layers the bottom one first.
+    decoder.state: what each step reads from the one before; row 0 is the initial state. Of an LSTM
+        h, then c; of several layers the bottom one first.
     decoder.gates: r, z, n of a GRU; i, f, g, o of an LSTM; the bottom layer's first.
-    attention.query, attention.keys: what the score compares. attention.allowed: the keys that may be attended to.
-        attention.scores: of the score function. attention.logits: what the normaliser gets. attention.normalised: its
-        weights, before a window's factor or a history changes them. attention.weights: those of the context.
-        attention.context. Of `hard_monotonic`, the weights are those of the answer, and attention.transition has those
+    attention.query, attention.keys: what the score compares. attention.allowed: the keys that may
+        be attended to. attention.scores: of the score function. attention.logits: what the
+        normaliser gets. attention.normalised: its weights, before a window's factor or a history
+        changes them. attention.weights: those of the context. attention.context. Of
+        `hard_monotonic`, the weights are those of the answer, and attention.transition has those
         that its attention computes.
     logits: before the softmax over symbols.
 
-    A Transformer has encoder.states, attention.* of each layer's attention to the source, and logits.
+    A Transformer has encoder.states, attention.* of each layer's attention to the source, and
+    logits.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class Cache(dict[str, NDArray[Any]]):
         super().__init__(arrays)
         self._axes = dict(axes)
         self.lengths = dict(lengths)
-        """`step` and `source`: how many there are, of several strings an array with a number for each"""
+        """`step` and `source`: how many there are, of several strings an array with a number for
+        each"""
 
     def names(self) -> dict[str, tuple[str, ...]]:
         """Return the names that this model has, each with the axes of its array."""
@@ -72,18 +76,23 @@ class Cache(dict[str, NDArray[Any]]):
         return f"Cache({', '.join(lines)})"
 
     def __missing__(self, name: object) -> NDArray[Any]:
-        raise Seq2AttnError(f"unknown quantity {shown(name)}; this model has {', '.join(self)}")
+        raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")
 
 
 class Recorder:
-    """Keeps what passes through the points of a model, in the context of `hooked_points(recorder.hooks)`.
+    """Keeps what passes through the points of a model, in the context of
+    `hooked_points(recorder.hooks)`.
 
     Points without axes, and the encoder's single steps, are left out.
     """
 
     def __init__(self, model: Model) -> None:
-        self._groups = {name: group for name, group in points(model).items() if _is_kept(name, group)}
-        self._values: dict[Point, list[Tensor]] = {point: [] for group in self._groups.values() for point in group}
+        self._groups = {
+            name: group for name, group in points(model).items() if _is_kept(name, group)
+        }
+        self._values: dict[Point, list[Tensor]] = {
+            point: [] for group in self._groups.values() for point in group
+        }
 
     @property
     def hooks(self) -> dict[Point, Hook]:
@@ -105,7 +114,9 @@ class Recorder:
             if len(kept) == 1:
                 taken[name] = Quantity((lead, *others), kept[0])
             else:
-                taken[name] = Quantity((lead, group[0].each or "point", *others), torch.stack(kept, dim=2))
+                taken[name] = Quantity(
+                    (lead, group[0].each or "point", *others), torch.stack(kept, dim=2)
+                )
         for values in self._values.values():
             values.clear()
         return taken
@@ -116,8 +127,11 @@ def _is_kept(name: str, group: Sequence[Point]) -> bool:
     return bool(axes) and not (name.startswith("encoder.") and "source" not in axes)
 
 
-def collect(count: int, batches: Sequence[tuple[Sequence[int], Mapping[str, Quantity], Sequence[int]]]) -> Cache:
-    """Join what was computed for batches of strings of one length each, (indices, quantities, steps of each), into a cache.
+def collect(
+    count: int, batches: Sequence[tuple[Sequence[int], Mapping[str, Quantity], Sequence[int]]]
+) -> Cache:
+    """Join what was computed for batches of strings of one length each, (indices, quantities, steps
+    of each), into a cache.
 
     count: of all strings.
     """
@@ -148,4 +162,6 @@ def only(cache: Cache) -> Cache:
     """Return the cache of a single string without the axis `string`."""
     arrays = {name: array[0] for name, array in cache.items()}
     axes = {name: of[1:] for name, of in cache.names().items()}
-    return Cache(arrays, axes, {axis: int(np.asarray(length)[0]) for axis, length in cache.lengths.items()})
+    return Cache(
+        arrays, axes, {axis: int(np.asarray(length)[0]) for axis, length in cache.lengths.items()}
+    )

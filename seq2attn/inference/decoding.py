@@ -12,17 +12,22 @@ from torch import Tensor
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError, is_number, need_count
 from seq2attn.model.interface import Model
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """Outputs of B sources, at most T steps: one each, or with a beam search the K best of each, best first."""
+    """Outputs of B sources, at most T steps: one each, or with a beam search the K best of each,
+    best first.
+    """
 
     tokens: Tensor  # (B, T) or (B, K, T) emitted ids; `<eos>` at the end of each output and past it
-    weights: Tensor | None  # (B, T, S) or (B, K, T, S) attention weights, if requested and the model has any
+    weights: (
+        Tensor | None
+    )  # (B, T, S) or (B, K, T, S) attention weights, if requested and the model has any
     log_probabilities: Tensor | None = None
-    """(B, K) nats, natural logarithm of P(Y|X), of a beam search; -inf where fewer than K hypotheses exist"""
+    """(B, K) nats, natural logarithm of P(Y|X), of a beam search; -inf where fewer than K
+    hypotheses exist"""
     scores: Tensor | None = None  # (B, K) what hypotheses are ranked by, in descending order
 
     @cached_property
@@ -54,13 +59,15 @@ def greedy_decode(
 ) -> Decoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
-    source (B, S) ids, right-padded; lengths (B,). `write` has the ids that some positions, from 0, emit in place of the
-    likeliest.
+    source (B, S) ids, right-padded; lengths (B,). `write` has the ids that some positions, from 0,
+    emit in place of the likeliest.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     finished = torch.zeros_like(lengths, dtype=torch.bool)
-    emitted = token.new_full((len(token), max_steps), EOS)  # allocated once: growing it at each step fragments memory
+    emitted = token.new_full(
+        (len(token), max_steps), EOS
+    )  # allocated once: growing it at each step fragments memory
     weights = []
     for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
@@ -83,19 +90,23 @@ def greedy_decode(
 
 @dataclass(frozen=True)
 class BeamSearch:
-    """How to search. Hypotheses are ranked by log P(Y|X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu et al. 2016, eq. 14).
+    """How to search. Hypotheses are ranked by log P(Y|X) / lp(Y), lp(Y) = ((5 + |Y|) / 6)^alpha (Wu
+    et al. 2016, eq. 14).
 
     |Y| counts the tokens of Y with its `<eos>`.
     """
 
     width: int = 5  # K, hypotheses kept per source; 1 is greedy decoding
     length_penalty: float = 0.0
-    """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation"""
+    """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation
+    """
 
     def __post_init__(self) -> None:
         need_count("beam", self.width)
         if not is_number(self.length_penalty, 0, 10):
-            raise Seq2AttnError(f"length_penalty must be a number from 0 to 10; found {shown(self.length_penalty)}")
+            raise Seq2AttnError(
+                f"length_penalty must be a number from 0 to 10; found {quoted(self.length_penalty)}"
+            )
 
     def score(self, log_probability: Tensor, count: Tensor) -> Tensor:
         """log P(Y|X) / lp(Y); `count`: the tokens of Y."""
@@ -104,13 +115,20 @@ class BeamSearch:
 
 @torch.no_grad()
 def beam_decode(
-    model: Model, source: Tensor, lengths: Tensor, search: BeamSearch, *, max_steps: int, keep_weights: bool = False
+    model: Model,
+    source: Tensor,
+    lengths: Tensor,
+    search: BeamSearch,
+    *,
+    max_steps: int,
+    keep_weights: bool = False,
 ) -> Decoding:
     """The best hypotheses for source (B, S) ids, right-padded, lengths (B,).
 
-    A finished hypothesis stays in the beam with its score while fewer than K others are better; the search ends when every
-    beam has only finished ones, or after `max_steps`. Of equal scores, the better parent and the smaller id come first. With
-    K at least the number of possible outputs nothing is ever dropped, and the search is exact.
+    A finished hypothesis stays in the beam with its score while fewer than K others are better; the
+    search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the
+    better parent and the smaller id come first. With K at least the number of possible outputs
+    nothing is ever dropped, and the search is exact.
     """
     count, width, device = len(lengths), search.width, source.device
     memory, state = model.encode(source, lengths)
@@ -122,14 +140,19 @@ def beam_decode(
     finished = torch.zeros_like(counts, dtype=torch.bool)
     tokens = torch.full_like(counts, SOS)
     offsets = torch.arange(count, device=device).unsqueeze(1) * width  # (B, 1)
-    emitted, weights = tokens.view(-1, 1)[:, :0], []  # (BK, t), and of each step (BK, 1, S), of the hypotheses kept
+    emitted, weights = (
+        tokens.view(-1, 1)[:, :0],
+        [],
+    )  # (BK, t), and of each step (BK, 1, S), of the hypotheses kept
     for _ in range(max_steps):
         decoded, state = model.step(tokens.flatten(), state, memory)
         if keep_weights and decoded.weights is not None:
             weights.append(decoded.weights)
         extended = decoded.logits.squeeze(1).log_softmax(dim=1).view(count, width, -1)  # (B, K, V)
         size = extended.size(2)
-        only_eos = torch.where(torch.arange(size, device=device) == EOS, 0.0, -torch.inf).to(extended)  # (V,)
+        only_eos = torch.where(torch.arange(size, device=device) == EOS, 0.0, -torch.inf).to(
+            extended
+        )  # (V,)
         extended = totals.unsqueeze(2) + torch.where(finished.unsqueeze(2), only_eos, extended)
         counts = counts + ~finished
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)

@@ -1,4 +1,6 @@
-"""An ensemble: several models that decode together, each step from the average of their probabilities."""
+"""An ensemble: several models that decode together, each step from the average of their
+probabilities.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from seq2attn.model.interface import Decoded, Model
 
 
 class Ensemble(Model):
-    """P(y_t | y_<t, x) = the mean of the models' probabilities; the weights shown are the mean of theirs.
+    """P(y_t | y_<t, x) = the mean of the models' probabilities; the weights shown are the mean of
+    theirs.
 
     The models have the same vocabularies. Memory and state are tuples of the models' own.
     """
@@ -36,13 +39,20 @@ class Ensemble(Model):
         return average([model(batch) for model in self._members])
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        stepped = [model.step(tokens, *parts) for model, *parts in zip(self._members, state, memory, strict=True)]
+        stepped = [
+            model.step(tokens, *parts)
+            for model, *parts in zip(self._members, state, memory, strict=True)
+        ]
         return average([decoded for decoded, _ in stepped]), tuple(after for _, after in stepped)
 
 
 def average(parts: Sequence[Decoded]) -> Decoded:
-    """The mean probabilities, as log-probabilities (B, L, V), and the mean weights; None if one model has none."""
-    log_probabilities = torch.stack([part.logits.log_softmax(dim=2) for part in parts])  # (M, B, L, V)
+    """The mean probabilities, as log-probabilities (B, L, V), and the mean weights; None if one
+    model has none.
+    """
+    log_probabilities = torch.stack(
+        [part.logits.log_softmax(dim=2) for part in parts]
+    )  # (M, B, L, V)
     weights = [part.weights for part in parts if part.weights is not None]
     return Decoded(
         log_probabilities.logsumexp(dim=0) - math.log(len(parts)),
@@ -51,7 +61,9 @@ def average(parts: Sequence[Decoded]) -> Decoded:
 
 
 def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """One predictor of several, by the names of their runs. Raises `Seq2AttnError` if they cannot decode together."""
+    """One predictor of several, by the names of their runs. Raises `Seq2AttnError` if they cannot
+    decode together.
+    """
     (first, reference), *others = predictors.items()
     for name, predictor in others:
         if symbols_of(predictor) != symbols_of(reference):
@@ -59,7 +71,9 @@ def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
                 f"{first} and {name} cannot form an ensemble: they read or write different symbols",
                 hint="Train them on the same task and data, with the same model.source_eos.",
             )
-    return replace(reference, model=Ensemble([predictor.model for predictor in predictors.values()]))
+    return replace(
+        reference, model=Ensemble([predictor.model for predictor in predictors.values()])
+    )
 
 
 def symbols_of(predictor: Predictor) -> tuple[Any, ...]:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PatchMap:
-    """What the rows of a quantity do for an answer: `effect` is by how much ln p of each of the answer's symbols falls, in
-    nats, where a row is taken from another string, (P, T): a row for each patched step or position, a column for each step.
+    """What the rows of a quantity do for an answer: `effect` is by how much ln p of each of the
+    answer's symbols falls, in nats, where a row is taken from another string, (P, T): a row for
+    each patched step or position, a column for each step.
     """
 
     quantity: str
@@ -31,13 +32,19 @@ class PatchMap:
     effect: NDArray[np.floating] = field(repr=False)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look like 0."""
+        """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look
+        like 0.
+        """
         from seq2attn.plotting.attention import draw_map
 
         answer, effect = self.answer, self.effect.tolist()
         rows = answer.source_symbols if self.quantity == "encoder.states" else answer.output_symbols
         drawn = AttentionMap(
-            answer.source, answer.output, answer.output_symbols, rows[: len(effect)], tuple(map(tuple, effect))
+            answer.source,
+            answer.output,
+            answer.output_symbols,
+            rows[: len(effect)],
+            tuple(map(tuple, effect)),
         )
         ax, most = axes_for(ax), max(float(self.effect.max()), 1.0)
         title = f"{self.quantity} of {self.other.source!r} in {answer.source!r}"
@@ -48,18 +55,28 @@ class PatchMap:
 
 
 def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
-    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other` (Meng et al. 2022).
+    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other`
+    (Meng et al. 2022).
 
-    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that one of the two strings
-    lacks are left out.
+    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that
+    one of the two strings lacks are left out.
     """
     (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
     symbols = cache["logits"].argmax(axis=1)  # (T,)
-    write = {step: model.task.target_vocabulary.tokens[symbol] for step, symbol in enumerate(symbols)}
+    write = {
+        step: model.task.target_vocabulary.tokens[symbol] for step, symbol in enumerate(symbols)
+    }
 
     def log_p(computed: Cache) -> NDArray[np.floating]:
-        return torch.from_numpy(computed["logits"]).log_softmax(dim=1).numpy()[np.arange(len(symbols)), symbols]
+        return (
+            torch.from_numpy(computed["logits"])
+            .log_softmax(dim=1)
+            .numpy()[np.arange(len(symbols)), symbols]
+        )
 
-    patches = [{(quantity, index): row} for index, row in enumerate(source[quantity][: len(cache[quantity])])]
+    patches = [
+        {(quantity, index): row}
+        for index, row in enumerate(source[quantity][: len(cache[quantity])])
+    ]
     patched = [log_p(model.run_with_cache(text, patch=patch, write=write)[1]) for patch in patches]
     return PatchMap(quantity, answer, answered, log_p(cache) - np.array(patched))

@@ -24,21 +24,26 @@ from seq2attn.inference.decoding import BeamSearch, Decoding, beam_decode, greed
 from seq2attn.model.interface import Model
 from seq2attn.model.points import hooked_points
 from seq2attn.parts import LONGEST
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 MAX_ROWS = 1024  # strings decoded together
-# Source tokens decoded together, except for a single string; self-attention needs memory for the square of a length.
+# Source tokens decoded together, except for a single string; self-attention needs memory for the
+# square of a length.
 MAX_TOKENS, MAX_TOKENS_OF_SELF_ATTENTION = 2**17, 2**13
 # Source symbols that are decoded before the first of their outputs is returned.
 BLOCK, BLOCK_WITH_WEIGHTS = 2**16, 2**11
-LONGEST_WITH_WEIGHTS = 1000  # symbols of a source whose attention is kept: the map grows with the square
+LONGEST_WITH_WEIGHTS = (
+    1000  # symbols of a source whose attention is kept: the map grows with the square
+)
 
 
 Source = tuple[str, list[int]]  # a text as it is shown, and its ids, without `<eos>`
 
 
 def output_bound(task: Task, length: int) -> int:
-    """Maximum number of decoding steps for a source of `length` symbols: twice the longest target, plus 10."""
+    """Maximum number of decoding steps for a source of `length` symbols: twice the longest target,
+    plus 10.
+    """
     return 2 * task.target_length(length) + 10
 
 
@@ -46,7 +51,8 @@ def output_bound(task: Task, length: int) -> int:
 class Predictor:
     """A model with its task: strings in, strings out.
 
-    Strings of one length are decoded together, without padding, so an output does not depend on the other strings.
+    Strings of one length are decoded together, without padding, so an output does not depend on the
+    other strings.
     """
 
     model: Model
@@ -60,15 +66,20 @@ class Predictor:
         self.model.to(self.device).eval()
 
     def read(self, text: str) -> Source:
-        """A text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or has unknown characters."""
+        """A text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or has
+        unknown characters.
+        """
         if not isinstance(text, str):
-            raise Seq2AttnError(f"predict takes a string, or several; found {shown(text)}")
+            raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        return self.task.source_vocabulary.shown(text), self.task.source_vocabulary.encode(text)
+        return self.task.source_vocabulary.normalised(text), self.task.source_vocabulary.encode(
+            text
+        )
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
-        """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a block is decoded.
+        """Predictions for a stream of texts, in order. Raises as `read` does, before any text of a
+        block is decoded.
 
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
@@ -81,7 +92,9 @@ class Predictor:
             yield from (answers[index] for index in range(len(block)))
 
     def decoded_together(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """The indices of sources of one length, at most as many as memory allows, of sources of `lengths` symbols."""
+        """The indices of sources of one length, at most as many as memory allows, of sources of
+        `lengths` symbols.
+        """
         shortest_first = sorted(range(len(lengths)), key=lengths.__getitem__)
         for length, group in itertools.groupby(shortest_first, key=lengths.__getitem__):
             indices, rows = list(group), self.rows_at_once(length)
@@ -89,17 +102,26 @@ class Predictor:
 
     def rows_at_once(self, length: int) -> int:
         """How many sources of `length` symbols to decode together, to bound memory."""
-        attends_to_itself = any(isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules())
+        attends_to_itself = any(
+            isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules()
+        )
         tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
         hypotheses = 1 if self.search is None else self.search.width
         return max(1, min(MAX_ROWS, tokens // (length + 1)) // hypotheses)
 
     def decode(
-        self, source: Tensor, lengths: Tensor, *, max_steps: int | None = None, keep_weights: bool = False
+        self,
+        source: Tensor,
+        lengths: Tensor,
+        *,
+        max_steps: int | None = None,
+        keep_weights: bool = False,
     ) -> Decoding:
-        """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
+        """The outputs for source (B, S), as the encoder reads it, lengths (B,), by the search or
+        greedily.
 
-        max_steps: None: the `output_bound` of the longest. Raises `Seq2AttnError` for changes that do not fit the source.
+        max_steps: None: the `output_bound` of the longest. Raises `Seq2AttnError` for changes that
+        do not fit the source.
         """
         most = max_steps or output_bound(self.task, int(lengths.max()) - self.source_eos)
         needed = self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS
@@ -117,8 +139,9 @@ class Predictor:
         return getattr(self.model, "copies", False) and self.task.target_vocabulary.unknown
 
     def written(self, text: str, tokens: Sequence[int], weights: Tensor | None) -> list[str]:
-        """The symbols of an output's tokens. In a model that copies, `<unk>` is the symbol of `text` with the largest of the
-        weights (T, S) at its step, of those that the target's vocabulary lacks.
+        """The symbols of an output's tokens. In a model that copies, `<unk>` is the symbol of
+        `text` with the largest of the weights (T, S) at its step, of those that the target's
+        vocabulary lacks.
         """
         vocabulary = self.task.target_vocabulary
         symbols = [vocabulary.tokens[token] for token in tokens]
@@ -139,7 +162,9 @@ class Predictor:
             with hooked_points(recorder.hooks):
                 predicted = list(self._predict([sources[index] for index in indices], True))
             answers.update(zip(indices, predicted, strict=True))
-            batches.append((indices, recorder.take(), [len(one.output_symbols) for one in predicted]))
+            batches.append(
+                (indices, recorder.take(), [len(one.output_symbols) for one in predicted])
+            )
         return [answers[index] for index in range(len(sources))], collect(len(sources), batches)
 
     def padded(self, batch: Batch) -> Batch:
@@ -159,7 +184,9 @@ class Predictor:
         decoding = self.decode(batch, lengths, keep_weights=shows)
         best = decoding.best()
         columns = (column.tolist() for column in (best.tokens, best.lengths, best.finished, batch))
-        for row, ((text, _), tokens, count, finished, read_ids) in enumerate(zip(sources, *columns, strict=True)):
+        for row, ((text, _), tokens, count, finished, read_ids) in enumerate(
+            zip(sources, *columns, strict=True)
+        ):
             steps = count + finished  # with its <eos>
             weights = None if best.weights is None else best.weights[row, :steps]
             symbols = self.written(text, tokens[:steps], weights)
@@ -176,13 +203,23 @@ class Predictor:
 
     def _hypotheses(self, text: str, decoding: Decoding, row: int) -> tuple[Hypothesis, ...]:
         """The hypotheses of one source, those that exist."""
-        fields = (decoding.tokens, decoding.lengths, decoding.log_probabilities, decoding.scores, decoding.finished)
+        fields = (
+            decoding.tokens,
+            decoding.lengths,
+            decoding.log_probabilities,
+            decoding.scores,
+            decoding.finished,
+        )
         columns = zip(*(field[row].tolist() for field in fields if field is not None), strict=True)
         made = []
         for rank, (tokens, length, log_probability, *others) in enumerate(columns):
             weights = None if decoding.weights is None else decoding.weights[row, rank]
             output = self.task.target_vocabulary.text(self.written(text, tokens[:length], weights))
-            made += [Hypothesis(output, log_probability, *others)] if log_probability > -math.inf else []
+            made += (
+                [Hypothesis(output, log_probability, *others)]
+                if log_probability > -math.inf
+                else []
+            )
         return tuple(made)
 
 

@@ -23,10 +23,11 @@ class Estimate:
 
 
 def share(value: float, count: int) -> Estimate:
-    """The mean `value` of `count` independent numbers from [0, 1], with Wilson's 95 % score interval (Wilson 1927).
+    """The mean `value` of `count` independent numbers from [0, 1], with Wilson's 95 % score
+    interval (Wilson 1927).
 
-    For numbers other than 0 and 1, such as each string's character accuracy, the interval is conservative: their variance
-    is at most value * (1 - value).
+    For numbers other than 0 and 1, such as each string's character accuracy, the interval is
+    conservative: their variance is at most value * (1 - value).
     """
     z2 = Z_95**2
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
@@ -35,10 +36,11 @@ def share(value: float, count: int) -> Estimate:
 
 
 def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estimate:
-    """`statistic` of `count` words, with its 95 % percentile bootstrap interval over words (Efron 1979).
+    """`statistic` of `count` words, with its 95 % percentile bootstrap interval over words (Efron
+    1979).
 
-    It takes an array of indices of words: each resample draws as many as there are, with replacement. The interval depends
-    only on the arguments.
+    It takes an array of indices of words: each resample draws as many as there are, with
+    replacement. The interval depends only on the arguments.
     """
     import numpy  # not at the top: `--help` does not wait for it
 
@@ -50,7 +52,7 @@ def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estim
 
 
 @dataclass(frozen=True)
-class Spread:
+class SeedMean:
     """How a number varies from seed to seed."""
 
     count: int
@@ -62,26 +64,40 @@ class Spread:
     most: float
 
 
-def spread(values: Sequence[float], least: float = -math.inf, most: float = math.inf) -> Spread:
-    """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of independent numbers.
+def mean_over_seeds(
+    values: Sequence[float], least: float = -math.inf, most: float = math.inf
+) -> SeedMean:
+    """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of
+    independent numbers.
 
-    The interval assumes roughly normal numbers and is cut to the range of possible means, from `least` to `most`. If all
-    numbers are equal its width is 0; that describes these numbers, not others.
+    The interval assumes roughly normal numbers and is cut to the range of possible means, from
+    `least` to `most`. If all numbers are equal its width is 0; that describes these numbers, not
+    others.
     """
     count = len(values)
     mean = statistics.fmean(values)
     if count == 1:
-        return Spread(1, mean, None, None, None, mean, mean)
+        return SeedMean(1, mean, None, None, None, mean, mean)
     deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
-    return Spread(count, mean, deviation, max(least, mean - half), min(most, mean + half), min(values), max(values))
+    return SeedMean(
+        count,
+        mean,
+        deviation,
+        max(least, mean - half),
+        min(most, mean + half),
+        min(values),
+        max(values),
+    )
 
 
 @functools.cache
 def t_quantile(freedom: int) -> float:
-    """t such that |T| < t with probability 0.95, T of Student's distribution with `freedom` degrees of freedom.
+    """t such that |T| < t with probability 0.95, T of Student's distribution with `freedom` degrees
+    of freedom.
 
-    The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz & Stegun 26.7.3 and 26.7.4.
+    The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz &
+    Stegun 26.7.3 and 26.7.4.
     """
     low, high = 0.0, math.pi / 2
     for _ in range(100):

@@ -1,6 +1,8 @@
-"""A faster form of `model.forward` for training on a CPU: the recurrences in C, and everything else by the model's formulas.
+"""A faster form of `model.forward` for training on a CPU: the recurrences in C, and everything else
+by the model's formulas.
 
-Only training uses it, and compares it with the formulas as it goes. Without this package the formulas do all the work.
+Only training uses it, and compares it with the formulas as it goes. Without this package the
+formulas do all the work.
 """
 
 from seq2attn.kernels.leaf import leaf_for

@@ -1,4 +1,6 @@
-"""The recurrence in C: its functions, called with tensors, and the differentiable function made of them."""
+"""The recurrence in C: its functions, called with tensors, and the differentiable function made of
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The fields of `Recurrence` in recurrence.c, where each is described, in its order: sizes,
-# steps rows width vocabulary embedding_width fed_width key_count key_width value_width context_width channels taps distances
+# The fields of `Recurrence` in recurrence.c, where each is described, in its order: sizes, steps
+# rows width vocabulary embedding_width fed_width key_count key_width value_width context_width
+# channels taps distances
 SIZES = 13
 # pointers to the inputs, of which the first have no gradients,
 FIXED = ("tokens", "lengths", "kept", "noise", "valid", "scale", "returning")
 LEARNED = (
-    *("embedding", "weight_ih", "weight_hh", "bias_ih", "bias_hh", "initial", "keys", "values", "query_weight", "v"),
+    *(
+        "embedding",
+        "weight_ih",
+        "weight_hh",
+        "bias_ih",
+        "bias_hh",
+        "initial",
+        "keys",
+        "values",
+        "query_weight",
+        "v",
+    ),
     *("past_weight", "power", "moves", "combine"),
 )
 INPUTS = (*FIXED, *LEARNED)
@@ -31,8 +45,8 @@ Tensors = Sequence[Any]  # each a Tensor or None
 class Kernels:
     """The recurrence on a CPU, for tensors of one dtype and one kind of processor.
 
-    Tensors stand in the order above, None for those that are not needed. Only the tokens are checked: shapes and dtypes
-    must fit, and tensors must be contiguous.
+    Tensors stand in the order above, None for those that are not needed. Only the tokens are
+    checked: shapes and dtypes must fit, and tensors must be contiguous.
     """
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
@@ -41,19 +55,24 @@ class Kernels:
         self._dtype = dtype
         suffix = f"_{_TYPES[dtype]}_{variant}"
         self._forward, self._backward, self._workspace_size, size = (
-            getattr(library, name + suffix) for name in ("forward", "backward", "workspace_size", "recurrence_size")
+            getattr(library, name + suffix)
+            for name in ("forward", "backward", "workspace_size", "recurrence_size")
         )
         self._backward.restype, self._workspace_size.restype = None, ctypes.c_int64
         size.restype = ctypes.c_int64
         if size() != ctypes.sizeof(_Recurrence):
-            raise OSError(f"its structure has {size()} bytes, function.py's {ctypes.sizeof(_Recurrence)}")
+            raise OSError(
+                f"its structure has {size()} bytes, function.py's {ctypes.sizeof(_Recurrence)}"
+            )
 
     def forward(self, sizes: Sequence[int], inputs: Tensors, results: Tensors) -> None:
         """All steps, first to last. IndexError: a token is not in the vocabulary."""
         if not self._call(self._forward, sizes, (*inputs, *results)):
             raise IndexError("a token is not in the vocabulary")
 
-    def backward(self, sizes: Sequence[int], inputs: Tensors, results: Tensors, gradients: Tensors) -> None:
+    def backward(
+        self, sizes: Sequence[int], inputs: Tensors, results: Tensors, gradients: Tensors
+    ) -> None:
         """All steps' gradients, last to first, and the weights'."""
         self._call(self._backward, sizes, (*inputs, *results, *gradients))
 
@@ -69,9 +88,9 @@ class Kernels:
 def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor | None]:
     """Outputs (B, L, D), and None. A row that has ended keeps its last output.
 
-    With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B, L, D); and attention
-    weights (B, L, S).
-    inputs: by the names above, with the shapes in recurrence.c; those that are not needed may be missing.
+    With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors (B,
+    L, D); and attention weights (B, L, S). inputs: by the names above, with the shapes in
+    recurrence.c; those that are not needed may be missing.
     """
     return Recurrence.apply(kernels, *map(inputs.get, INPUTS))  # type: ignore[no-untyped-call]
 
@@ -83,10 +102,23 @@ class Recurrence(torch.autograd.Function):
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
         inputs = tuple(one if one is None else one.contiguous() for one in inputs)
         of = dict(zip(INPUTS, inputs, strict=True))
-        like, keys, v, past, combine = (of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine"))
-        (rows, steps), (vocabulary, embedded), width = of["tokens"].shape, of["embedding"].shape, like.size(1)
+        like, keys, v, past, combine = (
+            of[name] for name in ("weight_hh", "keys", "v", "past_weight", "combine")
+        )
+        (rows, steps), (vocabulary, embedded), width = (
+            of["tokens"].shape,
+            of["embedding"].shape,
+            like.size(1),
+        )
         fed = context = of["weight_ih"].size(1) - embedded
-        attention, taps, vectors, weights, queries, pasts = (0, 0, 0), (0, 0, 0), None, None, None, None
+        attention, taps, vectors, weights, queries, pasts = (
+            (0, 0, 0),
+            (0, 0, 0),
+            None,
+            None,
+            None,
+            None,
+        )
         if combine is not None:
             context = combine.size(1) - width
             vectors = like.new_zeros(rows, steps, width)
@@ -109,12 +141,18 @@ class Recurrence(torch.autograd.Function):
         return states if vectors is None else vectors, weights
 
     @staticmethod
-    def backward(ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(
+        ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
         inputs, results = ctx.saved_tensors[: len(INPUTS)], ctx.saved_tensors[len(INPUTS) :]
         of = dict(zip(INPUTS, inputs, strict=True))
         _, _, states, vectors, *_ = results
         features = states if vectors is None else vectors
-        grads = torch.zeros_like(features) if grad_features is None else torch.empty_like(features).copy_(grad_features)
+        grads = (
+            torch.zeros_like(features)
+            if grad_features is None
+            else torch.empty_like(features).copy_(grad_features)
+        )
         grad_weights = None if grad_weights is None else grad_weights.contiguous()
         wanted = [
             name
@@ -122,9 +160,13 @@ class Recurrence(torch.autograd.Function):
             if of[name] is not None and (name != "initial" or needed)
         ]
         likes = [of[name] for name in wanted]
-        buffer = states.new_zeros(sum(like.numel() for like in likes))  # one: an allocation each would cost more
+        buffer = states.new_zeros(
+            sum(like.numel() for like in likes)
+        )  # one: an allocation each would cost more
         parts = torch._C._nn.unflatten_dense_tensors(buffer, likes)
         gradients: dict[str, Tensor] = dict(zip(wanted, parts, strict=True))
         own = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
-        ctx.kernels.backward(ctx.sizes, inputs, results, (*own, grad_weights, *map(gradients.get, LEARNED)))
+        ctx.kernels.backward(
+            ctx.sizes, inputs, results, (*own, grad_weights, *map(gradients.get, LEARNED))
+        )
         return None, *[None] * len(FIXED), *map(gradients.get, LEARNED)

@@ -1,4 +1,6 @@
-"""`leaf_for`: a faster form of one model's `forward`, which training may call in its place: the leaf of the call tree."""
+"""`leaf_for`: a faster form of one model's `forward`, which training may call in its place: the
+leaf of the call tree.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +20,38 @@ from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, State
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
-from seq2attn.model.histories import Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey
+from seq2attn.model.histories import (
+    Coverage,
+    Location,
+    LocationCoverage,
+    NoHistory,
+    Shift,
+    ShiftByKey,
+)
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
 from seq2attn.model.points import hooked_points
 from seq2attn.model.resets import Reset, Resets, reset_hooks
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
-LARGE = 2**25  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
+LARGE = (
+    2**25
+)  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
 
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 KNOWN = (
-    *(Reverser, Encoder, Layer, GRU, BahdanauDecoder, LuongDecoder, Attention, NoAttention, Additive, *PRODUCTS),
+    *(
+        Reverser,
+        Encoder,
+        Layer,
+        GRU,
+        BahdanauDecoder,
+        LuongDecoder,
+        Attention,
+        NoAttention,
+        Additive,
+        *PRODUCTS,
+    ),
     *(Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey, Softmax),
     *(nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
 )
@@ -37,33 +59,52 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 def _methods() -> list[dict[str, Any]]:
-    """The methods of every known class and of its bases, except two that torch.compile replaces and that compute nothing."""
-    bases, other = dict.fromkeys(base for kind in KNOWN for base in kind.__mro__), ("__init__", "__setstate__")
-    return [{name: one for name, one in vars(base).items() if callable(one) and name not in other} for base in bases]
+    """The methods of every known class and of its bases, except two that torch.compile replaces and
+    that compute nothing.
+    """
+    bases, other = (
+        dict.fromkeys(base for kind in KNOWN for base in kind.__mro__),
+        ("__init__", "__setstate__"),
+    )
+    return [
+        {name: one for name, one in vars(base).items() if callable(one) and name not in other}
+        for base in bases
+    ]
 
 
 _WRITTEN = _methods()
 
 
 def leaf_for(model: Model) -> Leaf | None:
-    """A function `(batch, resets) -> Decoded` that computes what `model` does, faster; None if there is none.
+    """A function `(batch, resets) -> Decoded` that computes what `model` does, faster; None if
+    there is none.
 
-    It reads the model's weights whenever it is called. Only for models of built-in parts without hooks, changed methods and
-    parametrizations, on a CPU; the model must stay as it is.
+    It reads the model's weights whenever it is called. Only for models of built-in parts without
+    hooks, changed methods and parametrizations, on a CPU; the model must stay as it is.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
     dtype = next(model.parameters()).dtype
     kinds = {(type(weight), weight.dtype, weight.device.type) for weight in model.parameters()}
-    kernels, reads, decodes = load(dtype), _is_known_encoder(model.encoder), _is_known_decoder(model.decoder)
-    if kinds != {(nn.Parameter, dtype, "cpu")} or isinstance(kernels, str) or not (reads or decodes):
+    kernels, reads, decodes = (
+        load(dtype),
+        _is_known_encoder(model.encoder),
+        _is_known_decoder(model.decoder),
+    )
+    if (
+        kinds != {(nn.Parameter, dtype, "cpu")}
+        or isinstance(kernels, str)
+        or not (reads or decodes)
+    ):
         return None
     return Leaf(model, kernels, reads, decodes)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """The model with the first layer of its encoder (`reads`), its decoder (`decodes`) or both in C."""
+    """The model with the first layer of its encoder (`reads`), its decoder (`decodes`) or both in
+    C.
+    """
 
     model: Reverser
     kernels: Kernels
@@ -106,28 +147,40 @@ class Leaf:
             final += last
         return Encoded(states, final)
 
-    def _read(self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets) -> tuple[Tensor, State]:
-        """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each string's end."""
+    def _read(
+        self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets
+    ) -> tuple[Tensor, State]:
+        """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each
+        string's end.
+        """
         embedding, attention = self.model.encoder.embedding, self.model.decoder.attention
         first = cell.initial(len(source))
         ends = attention.mask_padding and _is_descending(lengths, source.size(1))
         inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, resets.get(cell))
         inputs["lengths"] = lengths if ends else None
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
-        return outputs, (outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),)
+        return outputs, (
+            outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),
+        )
 
-    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None) -> Decoded:
+    def _decode(
+        self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None
+    ) -> Decoded:
         decoder: Any = self.model.decoder
         attends = isinstance(decoder.attention, Attention)
         inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)
         inputs |= _cell(decoder.cell, state.cell, reset)
         lengths = batch.decoder_lengths
-        inputs["lengths"] = lengths if _is_descending(lengths, batch.decoder_input.size(1)) else None
+        inputs["lengths"] = (
+            lengths if _is_descending(lengths, batch.decoder_input.size(1)) else None
+        )
         if attends:
             inputs |= _attention(decoder.attention, memory)
         combines = isinstance(decoder, LuongDecoder)
         if combines and attends:
-            inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)  # of [c; s] -> of [s; c]
+            inputs["combine"] = decoder.combine.weight.roll(
+                decoder.cell.width, 1
+            )  # of [c; s] -> of [s; c]
         features, weights = gru(self.kernels, inputs)
         if combines and not attends:
             features = decoder.features(features[..., :0], features, features[..., :0])
@@ -138,11 +191,15 @@ class Leaf:
 
 
 def _is_as_written(*modules: nn.Module) -> bool:
-    """Whether these modules, without those inside them, are of known classes, without hooks and methods of their own."""
+    """Whether these modules, without those inside them, are of known classes, without hooks and
+    methods of their own.
+    """
     return not _has_any_global_hook() and all(  # type: ignore[no-untyped-call]
         type(module) in KNOWN
         and not any(getattr(module, hooks) for hooks in _HOOKS)
-        and not any(callable(value) and hasattr(type(module), name) for name, value in vars(module).items())
+        and not any(
+            callable(value) and hasattr(type(module), name) for name, value in vars(module).items()
+        )
         for module in modules
     )
 
@@ -157,10 +214,12 @@ def _is_known_encoder(encoder: nn.Module) -> bool:
 
 
 def _is_known_decoder(decoder: Any) -> bool:
-    """Whether it is a GRU that attends with the softmax of the scores of projected keys, perhaps changed by a history, or
-    that does not attend.
+    """Whether it is a GRU that attends with the softmax of the scores of projected keys, perhaps
+    changed by a history, or that does not attend.
     """
-    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not _is_as_written(*decoder.modules()):
+    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not _is_as_written(
+        *decoder.modules()
+    ):
         return False
     attention = decoder.attention
     if type(attention) is NoAttention:
@@ -171,7 +230,9 @@ def _is_known_decoder(decoder: Any) -> bool:
 
 
 def _is_descending(lengths: Tensor, steps: int) -> bool:
-    """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take no part."""
+    """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take
+    no part.
+    """
     counts = lengths.tolist()
     return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
 
@@ -180,7 +241,9 @@ def _is_descending(lengths: Tensor, steps: int) -> bool:
 
 
 def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> dict[str, Any]:
-    if dropout.training and dropout.p:  # a token's vector differs from place to place: a table of places
+    if (
+        dropout.training and dropout.p
+    ):  # a token's vector differs from place to place: a table of places
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         return {"embedding": table, "tokens": torch.arange(tokens.numel()).view_as(tokens)}
     table, row = embedding.weight, embedding.padding_idx  # (V, E)
@@ -211,9 +274,13 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
         inputs |= {"past_weight": weight, "moves": history.speed * memory.prepared.mT}
         inputs["returning"] = weight.new_tensor([history.returning])
     elif isinstance(history, Shift):
-        inputs["past_weight"] = torch.softmax(history.speed * history.logits, dim=0).flip(0).view(1, -1, 1)
+        inputs["past_weight"] = (
+            torch.softmax(history.speed * history.logits, dim=0).flip(0).view(1, -1, 1)
+        )
     elif isinstance(history, Coverage):  # 0 for the last weights
         inputs["past_weight"] = F.pad(history.map.weight.t().unsqueeze(0), (0, 0, 0, 0, 1, 0))
     elif isinstance(history, Location):
-        inputs["past_weight"] = history.convolution.weight.permute(1, 2, 0) @ history.map.weight.t()  # (C, T, features)
+        inputs["past_weight"] = (
+            history.convolution.weight.permute(1, 2, 0) @ history.map.weight.t()
+        )  # (C, T, features)
     return inputs

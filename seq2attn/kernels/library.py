@@ -1,4 +1,6 @@
-"""Finds, checks and loads the library that `setup.py` compiled from the C beside this file when seq2attn was installed."""
+"""Finds, checks and loads the library that `setup.py` compiled from the C beside this file when
+seq2attn was installed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not c
 
 
 def load(dtype: torch.dtype) -> Kernels | str:
-    """The compiled recurrence for tensors of this dtype on this processor, or the reason why there is none."""
+    """The compiled recurrence for tensors of this dtype on this processor, or the reason why there
+    is none.
+    """
     value = os.environ.get(SWITCH) or "on"
     if value not in ("on", "off"):
         raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
@@ -51,7 +55,11 @@ def _load(dtype: torch.dtype) -> Kernels | str:
     if dtype not in (torch.float32, torch.float64):
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():
-        reason = WHY_NONE.read_text(encoding="utf-8").strip() if WHY_NONE.is_file() else "there is no " + LIBRARY.name
+        reason = (
+            WHY_NONE.read_text(encoding="utf-8").strip()
+            if WHY_NONE.is_file()
+            else "there is no " + LIBRARY.name
+        )
         return f"the recurrences were not compiled when seq2attn was installed: {reason}"
     try:
         library = ctypes.CDLL(str(LIBRARY))

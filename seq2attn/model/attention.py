@@ -37,8 +37,8 @@ class Attended(NamedTuple):
     context: Tensor
     """(B, L, Dv) weighted averages of the values"""
     weights: Tensor | None
-    """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most; `sigmoid`: to anything);
-    None without attention"""
+    """(B, L, S) non-negative; rows sum to 1, or to 0 if no key is allowed (`local_p`: to 1 at most;
+    `sigmoid`: to anything); None without attention"""
     past: Tensor | None = None
     """(B, C, S) input of the history in the next step; None without a history"""
 
@@ -46,8 +46,8 @@ class Attended(NamedTuple):
 class AttentionPoints(nn.Module):
     """The hook points that every attention has.
 
-    each: what the points that share these names are: heads, or layers. heads: axes before those named here, if one call
-        computes several heads.
+    each: what the points that share these names are: heads, or layers. heads: axes before those
+        named here, if one call computes several heads.
     """
 
     def __init__(self, each: str, *heads: str) -> None:
@@ -73,14 +73,17 @@ class AttentionPoints(nn.Module):
 
 
 class Attention(AttentionPoints):
-    """weights = softmax over the source of score(query, key); context = the values, averaged with these weights.
+    """weights = softmax over the source of score(query, key); context = the values, averaged with
+    these weights.
 
     normaliser: what makes weights of scores; None: the softmax.
     window: which keys may be attended to; None: all (`global`).
-    history: what the score knows of past weights; None: nothing. With a history, queries come one at a time.
-    scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi 2025, eq. 2, with the
-        learned factor at 1). The same scores give a flatter softmax over more keys; this factor compensates, so that
-        attention stays sharp on sources far longer than those trained on.
+    history: what the score knows of past weights; None: nothing. With a history, queries come one
+        at a time.
+    scalable_softmax: scores times ln n, n the number of keys that a query may attend to (Nakanishi
+        2025, eq. 2, with the learned factor at 1). The same scores give a flatter softmax over more
+        keys; this factor compensates, so that attention stays sharp on sources far longer than
+        those trained on.
     mask_padding: give padding the weight 0. False repeats a common mistake, for study.
     """
 
@@ -105,12 +108,16 @@ class Attention(AttentionPoints):
         self.context_width = score.value_width + self.history.extra_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
-        """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what `forward` attends to."""
+        """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what
+        `forward` attends to.
+        """
         return Memory(
             keys=self.keys(self.score.project(states)),
             values=self.score.values(states),
             source=source,
-            valid=(valid if self.mask_padding else torch.ones_like(valid)).unsqueeze(1),  # (B, 1, S)
+            valid=(valid if self.mask_padding else torch.ones_like(valid)).unsqueeze(
+                1
+            ),  # (B, 1, S)
             lengths=None if self.window is None else valid.sum(dim=1),
             prepared=self.history.prepare(states),
         )
@@ -119,10 +126,14 @@ class Attention(AttentionPoints):
         """The `past` of the first step (B, C, S); None without a history."""
         return self.history.begin(memory.values)
 
-    def forward(self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0) -> Attended:
-        """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts, weights and scores of each.
+    def forward(
+        self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0
+    ) -> Attended:
+        """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts,
+        weights and scores of each.
 
-        With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it is None.
+        With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it
+        is None.
         """
         query = self.query(query)
         allowed = self.valid(memory.valid).expand(-1, query.size(1), -1)  # (B, L, S)
@@ -147,7 +158,9 @@ class Attention(AttentionPoints):
         return Attended(self.context(context), weights, self.history.update(weights, step))
 
     def _scores(self, step: AttentionStep, keys: Tensor) -> Tensor:
-        """Return the history's own scores (B, L, S), or those of the score function, with the history's features."""
+        """Return the history's own scores (B, L, S), or those of the score function, with the
+        history's features.
+        """
         scores = self.history.scores(step)
         if scores is not None:
             return scores
@@ -158,7 +171,9 @@ class Attention(AttentionPoints):
 
 
 class NoAttention(nn.Module):
-    """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no special case."""
+    """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no
+    special case.
+    """
 
     value_width = context_width = 0
     mask_padding = True
@@ -171,6 +186,8 @@ class NoAttention(nn.Module):
     def begin(self, memory: Memory) -> None:
         """There is no history."""
 
-    def forward(self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0) -> Attended:
+    def forward(
+        self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
+    ) -> Attended:
         """As `Attention.forward`: contexts (B, L, 0), and no weights."""
         return Attended(context=query[..., :0], weights=None)

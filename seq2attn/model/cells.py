@@ -1,6 +1,7 @@
 """Recurrent cells: one step, and all steps of a string.
 
-A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of `lstm`.
+A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` and `rnn`, (h, c) of
+`lstm`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ State = tuple[Tensor, ...]
 
 
 class Cell(nn.Module):
-    """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own defines `step`."""
+    """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own
+    defines `step`.
+    """
 
     registry: ClassVar = CELLS
     state_tensors = 1
@@ -32,15 +35,21 @@ class Cell(nn.Module):
         super().__init__()
         self.input_width = input_width
         self.width = width
-        self.state_points = tuple(Point("state", "width", each="tensor") for _ in range(self.state_tensors))
+        self.state_points = tuple(
+            Point("state", "width", each="tensor") for _ in range(self.state_tensors)
+        )
         """hook points of the state with which a step begins, (B, D) each"""
 
     @abstractmethod
     def step(self, inputs: Tensor, state: State) -> State:
-        """Compute the next state from inputs (B, ...), as `project_input` returns them, and a state, (B, D) each."""
+        """Compute the next state from inputs (B, ...), as `project_input` returns them, and a
+        state, (B, D) each.
+        """
 
     def project_input(self, inputs: Tensor) -> Tensor:
-        """Compute what depends on the inputs (..., input_width) alone, for all steps at once. The default: the inputs."""
+        """Compute what depends on the inputs (..., input_width) alone, for all steps at once. The
+        default: the inputs.
+        """
         return inputs
 
     def output(self, state: State) -> Tensor:
@@ -54,20 +63,26 @@ class Cell(nn.Module):
 
     def enter(self, state: State) -> State:
         """Return the state with which a step begins: `state`, unless hooks replace it."""
-        return tuple([point(tensor) for point, tensor in zip(self.state_points, state, strict=True)])
+        return tuple(
+            [point(tensor) for point, tensor in zip(self.state_points, state, strict=True)]
+        )
 
-    def forward(self, inputs: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
+    def forward(
+        self, inputs: Tensor, state: State, lengths: Tensor | None = None
+    ) -> tuple[Tensor, State]:
         """Compute the steps for inputs (B, S, input_width), the first one from `state` as it is.
 
-        Returns the outputs (B, S, D), which past a string's end are undefined, and the state after each string's last
-        token; lengths (B,), None: all S.
+        Returns the outputs (B, S, D), which past a string's end are undefined, and the state after
+        each string's last token; lengths (B,), None: all S.
         """
         if inputs.size(1) == 1:  # nothing to stack
             state = self.step(self.project_input(inputs.squeeze(1)), state)
             return self.output(state).unsqueeze(1), state
         projected = self.project_input(inputs)  # (B, S, ...)
         states = []
-        for position, step_inputs in zip(positions(projected.size(1)), projected.unbind(1), strict=True):
+        for position, step_inputs in zip(
+            positions(projected.size(1)), projected.unbind(1), strict=True
+        ):
             if position:
                 state = self.enter(state)
             state = self.step(step_inputs, state)  # (B, ...)
@@ -75,13 +90,17 @@ class Cell(nn.Module):
         outputs = torch.stack([self.output(one) for one in states], dim=1)  # (B, S, D)
         if lengths is not None:
             last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-            tensors = [torch.stack(tensor, dim=1) for tensor in zip(*states, strict=True)]  # (B, S, D) each
+            tensors = [
+                torch.stack(tensor, dim=1) for tensor in zip(*states, strict=True)
+            ]  # (B, S, D) each
             state = tuple(tensor.gather(1, last).squeeze(1) for tensor in tensors)
         return outputs, state
 
 
 class TorchCell(Cell):
-    """Weights, names and initial values as torch.nn has them: W_i (G D, E), W_h (G D, D) and a bias vector of each."""
+    """Weights, names and initial values as torch.nn has them: W_i (G D, E), W_h (G D, D) and a bias
+    vector of each.
+    """
 
     blocks = 1
     """G"""
@@ -92,8 +111,11 @@ class TorchCell(Cell):
         rows, bound = self.blocks * width, 1 / math.sqrt(width)
 
         def drawn(*shape: int) -> nn.Parameter:
-            # drawn as a parameter: what is drawn before it is one is a constant to those who trace this
-            return cast(nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound))
+            # drawn as a parameter: what is drawn before it is one is a constant to those who trace
+            # this
+            return cast(
+                nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound)
+            )
 
         self.weight_ih = drawn(rows, input_width)
         self.weight_hh = drawn(rows, width)
@@ -110,7 +132,8 @@ class TorchCell(Cell):
 
 
 class GRU(TorchCell):
-    """Gated recurrent unit (Cho et al. 2014), in the form of torch and cuDNN, which applies r after the product.
+    """Gated recurrent unit (Cho et al. 2014), in the form of torch and cuDNN, which applies r after
+    the product.
 
     r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
     n = tanh(W_in x + b_in + r * (W_hn h + b_hn))     h' = (1 - z) * n + z * h
@@ -134,7 +157,8 @@ class GRU(TorchCell):
 
 
 class LSTM(TorchCell):
-    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000).
+    """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al.
+    2000).
 
     i, f, o = sigmoid(W x + b + U h + d), each with its own weights;  g = tanh(W_g x + b_g + U_g h + d_g)
     c' = f * c + i * g        h' = o * tanh(c')
@@ -164,7 +188,9 @@ class RNN(TorchCell):
 
 
 class Stack(Cell):
-    """Layers of cells, each reading the one below, with dropout between them. Its state is theirs, bottom layer first."""
+    """Layers of cells, each reading the one below, with dropout between them. Its state is theirs,
+    bottom layer first.
+    """
 
     def __init__(self, cells: Sequence[Cell], dropout: float) -> None:
         super().__init__(cells[0].input_width, cells[-1].width)
@@ -199,7 +225,8 @@ class Cells:
     """D"""
     layers: int = 1
     dropout: float = 0.0
-    """probability of dropping a number in training: between layers, on embeddings, before the output layer"""
+    """probability of dropping a number in training: between layers, on embeddings, before the
+    output layer"""
 
     def stack(self, input_width: int) -> Cell:
         """All layers of a decoder."""

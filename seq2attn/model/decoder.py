@@ -1,4 +1,6 @@
-"""Decoders: the order of attention and recurrence, one output position after another. And the whole: the `Reverser`."""
+"""Decoders: the order of attention and recurrence, one output position after another. And the
+whole: the `Reverser`.
+"""
 
 from __future__ import annotations
 
@@ -31,31 +33,42 @@ class DecoderState(NamedTuple):
     attentional: Tensor | None = None
     """(B, D) the attentional vector for input feeding; None without it"""
     joint: Tensor | None = None
-    """(B, S, V) of `hard_monotonic`: log P(a_t = j, y_t = v | y_<t), at `<pad>` log P(a_t = j | y_<t)"""
+    """(B, S, V) of `hard_monotonic`: log P(a_t = j, y_t = v | y_<t), at `<pad>` log P(a_t = j |
+    y_<t)"""
 
 
 Step = tuple[DecoderState, Tensor, Tensor | None]
-"""L positions: the state after them, features for the output layer (B, L, output_width), weights (B, L, S)"""
+"""L positions: the state after them, features for the output layer (B, L, output_width), weights
+(B, L, S)"""
 
 
 class Decoder(nn.Module):
-    """Embedding, recurrent layers, attention and an output layer; an arrangement defines their order (`advance`).
+    """Embedding, recurrent layers, attention and an output layer; an arrangement defines their
+    order (`advance`).
 
-    Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells, **options)`.
+    Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells,
+    **options)`.
     """
 
     registry: ClassVar = DECODERS
     needs_attention: ClassVar[bool] = False
     """whether it works only with attention; configs with `score: none` are then refused"""
     needs_one_vocabulary: ClassVar[bool] = False
-    """whether it works only where source and target have the same symbols, as for copying ids of the source"""
+    """whether it works only where source and target have the same symbols, as for copying ids of
+    the source"""
     copies: ClassVar[bool] = False
     """as of the model: `Model.copies`"""
     cell: Cell
     """the recurrent layers, which each arrangement makes"""
 
     def __init__(
-        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, output_width: int
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attends,
+        cells: Cells,
+        *,
+        output_width: int,
     ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
@@ -65,9 +78,11 @@ class Decoder(nn.Module):
 
     @abstractmethod
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
-        """Compute one position from embedded (B, 1, E), or several if `at_once` allows it: (B, L, E).
+        """Compute one position from embedded (B, 1, E), or several if `at_once` allows it: (B, L,
+        E).
 
-        Returns the state after them, features for the output layer (B, L, output_width) and weights (B, L, S).
+        Returns the state after them, features for the output layer (B, L, output_width) and weights
+        (B, L, S).
         """
 
     def at_once(self, state: DecoderState) -> bool:
@@ -78,8 +93,12 @@ class Decoder(nn.Module):
         """Return the state before the first position, from the cell's first state."""
         return DecoderState(first, past=self.attention.begin(memory))
 
-    def forward(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        """Decode L positions after the last tokens (B, L): logits (B, L, V), weights (B, L, S), and the state after them."""
+    def forward(
+        self, tokens: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Decoded, DecoderState]:
+        """Decode L positions after the last tokens (B, L): logits (B, L, V), weights (B, L, S), and
+        the state after them.
+        """
         embedded = self.embed(tokens)  # (B, L, E)
         features, weights = [], []
         for part in [embedded] if self.at_once(state) else torch.split(embedded, 1, dim=1):
@@ -97,7 +116,9 @@ class Decoder(nn.Module):
         return self.dropout(self.embedding(tokens))
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
-        """Compute logits (B, L, V) from features (B, L, output_width) and weights (B, L, S), which `pointer` uses."""
+        """Compute logits (B, L, V) from features (B, L, output_width) and weights (B, L, S), which
+        `pointer` uses.
+        """
         return Decoded(self.output(self.dropout(features)), weights)
 
 
@@ -107,7 +128,9 @@ class BahdanauDecoder(Decoder):
     c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
     """
 
-    def __init__(self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells) -> None:
+    def __init__(
+        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells
+    ) -> None:
         width = cells.width + attention.context_width
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=width)
         self.cell = cells.stack(embedding + attention.context_width)
@@ -126,17 +149,25 @@ class LuongDecoder(Decoder):
 
     s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
 
-    input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}], zeros at first
-        (section 3.3). Without it, states do not depend on attention.
+    input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}],
+        zeros at first (section 3.3). Without it, states do not depend on attention.
     """
 
     def __init__(
-        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, input_feeding: bool = False
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attends,
+        cells: Cells,
+        *,
+        input_feeding: bool = False,
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding
         self.cell = cells.stack(embedding + cells.width * input_feeding)
-        self.combine = nn.Linear(attention.context_width + cells.width, cells.width, bias=False)  # W_c
+        self.combine = nn.Linear(
+            attention.context_width + cells.width, cells.width, bias=False
+        )  # W_c
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         state = super().begin(first, memory)
@@ -159,8 +190,8 @@ class LuongDecoder(Decoder):
         return after, features, attended.weights
 
     def features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
-        """The attentional vectors of contexts (B, L, Dv), states (B, L, D), embedded tokens (B, L, E): (B, L, D). What a
-        subclass adds follows them, and is not fed back.
+        """The attentional vectors of contexts (B, L, Dv), states (B, L, D), embedded tokens (B, L,
+        E): (B, L, D). What a subclass adds follows them, and is not fed back.
         """
         return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
 
@@ -189,10 +220,14 @@ class Reverser(Model):
         memory, state = self.encode(batch.source, batch.source_lengths)
         return self._decode(batch.decoder_input, state, memory)[0]
 
-    def step(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
+    def step(
+        self, tokens: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Decoded, DecoderState]:
         return self._decode(tokens.unsqueeze(1), state, memory)
 
-    def _decode(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
+    def _decode(
+        self, tokens: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Decoded, DecoderState]:
         """Decode the positions after tokens (B, L)."""
         decoded, after = self.decoder(tokens, state, memory)
         at(state.position)

@@ -1,4 +1,6 @@
-"""The encoder: recurrent layers that read the source, in one direction or both; and the decoder's initial state."""
+"""The encoder: recurrent layers that read the source, in one direction or both; and the decoder's
+initial state.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,17 @@ class Encoded(NamedTuple):
     """The output of the encoder, or of one of its layers."""
 
     states: Tensor
-    """(B, S, width) the outputs of the top layer, forward then backward half; past a source's end they are undefined"""
+    """(B, S, width) the outputs of the top layer, forward then backward half; past a source's end
+    they are undefined"""
     final: State
-    """the last state of every layer, bottom first, (B, D) each: after each source's last token, or in a bidirectional
-    encoder the backward direction's, after its first"""
+    """the last state of every layer, bottom first, (B, D) each: after each source's last token, or
+    in a bidirectional encoder the backward direction's, after its first"""
 
 
 class Layer(nn.Module):
-    """One recurrent layer: a cell that reads forwards, and if `bidirectional` another that reads backwards."""
+    """One recurrent layer: a cell that reads forwards, and if `bidirectional` another that reads
+    backwards.
+    """
 
     def __init__(self, input_width: int, cells: Cells, *, bidirectional: bool) -> None:
         super().__init__()
@@ -48,15 +53,21 @@ class Layer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Embedded tokens, and recurrent layers (Cho et al. 2014), of which each reads both directions of the one below."""
+    """Embedded tokens, and recurrent layers (Cho et al. 2014), of which each reads both directions
+    of the one below.
+    """
 
-    def __init__(self, vocabulary_size: int, embedding: int, cells: Cells, *, bidirectional: bool = False) -> None:
+    def __init__(
+        self, vocabulary_size: int, embedding: int, cells: Cells, *, bidirectional: bool = False
+    ) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
         self.bidirectional = bidirectional
         self.width = 2 * cells.width if bidirectional else cells.width
         widths = [embedding, *[self.width] * (cells.layers - 1)]
-        self.layers = nn.ModuleList(Layer(width, cells, bidirectional=bidirectional) for width in widths)
+        self.layers = nn.ModuleList(
+            Layer(width, cells, bidirectional=bidirectional) for width in widths
+        )
         self.states = Point("states", "source", "width")
 
     @property
@@ -94,7 +105,9 @@ def flip(rows: Tensor, index: Tensor) -> Tensor:
 
 
 class InitialState(nn.Module):
-    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.state_tensors` tensors (B, D)."""
+    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.state_tensors` tensors (B,
+    D).
+    """
 
     registry: ClassVar = INITIAL_STATES
 
@@ -116,17 +129,20 @@ class Zeros(InitialState):
 
 
 class Last(InitialState):
-    """s_0 = the encoder's final state, layer by layer: of a bidirectional encoder the backward state."""
+    """s_0 = the encoder's final state, layer by layer: of a bidirectional encoder the backward
+    state.
+    """
 
     def forward(self, encoded: Encoded) -> State:
         return encoded.final
 
 
 class Bridge(InitialState):
-    """s_0 = tanh(W h + b), h the top layer's final hidden state; one W for all tensors of s_0 together.
+    """s_0 = tanh(W h + b), h the top layer's final hidden state; one W for all tensors of s_0
+    together.
 
-    With a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015, appendix A.2.2): it has
-    read the whole source, last token first.
+    With a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015,
+    appendix A.2.2): it has read the whole source, last token first.
     """
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:

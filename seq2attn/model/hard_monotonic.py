@@ -1,4 +1,6 @@
-"""`hard_monotonic`: every symbol is written from one source position, and the loss counts all alignments."""
+"""`hard_monotonic`: every symbol is written from one source position, and the loss counts all
+alignments.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ NEVER = -1e30
 
 
 class HardMonotonicDecoder(Decoder):
-    """`hard_monotonic`: exact hard attention, monotonic and of first order (Wu & Cotterell 2019), or of order 0 (Wu, Shapiro
-    & Cotterell 2018).
+    """`hard_monotonic`: exact hard attention, monotonic and of first order (Wu & Cotterell 2019),
+    or of order 0 (Wu, Shapiro & Cotterell 2018).
 
     Symbol y_t is written at one source position a_t. With s_t = cell(emb(y_{t-1}), s_{t-1}) and attention weights w_t:
     emission    e_t(j, v) = softmax_v(W_o tanh(V [s_t; h_j]) + b)
@@ -28,16 +30,23 @@ class HardMonotonicDecoder(Decoder):
     logits      log P(y_t = v | y_<t) = log sum_j p_t(j) e_t(j, v)
     posterior   q_t(j) = P(a_t = j | y_<=t) = p_t(j) e_t(j, y_t) / P(y_t | y_<t)
 
-    The sum of log P(y_t | y_<t) over t is the logarithm of the exact marginal over all alignments (the forward algorithm):
-    cross-entropy is the exact negative log-likelihood, and label smoothing smooths the marginal. After a token that word
-    dropout replaced by `<pad>`, q = p: it tells nothing of the position. The weights shown are p_t. Keys to which attention
-    gives the weight 0 (outside a window, banned) count as 1e-38, so that there is always one to move to; padding as 0.
+    The sum of log P(y_t | y_<t) over t is the logarithm of the exact marginal over all alignments
+    (the forward algorithm): cross-entropy is the exact negative log-likelihood, and label smoothing
+    smooths the marginal. After a token that word dropout replaced by `<pad>`, q = p: it tells
+    nothing of the position. The weights shown are p_t. Keys to which attention gives the weight 0
+    (outside a window, banned) count as 1e-38, so that there is always one to move to; padding as 0.
     """
 
     needs_attention = True
 
     def __init__(
-        self, vocabulary_size: int, embedding: int, attention: Attends, cells: Cells, *, order: int = 1
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attends,
+        cells: Cells,
+        *,
+        order: int = 1,
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
@@ -59,11 +68,18 @@ class HardMonotonicDecoder(Decoder):
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device).unsqueeze(1) == 0  # (S, 1)
         start = torch.where(is_first, 0.0, NEVER).to(memory.values)
-        return super().begin(first, memory)._replace(joint=start.expand(rows, width, self.output.out_features))
+        return (
+            super()
+            .begin(first, memory)
+            ._replace(joint=start.expand(rows, width, self.output.out_features))
+        )
 
-    def forward(self, tokens: Tensor, state: DecoderState, memory: Memory) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`. States do not depend on alignments, so that only the recursion over these is a loop; with a
-        history everything is, and without gradients too, in less memory than (B, L, S, V).
+    def forward(
+        self, tokens: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Decoded, DecoderState]:
+        """As `Decoder.forward`. States do not depend on alignments, so that only the recursion over
+        these is a loop; with a history everything is, and without gradients too, in less memory
+        than (B, L, S, V).
         """
         if tokens.size(1) > 1 and (state.past is not None or not torch.is_grad_enabled()):
             parts = []
@@ -79,13 +95,17 @@ class HardMonotonicDecoder(Decoder):
         logs = self._transitions(attended.weights, memory)
         priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
         joint = priors.unsqueeze(3) + emissions
-        last = torch.cat([priors[:, -1].unsqueeze(2), joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
+        last = torch.cat(
+            [priors[:, -1].unsqueeze(2), joint[:, -1, :, PAD + 1 :]], dim=2
+        )  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
         return Decoded(joint.logsumexp(dim=2), self.prior(priors.exp())), after
 
     def _emissions(self, states: Tensor, values: Tensor) -> Tensor:
         """log e: states (B, L, D), values (B, S, Dv) -> (B, L, S, V)."""
-        mixed = self.combine_state(states).unsqueeze(2) + self.combine_value(values).unsqueeze(1)  # (B, L, S, D)
+        mixed = self.combine_state(states).unsqueeze(2) + self.combine_value(values).unsqueeze(
+            1
+        )  # (B, L, S, D)
         return self.output(self.dropout(torch.tanh(mixed))).log_softmax(dim=3)
 
     def _transitions(self, weights: Tensor | None, memory: Memory) -> Tensor:
@@ -94,16 +114,20 @@ class HardMonotonicDecoder(Decoder):
         logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         return logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
 
-    def _priors(self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None) -> Tensor:
-        """log p: log w (B, L, S), log e (B, L, S, V), the tokens before (B, L), of which the first was written with `joint`
-        (B, S, V) -> (B, L, S).
+    def _priors(
+        self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None
+    ) -> Tensor:
+        """log p: log w (B, L, S), log e (B, L, S, V), the tokens before (B, L), of which the first
+        was written with `joint` (B, S, V) -> (B, L, S).
         """
         if self.order == 0:
             return logs.log_softmax(dim=2)
         assert joint is not None
         onward = logs.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
         written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, logs.size(2), 1)
-        reached = joint.gather(2, written[:, 0]).squeeze(2)  # (B, S) log p + log e, of the token before
+        reached = joint.gather(2, written[:, 0]).squeeze(
+            2
+        )  # (B, S) log p + log e, of the token before
         heard = emissions[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S)
         heard = heard.masked_fill(tokens[:, 1:, None] == PAD, 0)
         priors: list[Tensor] = []

@@ -1,8 +1,8 @@
 """Histories: how attention depends on its own past weights. They combine with every score.
 
-A history has C numbers per key, (B, C, S), which are passed from step to step. Its features enter the score through
-`Score.with_features`; or it makes the scores (`scores`) or the weights (`combine`) itself. It may use the keys (`prepare`)
-and the query.
+A history has C numbers per key, (B, C, S), which are passed from step to step. Its features enter
+the score through `Score.with_features`; or it makes the scores (`scores`) or the weights
+(`combine`) itself. It may use the keys (`prepare`) and the query.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class AttentionStep(NamedTuple):
 
 
 class History(nn.Module):
-    """Every history is constructed as `History(query_width, key_width, feature_width, **options)`: the last is the width of
-    the features that the score expects.
+    """Every history is constructed as `History(query_width, key_width, feature_width, **options)`:
+    the last is the width of the features that the score expects.
     """
 
     registry: ClassVar = HISTORIES
@@ -42,7 +42,8 @@ class History(nn.Module):
     extra_width: int = 0
     """numbers that it adds to each context"""
     sums_to_one: ClassVar[bool] = True
-    """whether the weights of `combine` sum to 1 where those of the normaliser do; otherwise to 1 at most"""
+    """whether the weights of `combine` sum to 1 where those of the normaliser do; otherwise to 1 at
+    most"""
 
     def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
         super().__init__()
@@ -53,16 +54,21 @@ class History(nn.Module):
     def prepare(self, keys: Tensor) -> Any | None:
         """What depends on the keys alone, computed once per sequence.
 
-        keys (B, S, key_width) -> tensors whose first dimension is B, perhaps in tuples. The default: None.
+        keys (B, S, key_width) -> tensors whose first dimension is B, perhaps in tuples. The
+        default: None.
         """
         return None
 
     def begin(self, values: Tensor) -> Tensor | None:
-        """The past (B, C, S) of the first step, of the type of values (B, S, Dv). The default: zeros."""
+        """The past (B, C, S) of the first step, of the type of values (B, S, Dv). The default:
+        zeros.
+        """
         return values.new_zeros(len(values), self.channels, values.size(1))
 
     def forward(self, step: AttentionStep) -> Tensor | None:
-        """The features of each key (B, 1, S, feature_width). The default: None, the score has no features."""
+        """The features of each key (B, 1, S, feature_width). The default: None, the score has no
+        features.
+        """
         return None
 
     def scores(self, step: AttentionStep) -> Tensor | None:
@@ -70,17 +76,22 @@ class History(nn.Module):
         return None
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        """The weights to attend with (B, 1, S), from those of the normaliser (B, 1, S), which are 0 where not allowed, and
-        what these were made of, logits (B, 1, S). The default: the normaliser's.
+        """The weights to attend with (B, 1, S), from those of the normaliser (B, 1, S), which are 0
+        where not allowed, and what these were made of, logits (B, 1, S). The default: the
+        normaliser's.
         """
         return weights
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        """The past (B, C, S) after a step that has attended with weights (B, 1, S). The default: the weights."""
+        """The past (B, C, S) after a step that has attended with weights (B, 1, S). The default:
+        the weights.
+        """
         return weights
 
     def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        """Return what a step with weights (B, 1, S) adds to the context: (B, 1, extra_width). The default: nothing."""
+        """Return what a step with weights (B, 1, S) adds to the context: (B, 1, extra_width). The
+        default: nothing.
+        """
         return weights[..., :0]
 
 
@@ -97,17 +108,25 @@ class NoHistory(History):
 
 
 class Location(History):
-    """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights (Chorowski et al. 2015, eq. 8
-    and 9).
+    """`location`: U (F * alpha_{t-1}), features of a convolution over the previous weights
+    (Chorowski et al. 2015, eq. 8 and 9).
 
     filters: number of filters; kernel: their width, odd.
     """
 
     def __init__(
-        self, query_width: int, key_width: int, feature_width: int, *, filters: int = 8, kernel: int = 5
+        self,
+        query_width: int,
+        key_width: int,
+        feature_width: int,
+        *,
+        filters: int = 8,
+        kernel: int = 5,
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
-        self.convolution = nn.Conv1d(self.channels, filters, kernel, padding=kernel // 2, bias=False)
+        self.convolution = nn.Conv1d(
+            self.channels, filters, kernel, padding=kernel // 2, bias=False
+        )
         self.map = nn.Linear(filters, feature_width, bias=False)
 
     def forward(self, step: AttentionStep) -> Tensor:
@@ -130,8 +149,8 @@ class Coverage(History):
 
 
 class LocationCoverage(Location):
-    """`location_coverage`: a convolution over both the previous weights and the sum of all past ones, as in many speech
-    synthesis models (the sum alone: Shen et al. 2018, section 2.2).
+    """`location_coverage`: a convolution over both the previous weights and the sum of all past
+    ones, as in many speech synthesis models (the sum alone: Shen et al. 2018, section 2.2).
     """
 
     channels = 2
@@ -141,16 +160,19 @@ class LocationCoverage(Location):
 
 
 class Shift(History):
-    """`shift`: the previous weights, moved around the source by a learned distance and sharpened (Graves et al. 2014,
-    eq. 8 and 9), and how often what is read now was read before.
+    """`shift`: the previous weights, moved around the source by a learned distance and sharpened
+    (Graves et al. 2014, eq. 8 and 9), and how often what is read now was read before.
 
-    moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution, n the source's length:
-    what leaves the source at one end enters it at the other. In the first step, where there is nothing to move, and where
-    a window has cut off most of it, moved is the softmax of the scores: content decides where to begin, and has no
-    influence afterwards. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. Unlike in Graves et al., p and g do not
+    moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution,
+    n the source's length: what leaves the source at one end enters it at the other. In the first
+    step, where there is nothing to move, and where
+    a window has cut off most of it, moved is the softmax of the scores: content decides where to
+    begin, and has no influence afterwards. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned.
+    Unlike in Graves et al., p and g do not
     depend on the query.
-    rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the first pass, 1 in the
-        second. evaluation_power: in evaluation, the power of weights that have moved is this times g.
+    rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the
+        first pass, 1 in the second. evaluation_power: in evaluation, the power of weights that have
+        moved is this times g.
     """
 
     channels = 2
@@ -180,16 +202,22 @@ class Shift(History):
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)
         moving = moved.sum(dim=2, keepdim=True) > 0.5
-        moved = torch.where(moving, moved ** (1.0 if self.training else self.evaluation_power), weights)
+        moved = torch.where(
+            moving, moved ** (1.0 if self.training else self.evaluation_power), weights
+        )
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        """The previous weights where they arrive (B, 1, S), around sources of these lengths (B, 1, 1)."""
+        """The previous weights where they arrive (B, 1, S), around sources of these lengths (B, 1,
+        1).
+        """
         return arrived(self.distribution(step, lengths) * step.past[:, :1], lengths)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key (B, 2 reach + 1, S)."""
+        """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key
+        (B, 2 reach + 1, S).
+        """
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
     def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
@@ -197,22 +225,26 @@ class Shift(History):
 
 
 class ShiftByKey(Shift):
-    """`shift_by_key`: `shift`, with a distribution over distances for each key, which depends on what is read there.
+    """`shift_by_key`: `shift`, with a distribution over distances for each key, which depends on
+    what is read there.
 
-    moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves key j by the distances of
-    p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t; alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around
-    the source, C_t the sum of all past weights. All are zero at first: p is uniform. Content chooses among a few distances;
-    it cannot scatter attention. p ignores the query. In evaluation the power is 4g: blurred weights have gradients that tell
-    distances apart (soft and hard, as in Raffel et al. 2017), but would go on blurring among equal keys, whose distances
-    depend on the weights alone.
-    rereading: the context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
+    moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves
+    key j by the distances of p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t;
+    alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around the source, C_t the sum of
+    all past weights. All are zero at first: p is uniform. Content chooses among a few distances; it
+    cannot scatter attention. p ignores the query. In evaluation the power is 4g: blurred weights
+    have gradients that tell distances apart (soft and hard, as in Raffel et al. 2017), but would go
+    on blurring among equal keys, whose distances depend on the weights alone. rereading: the
+    context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
 
     kernel: the width of the convolution, odd.
     """
 
     channels = 3
     speed = 4.0
-    returning = 8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
+    returning = (
+        8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
+    )
 
     def __init__(
         self,
@@ -238,7 +270,9 @@ class ShiftByKey(Shift):
         return torch.cat([super().update(weights, step), step.past[:, :1]], dim=1)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        moves = F.conv1d(wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past)  # (B, 2 reach + 1, S)
+        moves = F.conv1d(
+            wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past
+        )  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)
 
     def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
@@ -246,14 +280,22 @@ class ShiftByKey(Shift):
 
 
 def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
-    """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B, 2 reach + 1, S)."""
+    """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B,
+    2 reach + 1, S).
+    """
     reach, device = leaving.size(1) // 2, leaving.device
     distances = torch.arange(-reach, reach + 1, device=device).unsqueeze(1)  # (2 reach + 1, 1)
-    origins = (torch.arange(leaving.size(2), device=device) - distances) % lengths  # (B, 2 reach + 1, S)
+    origins = (
+        torch.arange(leaving.size(2), device=device) - distances
+    ) % lengths  # (B, 2 reach + 1, S)
     return leaving.gather(2, origins).sum(dim=1, keepdim=True)
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
-    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), of positions j mod n from j = -reach."""
-    places = torch.arange(-reach, values.size(2) + reach, device=values.device) % lengths  # (B, 1, S + 2 reach)
+    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), of positions j
+    mod n from j = -reach.
+    """
+    places = (
+        torch.arange(-reach, values.size(2) + reach, device=values.device) % lengths
+    )  # (B, 1, S + 2 reach)
     return values.gather(2, places.expand(-1, values.size(1), -1))

@@ -23,7 +23,8 @@ class Decoded(NamedTuple):
 class Model(nn.Module):
     """An encoder-decoder. Results do not depend on padding (unless attention does not mask it).
 
-    Memory and state are nested tuples of tensors whose first dimension is B, and of numbers; callers do not look inside.
+    Memory and state are nested tuples of tensors whose first dimension is B, and of numbers;
+    callers do not look inside.
     """
 
     copies: bool = False
@@ -31,15 +32,21 @@ class Model(nn.Module):
 
     @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
-        """Encode source (B, S), right-padded, lengths (B,): memory, what the decoder attends to, and its first state."""
+        """Encode source (B, S), right-padded, lengths (B,): memory, what the decoder attends to,
+        and its first state.
+        """
 
     @abstractmethod
     def forward(self, batch: Batch) -> Decoded:
-        """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S); past a row's end they are undefined."""
+        """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S); past a row's end
+        they are undefined.
+        """
 
     @abstractmethod
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        """Decode one position after the last tokens (B,): logits (B, 1, V), weights (B, 1, S), and the next state."""
+        """Decode one position after the last tokens (B,): logits (B, 1, V), weights (B, 1, S), and
+        the next state.
+        """
 
     def select(self, state: Any, rows: Tensor) -> Any:
         """Return the memory or state of these rows (b,), which may repeat, as in beam search."""

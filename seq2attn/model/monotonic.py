@@ -1,4 +1,6 @@
-"""Histories whose attention only advances, or does so at first: for outputs in the order of their sources."""
+"""Histories whose attention only advances, or does so at first: for outputs in the order of their
+sources.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,19 @@ from seq2attn.model.histories import AttentionStep, History
 
 
 class Gaussian(History):
-    """`gaussian`: a mixture of K Gaussians over positions j = 1, ..., S, whose means only advance (Graves 2013, eq. 46-51).
+    """`gaussian`: a mixture of K Gaussians over positions j = 1, ..., S, whose means only advance
+    (Graves 2013, eq. 46-51).
 
-    e_j = ln sum_k a_k exp(-b_k (kappa_{t,k} - j)^2), kappa_t = kappa_{t-1} + c, kappa_0 = 0; a, b, c = exp(W s_t + d): these
-    take the place of the scores, whose softmax is the mixture, normalised over the allowed keys (in the paper it is not).
-    What the keys contain has no influence.
+    e_j = ln sum_k a_k exp(-b_k (kappa_{t,k} - j)^2), kappa_t = kappa_{t-1} + c, kappa_0 = 0; a, b,
+    c = exp(W s_t + d): these take the place of the scores, whose softmax is the mixture, normalised
+    over the allowed keys (in the paper it is not). What the keys contain has no influence.
 
     components: K
     """
 
-    def __init__(self, query_width: int, key_width: int, feature_width: int, *, components: int = 5) -> None:
+    def __init__(
+        self, query_width: int, key_width: int, feature_width: int, *, components: int = 5
+    ) -> None:
         super().__init__(query_width, key_width, feature_width)
         self.channels = components  # kappa, the same at every key
         self.map = nn.Linear(query_width, 3 * components)
@@ -34,18 +39,22 @@ class Gaussian(History):
     def scores(self, step: AttentionStep) -> Tensor:
         share, precision, means = self._mixture(step)
         distance = torch.arange(1, step.past.size(2) + 1, device=means.device) - means  # (B, K, S)
-        return torch.logsumexp(share - precision * distance.square(), dim=1, keepdim=True)  # (B, 1, S)
+        return torch.logsumexp(
+            share - precision * distance.square(), dim=1, keepdim=True
+        )  # (B, 1, S)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
         return self._mixture(step)[2].expand_as(step.past)
 
 
 class DynamicConvolution(History):
-    """`dynamic_convolution`: what the weights were, not what the keys contain (Battenberg et al. 2020, section 3.2, eq. 8).
+    """`dynamic_convolution`: what the weights were, not what the keys contain (Battenberg et al.
+    2020, section 3.2, eq. 8).
 
-    e_j = v.tanh(U (F * alpha_{t-1})_j + T (G(s_t) * alpha_{t-1})_j + b) + ln (P * alpha_{t-1})_j take the place of the
-    scores. The filters F are learned; G(s_t) = V tanh(W s_t + c) depend on the query. P, a beta-binomial distribution over 0
-    to 10 positions forwards, of mean 1, says where attention goes at first. alpha_0 is 1 at the first key.
+    e_j = v.tanh(U (F * alpha_{t-1})_j + T (G(s_t) * alpha_{t-1})_j + b) + ln (P * alpha_{t-1})_j
+    take the place of the scores. The filters F are learned; G(s_t) = V tanh(W s_t + c) depend on
+    the query. P, a beta-binomial distribution over 0 to 10 positions forwards, of mean 1, says
+    where attention goes at first. alpha_0 is 1 at the first key.
 
     filters: number of filters, of F and of G; kernel: their width, odd.
     """
@@ -54,7 +63,13 @@ class DynamicConvolution(History):
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(
-        self, query_width: int, key_width: int, feature_width: int, *, filters: int = 8, kernel: int = 21
+        self,
+        query_width: int,
+        key_width: int,
+        feature_width: int,
+        *,
+        filters: int = 8,
+        kernel: int = 21,
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
         self.prior = beta_binomial(10, 0.1, 0.9)  # P
@@ -69,9 +84,15 @@ class DynamicConvolution(History):
 
     def scores(self, step: AttentionStep) -> Tensor:
         past, kernel = step.past, self.static.in_features
-        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)  # (kernel, 1, kernel)
-        near = F.conv1d(past, each, padding=kernel // 2).mT  # (B, S, kernel) the weights around each key
-        filters = self.dynamic(torch.tanh(self.hidden(step.query))).view(len(past), kernel, -1)  # (B, kernel, filters)
+        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(
+            1
+        )  # (kernel, 1, kernel)
+        near = F.conv1d(
+            past, each, padding=kernel // 2
+        ).mT  # (B, S, kernel) the weights around each key
+        filters = self.dynamic(torch.tanh(self.hidden(step.query))).view(
+            len(past), kernel, -1
+        )  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
         prior = past.new_tensor(self.prior[::-1]).view(1, 1, -1)
@@ -80,21 +101,28 @@ class DynamicConvolution(History):
 
 
 class Monotonic(History):
-    """`monotonic`: from where the last step stopped, each key is passed or, with probability p_j, attended to. The weights
-    are the expected alignment (Raffel et al. 2017, section 2.3), in training and afterwards:
+    """`monotonic`: from where the last step stopped, each key is passed or, with probability p_j,
+    attended to. The weights are the expected alignment (Raffel et al. 2017, section 2.3), in
+    training and afterwards:
 
-    alpha_{t,j} = p_j sum_{k <= j} alpha_{t-1,k} prod_{k <= l < j} (1 - p_l), p = sigmoid(e + r), r learned, alpha_0 = 1 at
-    the first key. What passes every key is lost: rows sum to 1 at most. Each string takes S x S numbers a step; nothing
-    is divided, so nothing overflows.
+    alpha_{t,j} = p_j sum_{k <= j} alpha_{t-1,k} prod_{k <= l < j} (1 - p_l), p = sigmoid(e + r), r
+    learned, alpha_0 = 1 at the first key. What passes every key is lost: rows sum to 1 at most.
+    Each string takes S x S numbers a step; nothing is divided, so nothing overflows.
 
-    bias: r at first: below 0, so that attention gets far enough to learn; noise: the standard deviation of what is added to
-    e + r in training, so that p becomes 0 or 1.
+    bias: r at first: below 0, so that attention gets far enough to learn; noise: the standard
+    deviation of what is added to e + r in training, so that p becomes 0 or 1.
     """
 
     sums_to_one = False
 
     def __init__(
-        self, query_width: int, key_width: int, feature_width: int, *, bias: float = -1.0, noise: float = 1.0
+        self,
+        query_width: int,
+        key_width: int,
+        feature_width: int,
+        *,
+        bias: float = -1.0,
+        noise: float = 1.0,
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
         self.bias = nn.Parameter(torch.tensor(bias))  # r
@@ -109,7 +137,9 @@ class Monotonic(History):
             logits = logits + self.noise * torch.randn_like(logits)
         stop, passed = torch.sigmoid(logits), F.logsigmoid(-logits)  # p, ln (1 - p)
         stop, passed = stop.masked_fill(~step.allowed, 0.0), passed.masked_fill(~step.allowed, 0.0)
-        before = torch.cat([torch.zeros_like(passed[..., :1]), passed[..., :-1]], dim=2)  # (B, 1, S) of the key before
+        before = torch.cat(
+            [torch.zeros_like(passed[..., :1]), passed[..., :-1]], dim=2
+        )  # (B, 1, S) of the key before
         later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S)
         reached = (before * later).cumsum(dim=2).exp().triu()  # (B, S, S) from key k to key j
         return stop * (step.past @ reached)
@@ -127,4 +157,7 @@ def beta_binomial(most: int, a: float, b: float) -> list[float]:
     def log_beta(x: float, y: float) -> float:
         return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
 
-    return [math.comb(most, d) * math.exp(log_beta(d + a, most - d + b) - log_beta(a, b)) for d in range(most + 1)]
+    return [
+        math.comb(most, d) * math.exp(log_beta(d + a, most - d + b) - log_beta(a, b))
+        for d in range(most + 1)
+    ]

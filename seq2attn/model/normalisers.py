@@ -1,4 +1,5 @@
-"""Normalisers: from scores to weights, with the one mask of the project. They combine with every score.
+"""Normalisers: from scores to weights, with the one mask of the project. They combine with every
+score.
 
 Scores of S keys are (..., S): (B, L, S), or (B, H, L, S) of heads.
 """
@@ -24,8 +25,9 @@ class Normaliser(nn.Module):
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Weights over the valid entries of the last dimension.
 
-        scores (..., S); valid broadcasts to it, True = may be attended to. Returns weights (..., S): exactly 0 where not
-        valid; a row without valid entries is all zeros, with zero gradients.
+        scores (..., S); valid broadcasts to it, True = may be attended to. Returns weights (...,
+        S): exactly 0 where not valid; a row without valid entries is all zeros, with zero
+        gradients.
         """
         invalid = ~valid
         filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)
@@ -33,47 +35,59 @@ class Normaliser(nn.Module):
 
     @abstractmethod
     def normalise(self, scores: Tensor) -> Tensor:
-        """scores (..., S) -> weights (..., S), not below 0. What is not valid has the lowest score that there is."""
+        """scores (..., S) -> weights (..., S), not below 0. What is not valid has the lowest score
+        that there is.
+        """
 
 
 class Softmax(Normaliser):
-    """`softmax`: alpha_j = exp(e_j) / sum_i exp(e_i) (Bahdanau et al. 2015, eq. 6). Every weight is above 0."""
+    """`softmax`: alpha_j = exp(e_j) / sum_i exp(e_i) (Bahdanau et al. 2015, eq. 6). Every weight is
+    above 0.
+    """
 
     def normalise(self, scores: Tensor) -> Tensor:
         return torch.softmax(scores, dim=-1)
 
 
 class Sparsemax(Normaliser):
-    """`sparsemax`: alpha_j = max(0, e_j - tau), tau such that they sum to 1: the point of the simplex that is nearest to the
-    scores. Keys that score low have the weight 0 (Martins & Astudillo 2016, eq. 2 and 3, algorithm 1).
+    """`sparsemax`: alpha_j = max(0, e_j - tau), tau such that they sum to 1: the point of the
+    simplex that is nearest to the scores. Keys that score low have the weight 0 (Martins &
+    Astudillo 2016, eq. 2 and 3, algorithm 1).
     """
 
     def normalise(self, scores: Tensor) -> Tensor:
         scores = below_largest(scores)
         ordered, sums, counts = _ordered(scores)
-        support = (1 + counts * ordered > sums).sum(dim=-1, keepdim=True)  # (..., 1) keys above the threshold
+        support = (1 + counts * ordered > sums).sum(
+            dim=-1, keepdim=True
+        )  # (..., 1) keys above the threshold
         threshold = (sums.gather(-1, support - 1) - 1) / support
         return (scores - threshold).clamp(min=0)
 
 
 class Entmax15(Normaliser):
-    """`entmax15`: alpha_j = max(0, e_j / 2 - tau)^2, tau such that they sum to 1: entmax with alpha = 1.5, between softmax
-    and sparsemax (Peters et al. 2019, eq. 13, algorithm 2).
+    """`entmax15`: alpha_j = max(0, e_j / 2 - tau)^2, tau such that they sum to 1: entmax with alpha
+    = 1.5, between softmax and sparsemax (Peters et al. 2019, eq. 13, algorithm 2).
     """
 
     def normalise(self, scores: Tensor) -> Tensor:
         scores = below_largest(scores / 2)
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys
-        left = (1 - (ordered.square().cumsum(dim=-1) - counts * means.square())) / counts  # positive for the support
-        support = (means - left.clamp(min=0).sqrt() <= ordered).sum(dim=-1, keepdim=True)  # (..., 1)
+        left = (
+            1 - (ordered.square().cumsum(dim=-1) - counts * means.square())
+        ) / counts  # positive for the support
+        support = (means - left.clamp(min=0).sqrt() <= ordered).sum(
+            dim=-1, keepdim=True
+        )  # (..., 1)
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()
         return (scores - threshold).clamp(min=0).square()
 
 
 class Sigmoid(Normaliser):
-    """`sigmoid`: alpha_j = sigmoid(e_j - ln n), n the number of allowed keys (Ramapuram et al. 2024, eq. 3, with their bias
-    b = -ln n). Keys do not compete: a row sums to anything from 0 to n. With scores near 0 it sums to about 1.
+    """`sigmoid`: alpha_j = sigmoid(e_j - ln n), n the number of allowed keys (Ramapuram et al.
+    2024, eq. 3, with their bias b = -ln n). Keys do not compete: a row sums to anything from 0 to
+    n. With scores near 0 it sums to about 1.
     """
 
     sums_to_one = False
@@ -90,16 +104,26 @@ masked_softmax = Softmax()
 
 
 def below_largest(scores: Tensor) -> Tensor:
-    """Scores (..., S) less the largest of their row, at least -2: below -1, sparsemax and entmax give the weight 0."""
+    """Scores (..., S) less the largest of their row, at least -2: below -1, sparsemax and entmax
+    give the weight 0.
+    """
     return (scores - scores.amax(dim=-1, keepdim=True).detach()).clamp(min=-2)
 
 
 def _ordered(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """scores (..., S) -> the same from the largest to the smallest, their running sums (..., S), and 1, 2, ..., S (S,)."""
+    """scores (..., S) -> the same from the largest to the smallest, their running sums (..., S),
+    and 1, 2, ..., S (S,).
+    """
     ordered = scores.sort(dim=-1, descending=True).values
-    return ordered, ordered.cumsum(dim=-1), torch.arange(1, scores.size(-1) + 1, device=scores.device)
+    return (
+        ordered,
+        ordered.cumsum(dim=-1),
+        torch.arange(1, scores.size(-1) + 1, device=scores.device),
+    )
 
 
 def log_count(allowed: Tensor, scores: Tensor) -> Tensor:
-    """ln n, n the number of allowed keys of each query, at least 1: (..., S) -> (..., 1), of the type of `scores`."""
+    """ln n, n the number of allowed keys of each query, at least 1: (..., S) -> (..., 1), of the
+    type of `scores`.
+    """
     return allowed.sum(dim=-1, keepdim=True).clamp(min=1).to(scores.dtype).log()

@@ -1,8 +1,8 @@
 """Hook points: the one way to look into a computation and to change it.
 
-A model passes values such as attention weights through points. In the context of `hooked`, functions see these values and
-may replace them. Hooks belong to a context (`contextvars`), not to a module: another thread, or another task of an event
-loop, does not notice them.
+A model passes values such as attention weights through points. In the context of `hooked`,
+functions see these values and may replace them. Hooks belong to a context (`contextvars`), not to a
+module: another thread, or another task of an event loop, does not notice them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.text import did_you_mean, shown
+from seq2attn.text import did_you_mean, quoted
 
 Hook = Callable[[Tensor, Any], Tensor | None]
-"""the value at a point, and the position of its first row -> the value in its place, or None for no change"""
+"""the value at a point, and the position of its first row -> the value in its place, or None for no
+change"""
 
 _hooks: ContextVar[Mapping[Point, tuple[Hook, ...]]] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
 _position: ContextVar[Any] = ContextVar("position", default=0)
@@ -32,9 +33,11 @@ class Point:
 
     Called with the value, it returns it, unless a hook replaces it.
 
-    name: the last part of the public name; the first parts are those of the modules around it. A name with a dot is whole.
-    axes: what the dimensions after the batch are: `step` (output positions), `source` (source positions) and so on.
-        Without these two, a call is about a single position. Without axes, a cache leaves the point out.
+    name: the last part of the public name; the first parts are those of the modules around it. A
+        name with a dot is whole.
+    axes: what the dimensions after the batch are: `step` (output positions), `source` (source
+        positions) and so on. Without these two, a call is about a single position. Without axes, a
+        cache leaves the point out.
     each: what the points that share this name in one model are, such as `head`.
     fixed: why a hook may look at the value but not replace it; empty if it may.
     """
@@ -46,7 +49,9 @@ class Point:
         self.fixed = fixed
 
     def __call__(self, value: Tensor) -> Tensor:
-        """Return `value`, or what the hooks of this context make of it; those of an inner `hooked` come first."""
+        """Return `value`, or what the hooks of this context make of it; those of an inner `hooked`
+        come first.
+        """
         hooks = _hooks.get()
         if not hooks:  # as nearly always
             return value
@@ -61,7 +66,7 @@ class Point:
         if self.fixed:
             raise Seq2AttnError(f"a hook cannot replace the {self.name} here: {self.fixed}")
         if not isinstance(new, Tensor) or new.shape != value.shape:
-            found = tuple(new.shape) if isinstance(new, Tensor) else shown(new)
+            found = tuple(new.shape) if isinstance(new, Tensor) else quoted(new)
             raise Seq2AttnError(
                 f"a hook of {self.name} returned {found}; expected a tensor {tuple(value.shape)}, or None"
             )
@@ -99,7 +104,9 @@ def _public_name(path: str, name: str) -> str:
     """
     if "." in name:
         return name
-    owners = [part for part in path.split(".") if part and not part.isdigit() and part not in CONTAINERS]
+    owners = [
+        part for part in path.split(".") if part and not part.isdigit() and part not in CONTAINERS
+    ]
     if "attention" in owners:
         owners = owners[owners.index("attention") :]
     return ".".join([*owners, name])
@@ -107,11 +114,12 @@ def _public_name(path: str, name: str) -> str:
 
 @contextlib.contextmanager
 def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
-    """In this context, call a function with the values at some points of a model, and use what it returns instead.
+    """In this context, call a function with the values at some points of a model, and use what it
+    returns instead.
 
-    hooks: public names of points (`points`) -> a function of the value (B, ...) and the position of its first row. It
-        returns a tensor of the same shape, or None to change nothing. Positions are steps of the output, or of the source
-        in the encoder, and count from 0.
+    hooks: public names of points (`points`) -> a function of the value (B, ...) and the position of
+        its first row. It returns a tensor of the same shape, or None to change nothing. Positions
+        are steps of the output, or of the source in the encoder, and count from 0.
 
     Raises `Seq2AttnError` for a name that this model does not have.
     """
@@ -119,7 +127,9 @@ def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
     for name in hooks:
         if name not in known:
             guess = did_you_mean(str(name), known)
-            raise Seq2AttnError(f"unknown point {shown(name)}; {guess}this model has {', '.join(known)}")
+            raise Seq2AttnError(
+                f"unknown point {quoted(name)}; {guess}this model has {', '.join(known)}"
+            )
     with hooked_points({point: hook for name, hook in hooks.items() for point in known[name]}):
         yield
 
@@ -141,14 +151,18 @@ def hooked_points(hooks: Mapping[Point, Hook]) -> Iterator[None]:
 def is_hooked(model: nn.Module) -> bool:
     """Return whether a hook of this context is at a point of `model`."""
     hooks = _hooks.get()
-    return bool(hooks) and any(point in hooks for module in model.modules() for point in points_of(module))
+    return bool(hooks) and any(
+        point in hooks for module in model.modules() for point in points_of(module)
+    )
 
 
 # ---- for the models: which position is computed ----
 
 
 def at(position: Any) -> None:
-    """Tell the hooks of this context the position of what comes next: an int, or in an exported graph a tensor ()."""
+    """Tell the hooks of this context the position of what comes next: an int, or in an exported
+    graph a tensor ().
+    """
     if _hooks.get():
         _position.set(position)
 

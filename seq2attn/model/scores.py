@@ -22,7 +22,8 @@ __all__ = ["Score", "register"]
 class Score(nn.Module):
     """e(s, h) for all queries and keys of a batch at once.
 
-    Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask, softmax and contexts.
+    Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask,
+    softmax and contexts.
     """
 
     registry: ClassVar[Registry] = SCORES
@@ -48,19 +49,23 @@ class Score(nn.Module):
         """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
 
     def values(self, states: Tensor) -> Tensor:
-        """The values that contexts average: states (B, S, key_width) -> (B, S, value_width). The default: the states."""
+        """The values that contexts average: states (B, S, key_width) -> (B, S, value_width). The
+        default: the states.
+        """
         return states
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
-        """`forward` with features (B, L, S, feature_width) for each key. The default: added to the scores."""
+        """`forward` with features (B, L, S, feature_width) for each key. The default: added to the
+        scores.
+        """
         return self(query, keys) + features.squeeze(3)
 
 
 class Dot(Score):
     """`dot`: s.h (Luong et al. 2015, eq. 8). Needs equal widths; has no parameters.
 
-    For components of variance 1 the score's variance is D, which saturates the softmax at large D. The base class of all
-    scores that are dot products with projected keys.
+    For components of variance 1 the score's variance is D, which saturates the softmax at large D.
+    The base class of all scores that are dot products with projected keys.
     """
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -75,12 +80,16 @@ class Scaled(Dot):
 
 
 class General(Dot):
-    """`general`: s W h (Luong et al. 2015, eq. 8); W is (query_width, key_width), no bias. Computed as s.(W h).
+    """`general`: s W h (Luong et al. 2015, eq. 8); W is (query_width, key_width), no bias. Computed
+    as s.(W h).
 
-    initial_std: standard deviation of a normal initialisation of W; None: PyTorch's default for Linear.
+    initial_std: standard deviation of a normal initialisation of W; None: PyTorch's default for
+    Linear.
     """
 
-    def __init__(self, query_width: int, key_width: int, *, initial_std: float | None = None) -> None:
+    def __init__(
+        self, query_width: int, key_width: int, *, initial_std: float | None = None
+    ) -> None:
         super().__init__(query_width, key_width)
         self.map = nn.Linear(key_width, query_width, bias=False)
         if initial_std is not None:
@@ -91,14 +100,17 @@ class General(Dot):
 
 
 class ScaledGeneral(General):
-    """`scaled_general`: s W h / sqrt(D), D the query's width: `general` with the factor of Vaswani et al. 2017."""
+    """`scaled_general`: s W h / sqrt(D), D the query's width: `general` with the factor of Vaswani
+    et al. 2017.
+    """
 
     def project(self, keys: Tensor) -> Tensor:
         return super().project(keys) / math.sqrt(self.query_width)
 
 
 class KeyValue(Dot):
-    """`key_value`: (W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017, section 3.2.2, one head).
+    """`key_value`: (W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017,
+    section 3.2.2, one head).
 
     No biases. Computed as s.(W_q^T W_k h).
 
@@ -106,7 +118,12 @@ class KeyValue(Dot):
     """
 
     def __init__(
-        self, query_width: int, key_width: int, *, key_size: int | None = None, value_size: int | None = None
+        self,
+        query_width: int,
+        key_width: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
     ) -> None:
         super().__init__(query_width, key_width)
         self.key_size, self.value_width = key_size or query_width, value_size or key_width
@@ -123,18 +140,20 @@ class KeyValue(Dot):
 
 
 class Cosine(Score):
-    """`cosine`: s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, where the controller emits the
-    strength at each step; here it is one learned number). Needs equal widths.
+    """`cosine`: s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, where the
+    controller emits the strength at each step; here it is one learned number). Needs equal widths.
 
     A cosine lies between -1 and 1, too little for a sharp softmax.
 
-    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is sqrt(D), which gives
-        scores of random vectors variance 1. False: the bare cosine.
+    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is
+        sqrt(D), which gives scores of random vectors variance 1. False: the bare cosine.
     """
 
     def __init__(self, query_width: int, key_width: int, *, learned_strength: bool = True) -> None:
         super().__init__(query_width, key_width)
-        self.log_strength = nn.Parameter(torch.tensor(0.5 * math.log(query_width))) if learned_strength else None
+        self.log_strength = (
+            nn.Parameter(torch.tensor(0.5 * math.log(query_width))) if learned_strength else None
+        )
 
     def project(self, keys: Tensor) -> Tensor:
         return F.normalize(keys, dim=2)
@@ -145,10 +164,11 @@ class Cosine(Score):
 
 
 class Additive(Score):
-    """`additive`: v.tanh(W [s;h]) (Bahdanau et al. 2015, appendix A.1.2; "concat" in Luong et al. 2015). No biases.
+    """`additive`: v.tanh(W [s;h]) (Bahdanau et al. 2015, appendix A.1.2; "concat" in Luong et al.
+    2015). No biases.
 
-    W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once per sequence, and no
-    tensor of width D_s + D_h is built.
+    W is split into W_s and W_h, since W [s;h] = W_s s + W_h h exactly: W_h h is computed once per
+    sequence, and no tensor of width D_s + D_h is built.
 
     width: D_a, the width of the hidden layer; None: the query's width.
     """
@@ -164,9 +184,15 @@ class Additive(Score):
         return self.key_map(keys)  # (B, S, D_a)
 
     def forward(self, query: Tensor, keys: Tensor, features: Tensor | None = None) -> Tensor:
-        total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, 1, D_a) + (B, 1, S, D_a)
-        return self.v(torch.tanh(total if features is None else total + features)).squeeze(3)  # (B, L, S)
+        total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(
+            1
+        )  # (B, L, 1, D_a) + (B, 1, S, D_a)
+        return self.v(torch.tanh(total if features is None else total + features)).squeeze(
+            3
+        )  # (B, L, S)
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
-        """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq. 11)."""
+        """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq.
+        11).
+        """
         return self(query, keys, features)

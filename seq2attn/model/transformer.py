@@ -1,8 +1,10 @@
-"""`architecture: transformer`: the same tasks on a Transformer encoder-decoder (Vaswani et al. 2017).
+"""`architecture: transformer`: the same tasks on a Transformer encoder-decoder (Vaswani et al.
+2017).
 
-Attention is used three times: the encoder's positions attend to each other, the decoder's to those before them, and the
-decoder's to the encoder's (cross-attention, whose weights are those shown). The layers are PyTorch's own, with the
-normalisation before each sublayer (Xiong et al. 2020), which trains without a long warm-up.
+Attention is used three times: the encoder's positions attend to each other, the decoder's to those
+before them, and the decoder's to the encoder's (cross-attention, whose weights are those shown).
+The layers are PyTorch's own, with the normalisation before each sublayer (Xiong et al. 2020), which
+trains without a long warm-up.
 
 Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 """
@@ -35,7 +37,8 @@ class TransformerMemory(NamedTuple):
 
 
 TransformerState = tuple[tuple[Tensor, Tensor], ...]
-"""the output so far: (B, positions so far, D) keys and values of each decoder layer's self-attention"""
+"""the output so far: (B, positions so far, D) keys and values of each decoder layer's
+self-attention"""
 
 
 class Transformer(Model):
@@ -60,14 +63,18 @@ class Transformer(Model):
         self.source_embedding = nn.Embedding(source_size, width)
         self.target_embedding = nn.Embedding(target_size, width)
         for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(embedding.weight, std=width**-0.5)  # x sqrt(D): variance 1, as the positions' is about 1/2
+            nn.init.normal_(
+                embedding.weight, std=width**-0.5
+            )  # x sqrt(D): variance 1, as the positions' is about 1/2
         sizes = (width, heads, feedforward, dropout)
         self.encoder = nn.ModuleList(
-            nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True) for _ in range(layers)
+            nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True)
+            for _ in range(layers)
         )
         self.encoder_norm = nn.LayerNorm(width)
         self.decoder = nn.ModuleList(
-            nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=True) for _ in range(layers)
+            nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=True)
+            for _ in range(layers)
         )
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
@@ -104,7 +111,8 @@ class Transformer(Model):
     ) -> tuple[Decoded, TransformerState]:
         """Decode the positions after tokens (B, L), which follow those of `state`.
 
-        Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and the state after them.
+        Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and
+        the state after them.
         """
         first = state[0][0].size(1)
         at(first)
@@ -114,10 +122,14 @@ class Transformer(Model):
         )  # (1, L, first + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         after = []
-        for (layer, points), past, source in zip(self._decoder_layers(), state, memory.layers, strict=True):
+        for (layer, points), past, source in zip(
+            self._decoder_layers(), state, memory.layers, strict=True
+        ):
             normed = layer.norm1(states)
             new = project(layer.self_attn, normed)
-            keys, values = (torch.cat(pair, dim=1) for pair in zip(past, new, strict=True))  # (B, first + L, D)
+            keys, values = (
+                torch.cat(pair, dim=1) for pair in zip(past, new, strict=True)
+            )  # (B, first + L, D)
             after.append((keys, values))
             attended = attend(layer.self_attn, normed, (keys, values), earlier)
             states = states + layer.dropout1(attended.context)
@@ -141,7 +153,9 @@ class Transformer(Model):
 
 
 def sinusoids(first: int, count: int, width: int) -> Tensor:
-    """Positions first, ..., first + count - 1 as sines and cosines, (count, width) (Vaswani et al. 2017, section 3.5)."""
+    """Positions first, ..., first + count - 1 as sines and cosines, (count, width) (Vaswani et al.
+    2017, section 3.5).
+    """
     positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)
     places = torch.arange(width, dtype=torch.float64)
     angles = positions / 10_000 ** ((places - places % 2) / width)
@@ -151,7 +165,9 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
 def project(attention: nn.MultiheadAttention, states: Tensor) -> tuple[Tensor, Tensor]:
     """Project states (B, S, D) to keys and values, (B, S, D) each."""
     width = attention.embed_dim
-    both = F.linear(states, attention.in_proj_weight[width:], attention.in_proj_bias[width:])  # (B, S, 2D)
+    both = F.linear(
+        states, attention.in_proj_weight[width:], attention.in_proj_bias[width:]
+    )  # (B, S, 2D)
     keys, values = both.chunk(2, dim=2)
     return keys, values
 
@@ -167,12 +183,16 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> Attended:
-    """Compute what `attention` itself does, for keys and values that are already projected, (B, S, D) each.
+    """Compute what `attention` itself does, for keys and values that are already projected, (B, S,
+    D) each.
 
-    query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of each head (B, H, L, S).
+    query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
+    each head (B, H, L, S).
     """
     width = attention.embed_dim
-    mapped = F.linear(query, attention.in_proj_weight[:width], attention.in_proj_bias[:width])  # (B, L, D)
+    mapped = F.linear(
+        query, attention.in_proj_weight[:width], attention.in_proj_bias[:width]
+    )  # (B, L, D)
     queries, keys, values = (_heads(attention, one) for one in (mapped, *projected))
     queries = points.query(queries)  # (B, H, L, d)
     valid = points.valid(valid).expand(-1, query.size(1), -1)  # (B, L, S)

@@ -1,4 +1,5 @@
-"""Windows: which keys a query may attend to (Luong et al. 2015, section 3.2). They combine with every score.
+"""Windows: which keys a query may attend to (Luong et al. 2015, section 3.2). They combine with
+every score.
 
 Positions count from 0. A window is cut off at the edges of the source; weights outside it are 0.
 """
@@ -40,8 +41,8 @@ class Window(nn.Module):
 
     @abstractmethod
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
-        """query (B, L, query_width), the queries of output positions first, ..., first + L - 1; lengths (B,), real source
-        tokens; width: S, including padding.
+        """query (B, L, query_width), the queries of output positions first, ..., first + L - 1;
+        lengths (B,), real source tokens; width: S, including padding.
         """
 
     def inside(self, centre: Tensor, width: int) -> Tensor:
@@ -50,12 +51,16 @@ class Window(nn.Module):
 
 
 class LocalM(Window):
-    """`local_m`: p_t = t (Luong et al. 2015: "monotonic alignment"), or n-1-t of a source of n characters.
+    """`local_m`: p_t = t (Luong et al. 2015: "monotonic alignment"), or n-1-t of a source of n
+    characters.
 
-    centre: `monotonic`, or `reversed`: counted from the end of the source, the correct position for reversal.
+    centre: `monotonic`, or `reversed`: counted from the end of the source, the correct position for
+    reversal.
     """
 
-    def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2, centre: str = "monotonic") -> None:
+    def __init__(
+        self, query_width: int, source_eos: bool, *, radius: int = 2, centre: str = "monotonic"
+    ) -> None:
         super().__init__(query_width, source_eos, radius=radius)
         self.reversed = centre == "reversed"
 
@@ -68,10 +73,12 @@ class LocalM(Window):
 
 
 class LocalP(Window):
-    """`local_p`: p_t = (S-1) sigmoid(v_p . tanh(W_p s_t)), learned; the weights inside the window are multiplied by
-    exp(-(j - p_t)^2 / (2 sigma^2)), sigma = R/2 (Luong et al. 2015, eq. 9 and 10).
+    """`local_p`: p_t = (S-1) sigmoid(v_p . tanh(W_p s_t)), learned; the weights inside the window
+    are multiplied by exp(-(j - p_t)^2 / (2 sigma^2)), sigma = R/2 (Luong et al. 2015, eq. 9 and
+    10).
 
-    Weights are not normalised again, as published: a row sums to 1 at most. Gradients reach the centre through the Gaussian.
+    Weights are not normalised again, as published: a row sums to 1 at most. Gradients reach the
+    centre through the Gaussian.
     """
 
     def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2) -> None:

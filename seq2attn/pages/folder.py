@@ -11,7 +11,7 @@ from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.trained_model import TrainedModel
-from seq2attn.pages import read
+from seq2attn.pages import asset
 from seq2attn.pages.graphs import Exported, export_graphs
 from seq2attn.runs.files import write_atomically
 
@@ -22,10 +22,14 @@ VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise", "split
 def write_folder(folder: Path, trained: TrainedModel) -> None:
     """Export a model to a folder, which is made. Raises `Seq2AttnError` as `export_graphs` does."""
     exported = export_graphs(trained.predictor.model)
-    about = {"run": trained.run.name, "step": trained.step, "config": trained.config.model_dump(mode="json")}
+    about = {
+        "run": trained.run.name,
+        "step": trained.step,
+        "config": trained.config.model_dump(mode="json"),
+    }
     folder.mkdir(parents=True, exist_ok=True)
     write_graphs(folder, exported, about | manifest(trained.predictor, exported))
-    write_atomically(folder / "README.md", read("card.md").encode())
+    write_atomically(folder / "README.md", asset("card.md").encode())
 
 
 def write_graphs(folder: Path, exported: Exported, described: dict[str, Any]) -> None:
@@ -36,13 +40,17 @@ def write_graphs(folder: Path, exported: Exported, described: dict[str, Any]) ->
 
 
 def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
-    """What a program needs to know to run the graphs, as plain JSON values: their inputs and outputs, vocabularies, first
-    states, and the loops around them. `card.md` says what to do with them.
+    """What a program needs to know to run the graphs, as plain JSON values: their inputs and
+    outputs, vocabularies, first states, and the loops around them. `card.md` says what to do with
+    them.
     """
     names = [part.name for part in exported.functions]
     layers = sorted({name.rsplit("_", 1)[0] for name in names if name.startswith("encoder_")})
     graphs = {
-        model.graph.name: {side: [value.name for value in getattr(model.graph, side)] for side in ("input", "output")}
+        model.graph.name: {
+            side: [value.name for value in getattr(model.graph, side)]
+            for side in ("input", "output")
+        }
         for model in exported.graphs
     }
     attention = getattr(getattr(predictor.model, "decoder", None), "attention", None)
@@ -57,7 +65,10 @@ def manifest(predictor: Predictor, exported: Exported) -> dict[str, Any]:
         "attends": "weights" in graphs["step"]["output"],
         "mask_padding": bool(getattr(attention, "mask_padding", True)),
         "layers": [[name for name in names if name.startswith(f"{layer}_")] for layer in layers],
-        "first": {part.name: {name: _plain(one) for name, one in part.first.items()} for part in exported.functions},
+        "first": {
+            part.name: {name: _plain(one) for name, one in part.first.items()}
+            for part in exported.functions
+        },
         "most_steps": [output_bound(predictor.task, length) for length in range(1, LONGEST + 1)],
     }
 

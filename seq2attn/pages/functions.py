@@ -39,29 +39,43 @@ class Function:
 @torch.no_grad()
 def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
     """The functions of a model, with examples from decoding `steps` positions of source (1, S)."""
-    encoder = _encoder_functions(model, source) if isinstance(model, Reverser) else [_encode_whole(model, source)]
+    encoder = (
+        _encoder_functions(model, source)
+        if isinstance(model, Reverser)
+        else [_encode_whole(model, source)]
+    )
     return [*encoder, _step(model, source, steps)]
 
 
 def right_answer(task: StringTask, length: int) -> Function:
-    """The rule of a task: a source without `<eos>` -> its target, right-padded, and the target's length."""
+    """The rule of a task: a source without `<eos>` -> its target, right-padded, and the target's
+    length.
+    """
 
     def answer(tensors: Tensors) -> Tensors:
         solved = task.solve(tensors["source"], tensors["lengths"])
         return {"target": solved.target, "target_lengths": solved.target_lengths}
 
-    source = (torch.arange(length) ** 2 // 3).unsqueeze(0) % len(task.source_vocabulary.symbols) + len(SPECIAL)
+    source = (torch.arange(length) ** 2 // 3).unsqueeze(0) % len(
+        task.source_vocabulary.symbols
+    ) + len(SPECIAL)
     return Function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
 
 
 def named(prefix: str, value: Any) -> Tensors:
     """The tensors of a nested tuple: `memory.keys`, `state.cell.0`."""
-    return {_name(prefix, path): one for path, one in tree_leaves_with_path(value) if isinstance(one, Tensor)}
+    return {
+        _name(prefix, path): one
+        for path, one in tree_leaves_with_path(value)
+        if isinstance(one, Tensor)
+    }
 
 
 def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
     """The nested tuple that `like` is, with the tensors that have its names."""
-    return tree_map_with_path(lambda path, one: tensors[_name(prefix, path)] if isinstance(one, Tensor) else one, like)
+    return tree_map_with_path(
+        lambda path, one: tensors[_name(prefix, path)] if isinstance(one, Tensor) else one, like
+    )
 
 
 def _name(prefix: str, path: Any) -> str:
@@ -69,7 +83,9 @@ def _name(prefix: str, path: Any) -> str:
 
 
 def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
-    """One token into each cell of the encoder, without dropout, and the preparation of what the decoder attends to."""
+    """One token into each cell of the encoder, without dropout, and the preparation of what the
+    decoder attends to.
+    """
     encoder = model.encoder
     inputs = source[:, 0]  # (1,)
     final: State = ()
@@ -90,12 +106,18 @@ def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
     valid = torch.ones_like(source, dtype=torch.bool)
 
     def prepare(tensors: Tensors) -> Tensors:
-        memory = model.decoder.attention.prepare(tensors["states"], tensors["valid"], tensors["source"])
+        memory = model.decoder.attention.prepare(
+            tensors["states"], tensors["valid"], tensors["source"]
+        )
         encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
         state = model.decoder.begin(model.initial_state(encoded), memory)
         return named("memory", memory) | named("state", _with_tensors(state))
 
-    yield Function("prepare", prepare, {"source": source, "states": states, "valid": valid, **named("final", final)})
+    yield Function(
+        "prepare",
+        prepare,
+        {"source": source, "states": states, "valid": valid, **named("final", final)},
+    )
 
 
 def _read(embed: nn.Module, cell: Cell, like: State, tensors: Tensors) -> Tensors:
@@ -111,7 +133,9 @@ def _encode_whole(model: Model, source: Tensor) -> Function:
         memory, _ = model.encode(tensors["source"], tensors["valid"].sum(dim=1))
         return named("memory", memory)
 
-    return Function("prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)})
+    return Function(
+        "prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)}
+    )
 
 
 SHOWN = {
@@ -151,16 +175,24 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         outputs["weights"] = decoded.weights
         for name, values in seen.items():
             heads = len(values) > 1 and not isinstance(model, Transformer)
-            outputs[name] = torch.stack(values, dim=1) if heads else values[-1]  # of a Transformer, the last layer
+            outputs[name] = (
+                torch.stack(values, dim=1) if heads else values[-1]
+            )  # of a Transformer, the last layer
         return outputs
 
     inputs = {"token": token, **named("state", state), **named("memory", memory), **changes}
-    return Function("step", step, inputs, named("state", first) if isinstance(model, Transformer) else {})
+    return Function(
+        "step", step, inputs, named("state", first) if isinstance(model, Transformer) else {}
+    )
 
 
 def _with_tensors(state: Any) -> Any:
     """The decoder's state with its position as a tensor, which a graph can count."""
-    return state._replace(position=torch.tensor(state.position)) if isinstance(state, DecoderState) else state
+    return (
+        state._replace(position=torch.tensor(state.position))
+        if isinstance(state, DecoderState)
+        else state
+    )
 
 
 def _no_changes(width: int) -> Tensors:

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 OPSET = 18
 EXAMPLES = ((5, 2), (6, 2), (5, 3))
-"""source tokens and output positions of the examples: a dimension that differs between them is free"""
+"""source tokens and output positions of the examples: a dimension that differs between them is free
+"""
 FREE = ("source", "written")
 """what the dimension counts in which the second and the third example differ from the first"""
 TRIED = (1, 4, 9, 30)
-"""source lengths at which a task's graph is compared with the task, and a model's graphs with the model"""
+"""source lengths at which a task's graph is compared with the task, and a model's graphs with the
+model"""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,29 @@ def export_graphs(model: Model) -> Exported:
         import onnxscript  # noqa: F401
     except ImportError as error:
         hint = 'Install it: pip install "seq2attn[export]"'
-        raise Seq2AttnError(f"exporting a model needs the package {error.name}", hint=hint) from None
+        raise Seq2AttnError(
+            f"exporting a model needs the package {error.name}", hint=hint
+        ) from None
     model.eval()
     names = ", ".join(map(described, foreign_parts()))
     hint = f"Parts of plug-ins must be traceable by torch.export, without Python branches on values: {names}"
     with _exporting("torch cannot export this model", hint if names else None):
-        examples = [functions(model, (torch.arange(length) % 2 + 3).unsqueeze(0), steps) for length, steps in EXAMPLES]
+        examples = [
+            functions(model, (torch.arange(length) % 2 + 3).unsqueeze(0), steps)
+            for length, steps in EXAMPLES
+        ]
         graphs = [_export(model, *parts) for parts in zip(*examples, strict=True)]
         for length in TRIED[:-1]:
             tried = functions(model, torch.arange(length).unsqueeze(0) % 2 + 3, EXAMPLES[0][1])
-            if wrong := [part.name for part, graph in zip(tried, graphs, strict=True) if not _agrees(graph, part)]:
+            if wrong := [
+                part.name
+                for part, graph in zip(tried, graphs, strict=True)
+                if not _agrees(graph, part)
+            ]:
                 reason = "a part keeps something of one source, or uses its length in Python"
-                raise ValueError(f"of a source of length {length}, {wrong[0]} gives other numbers: {reason}")
+                raise ValueError(
+                    f"of a source of length {length}, {wrong[0]} gives other numbers: {reason}"
+                )
     return Exported(examples[0], graphs)
 
 
@@ -75,35 +88,52 @@ def export_training(model: Model, config: Config, task: Task) -> list[onnx.Model
     from seq2attn.pages.training import training_functions
 
     hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    with _exporting(f"the page cannot train {config.score_name}: torch cannot export a training step", hint):
+    with _exporting(
+        f"the page cannot train {config.score_name}: torch cannot export a training step", hint
+    ):
         with torch.enable_grad():
             parts = training_functions(model, config, task)
         return [_export(nn.Module(), part) for part in parts]
 
 
 def export_answer(task: Task) -> onnx.ModelProto | None:
-    """The task's rule as a graph; None for a task that has none, or whose graph does not give the task's own answers."""
+    """The task's rule as a graph; None for a task that has none, or whose graph does not give the
+    task's own answers.
+    """
     if not isinstance(task, StringTask):
         return None
     try:
         with _quietly():
             graph = _export(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
-        return graph if all(_agrees(graph, right_answer(task, length)) for length in TRIED) else None
+        return (
+            graph if all(_agrees(graph, right_answer(task, length)) for length in TRIED) else None
+        )
     except Exception:
         return None
 
 
 def _agrees(graph: onnx.ModelProto, part: Function) -> bool:
-    """Whether a graph gives what its function does, up to rounding, which the logarithm of a small probability magnifies."""
+    """Whether a graph gives what its function does, up to rounding, which the logarithm of a small
+    probability magnifies.
+    """
     from onnx import reference
 
-    gather = {"_run": lambda _, data, at, axis=0: (np.take_along_axis(data, at, axis),)}  # theirs needs an axis from 0
+    gather = {
+        "_run": lambda _, data, at, axis=0: (np.take_along_axis(data, at, axis),)
+    }  # theirs needs an axis from 0
     own: Any = type("GatherElements", (reference.op_run.OpRun,), gather)
     expected = [tensor.numpy() for tensor in part.call(part.inputs).values()]
     with contextlib.suppress(Exception):  # NumPy's, of shapes that do not fit
         given = {name: tensor.numpy() for name, tensor in part.inputs.items()}
-        pairs = zip(reference.ReferenceEvaluator(graph, new_ops=[own]).run(None, given), expected, strict=True)
-        return all(np.allclose(a, b, 0.02 * (a.dtype.kind == "f"), 0.02) and a.shape == b.shape for a, b in pairs)
+        pairs = zip(
+            reference.ReferenceEvaluator(graph, new_ops=[own]).run(None, given),
+            expected,
+            strict=True,
+        )
+        return all(
+            np.allclose(a, b, 0.02 * (a.dtype.kind == "f"), 0.02) and a.shape == b.shape
+            for a, b in pairs
+        )
     return False
 
 
@@ -143,11 +173,14 @@ class _Traced(nn.Module):
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         results = self.part.call(dict(zip(self.part.inputs, tensors, strict=True)))
-        return tuple(tensor.clone() for tensor in results.values())  # equal tensors keep their own names
+        return tuple(
+            tensor.clone() for tensor in results.values()
+        )  # equal tensors keep their own names
 
 
 def _export(model: nn.Module, part: Function, *others: Function) -> onnx.ModelProto:
-    """The graph of one function. An output with an input's name is called `NAME.next`: graphs name each tensor once.
+    """The graph of one function. An output with an input's name is called `NAME.next`: graphs name
+    each tensor once.
 
     others: the same function with examples of other sizes, in the order of `FREE`.
     """
@@ -177,25 +210,37 @@ def _export(model: nn.Module, part: Function, *others: Function) -> onnx.ModelPr
 
 
 def _sort(x: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
-    """torch's stable sort, which the exporter lacks: of equal values, ONNX's TopK takes the earlier one first, too."""
+    """torch's stable sort, which the exporter lacks: of equal values, ONNX's TopK takes the earlier
+    one first, too.
+    """
     op: Any = importlib.import_module("onnxscript").opset18
     size = op.Reshape(op.Gather(op.Shape(x), dim), op.Constant(value_ints=[1]))
     return op.TopK(x, size, axis=dim, largest=int(descending), sorted=1)
 
 
-def _searchsorted(ends: Any, values: Any, out_int32: bool = False, right: bool = False, **_: Any) -> Any:
-    """torch's searchsorted: how many of the sorted `ends` are below each value, or with `right` at most that value."""
+def _searchsorted(
+    ends: Any, values: Any, out_int32: bool = False, right: bool = False, **_: Any
+) -> Any:
+    """torch's searchsorted: how many of the sorted `ends` are below each value, or with `right` at
+    most that value.
+    """
     op: Any = importlib.import_module("onnxscript").opset18
-    below = (op.LessOrEqual if right else op.Less)(op.Unsqueeze(ends, [-2]), op.Unsqueeze(values, [-1]))
+    below = (op.LessOrEqual if right else op.Less)(
+        op.Unsqueeze(ends, [-2]), op.Unsqueeze(values, [-1])
+    )
     return op.ReduceSum(op.Cast(below, to=7), [-1], keepdims=0)
 
 
 def _logcumsumexp(x: Any, dim: int) -> Any:
-    """torch's logcumsumexp over the last dimension; the exporter's own has no logarithm where all exponentials are 0."""
+    """torch's logcumsumexp over the last dimension; the exporter's own has no logarithm where all
+    exponentials are 0.
+    """
     op: Any = importlib.import_module("onnxscript").opset18
     size = op.Shape(x, start=-1)
     before = op.Trilu(op.Expand(op.CastLike(1.0, x), op.Concat(size, size, axis=0)), upper=0)
-    rows = op.Where(op.Cast(before, to=9), op.Unsqueeze(x, [-2]), op.CastLike(-1e30, x))  # (..., S, S)
+    rows = op.Where(
+        op.Cast(before, to=9), op.Unsqueeze(x, [-2]), op.CastLike(-1e30, x)
+    )  # (..., S, S)
     return op.ReduceLogSumExp(rows, [-1], keepdims=0)
 
 
@@ -216,7 +261,8 @@ def _free_axes(part: Function, others: Sequence[Function]) -> tuple[dict[int, An
 def _optimise(exported: Any) -> None:
     """Fold constants, but not weights: those stay as they are, under their own names.
 
-    The exporter's own `optimize` also rewrites: that takes fifteen times as long, and drops x + 1e-8.
+    The exporter's own `optimize` also rewrites: that takes fifteen times as long, and drops x +
+    1e-8.
     """
     from onnx_ir.passes import Sequential, common
     from onnxscript.optimizer import fold_constants
@@ -230,7 +276,9 @@ def _optimise(exported: Any) -> None:
         del graph.initializers[name]
         graph.inputs.append(value)
     common.InlinePass()(exported.model)
-    fold_constants(exported.model, output_size_limit=64)  # larger ones would be written out, zeros among them
+    fold_constants(
+        exported.model, output_size_limit=64
+    )  # larger ones would be written out, zeros among them
     Sequential(
         common.RemoveUnusedNodesPass(),
         common.RemoveUnusedOpsetsPass(),

@@ -16,10 +16,15 @@ from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.table import Column, Table, WithInterval
 from seq2attn.errors import Seq2AttnError
-from seq2attn.pages import filled, read
-from seq2attn.plotting.attention import MOST_STEPS, cropped, spread
+from seq2attn.pages import asset, filled
+from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
 from seq2attn.plotting.cells import html_map
-from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure, curves_figure, runs_figure
+from seq2attn.plotting.curves import (
+    accuracy_curves_figure,
+    accuracy_figure,
+    curves_figure,
+    runs_figure,
+)
 from seq2attn.plotting.style import svg
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
@@ -65,16 +70,27 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
     comparison = gather(plan)
     if not comparison.groups:
         hint = "Run its `seq2attn compare` command; it continues where it stopped."
-        raise Seq2AttnError(f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint)
+        raise Seq2AttnError(
+            f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint
+        )
     groups = {
-        group.label: [Run(root / trial.run) for trial in sorted(group.trials, key=lambda trial: trial.seed)]
+        group.label: [
+            Run(root / trial.run) for trial in sorted(group.trials, key=lambda trial: trial.seed)
+        ]
         for group in comparison.groups
     }
     measured = {run.name for runs in groups.values() for run in runs}
     missing = [trial.name for trial in plan.trials if trial.name not in measured]
-    note = f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>" if missing else ""
+    note = (
+        f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>"
+        if missing
+        else ""
+    )
     return comparison.name, {
-        "Summary": "".join(f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()) + note,
+        "Summary": "".join(
+            f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()
+        )
+        + note,
         "Figures": _figures(figures_of(comparison).values(), 1.0),
         **_attention_and_settings(groups),
     }
@@ -82,14 +98,25 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
 
 def render(title: str, sections: Sections) -> str:
     """The page. Sections without content are left out."""
-    texts = [f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text]
-    parts = {"title": html.escape(title), "style": read("report.css"), "sections": "\n".join(texts)}
+    texts = [
+        f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text
+    ]
+    parts = {
+        "title": html.escape(title),
+        "style": asset("report.css"),
+        "sections": "\n".join(texts),
+    }
     return filled("report.html", parts)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> str:
-    """A table that scrolls where it is wider than the window; columns with a number are aligned to the right."""
-    numeric = [any(isinstance(row[place], int | float | WithInterval) for row in rows) for place in range(len(header))]
+    """A table that scrolls where it is wider than the window; columns with a number are aligned to
+    the right.
+    """
+    numeric = [
+        any(isinstance(row[place], int | float | WithInterval) for row in rows)
+        for place in range(len(header))
+    ]
     columns = [Column(name, right=right) for name, right in zip(header, numeric, strict=True)]
     return f'<div class="scroll">{Table(columns, rows, title).html()}</div>' if rows else ""
 
@@ -126,7 +153,9 @@ def _summary(runs: Sequence[Run]) -> str:
 def _training(runs: Sequence[Run], scores: Sequence[str]) -> Iterable[Figure]:
     metrics = {run.name: read_metrics(run) for run in runs}
     by_length = {
-        name: [(step, one) for step, one in run.evaluations if one.lengths and one.get("wer") is None]
+        name: [
+            (step, one) for step, one in run.evaluations if one.lengths and one.get("wer") is None
+        ]
         for name, run in metrics.items()
     }
     if any(by_length.values()):  # on pairs, the word error rate says it
@@ -142,7 +171,11 @@ def _training(runs: Sequence[Run], scores: Sequence[str]) -> Iterable[Figure]:
 
 def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
     """Of the last `eval` of each run, or else of the last evaluation of training."""
-    latest = {run.name: one for run in runs if (one := latest_by_length(run)) is not None and one[1].lengths}
+    latest = {
+        run.name: one
+        for run in runs
+        if (one := latest_by_length(run)) is not None and one[1].lengths
+    }
     if not latest:
         return ""
     results = {name: evaluation for name, (_, evaluation) in latest.items()}
@@ -150,17 +183,26 @@ def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
     if len(runs) == 1:
         figure = accuracy_figure(results[runs[0].name], sources)
     else:
-        figure = runs_figure(results, [score for run, score in zip(runs, scores, strict=True) if run.name in results])
+        figure = runs_figure(
+            results, [score for run, score in zip(runs, scores, strict=True) if run.name in results]
+        )
     places = sorted({place for evaluation in results.values() for place in evaluation.places})
-    rows = [[*place, *(one.get("exact_match", place[1], place[0]) for one in results.values())] for place in places]
-    return _figures([figure]) + _table(["family", "length", *results], rows, f"exact match; {sources}")
+    rows = [
+        [*place, *(one.get("exact_match", place[1], place[0]) for one in results.values())]
+        for place in places
+    ]
+    return _figures([figure]) + _table(
+        ["family", "length", *results], rows, f"exact match; {sources}"
+    )
 
 
 def _attention_and_settings(groups: Groups) -> Sections:
     """What a report of runs and one of a comparison have in common."""
     return {
         "Attention": _attention({label: runs[0] for label, runs in groups.items()}),
-        "Config": _settings({label: [flat_values(run.config()) for run in runs] for label, runs in groups.items()}),
+        "Config": _settings(
+            {label: [flat_values(run.config()) for run in runs] for label, runs in groups.items()}
+        ),
         "Environment": _settings(
             {label: [run.environment().shown() for run in runs] for label, runs in groups.items()}
         ),
@@ -172,21 +214,31 @@ def _attention(runs: Mapping[str, Run]) -> str:
     maps: dict[str, list[str]] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)
-        for step, drawn in (recorded[place] for place in spread(recorded, MOST_STEPS if len(runs) == 1 else 1)):
+        for step, drawn in (
+            recorded[place]
+            for place in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1)
+        ):
             name = label if label == run.name else f"{label}: {run.name}"
             heading = f"<h3>{html.escape(f'step {step:,}' if len(runs) == 1 else name)}</h3>"
             for one in drawn:
                 figure = f"<figure>{heading}{html_map(cropped(one, pad=False))}</figure>"
                 maps.setdefault(one.source, []).append(figure)
     note = "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
-    return "".join(f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()) + note * bool(maps)
+    return "".join(
+        f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()
+    ) + note * bool(maps)
 
 
 def _settings(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A table of the values that differ between groups, and those that are the same; of a group, its distinct values."""
+    """A table of the values that differ between groups, and those that are the same; of a group,
+    its distinct values.
+    """
     keys = dict.fromkeys(key for records in groups.values() for record in records for key in record)
     values = {
-        key: [", ".join(dict.fromkeys(_text(one.get(key)) for one in records)) for records in groups.values()]
+        key: [
+            ", ".join(dict.fromkeys(_text(one.get(key)) for one in records))
+            for records in groups.values()
+        ]
         for key in keys
     }
     differ = [[key, *texts] for key, texts in values.items() if len(set(texts)) > 1]
@@ -200,4 +252,10 @@ def _settings(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {part}" for key, part in value.items())
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else "-" if value in (None, "") else str(value)
+    return (
+        " ".join(map(str, value))
+        if isinstance(value, list | tuple)
+        else "-"
+        if value in (None, "")
+        else str(value)
+    )

@@ -1,4 +1,6 @@
-"""Curves of one or several runs over steps of training, and of one by string length and family of strings."""
+"""Curves of one or several runs over steps of training, and of one by string length and family of
+strings.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +9,38 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.inference.results import Evaluation, Place, Row, worst_place
+from seq2attn.inference.results import Evaluation, FamilyLength, Row, worst_place
 from seq2attn.plotting.style import clean, legend, logarithmic, looks, new_panels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#00429d", "#c2571a", "#3c7d4c", "#7a3b9a", "#8a6d1f", "#2b8a9d", "#b0306a")  # of families, and of metrics
+COLOURS = (
+    "#00429d",
+    "#c2571a",
+    "#3c7d4c",
+    "#7a3b9a",
+    "#8a6d1f",
+    "#2b8a9d",
+    "#b0306a",
+)  # of families, and of metrics
 WORST = "#c00000"
 SMOOTHED = 50  # points of a curve, about: neighbours are averaged
 SHIFT = 0.16  # of a length, between points that would coincide
 
 
 def curves_figure(
-    curves: Mapping[str, Sequence[tuple[float, float]]], scores: Sequence[str], label: str, *, log: bool = False
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    scores: Sequence[str],
+    label: str,
+    *,
+    log: bool = False,
 ) -> Figure:
     """A number that is logged in training against step: run -> (step, value).
 
-    log: on a logarithmic scale, without values that are not positive; faint: as logged; strong: averaged.
+    log: on a logarithmic scale, without values that are not positive; faint: as logged; strong:
+    averaged.
     """
     figure, (panel,) = new_panels()
     for look, (name, points) in zip(looks(scores), curves.items(), strict=True):
@@ -42,9 +57,11 @@ def curves_figure(
     return figure
 
 
-def accuracy_curves_figure(curves: Mapping[str, Sequence[tuple[int, Evaluation]]], scores: Sequence[str]) -> Figure:
-    """Exact match against step: run -> (step, evaluation). The mean over the trained lengths; shaded down to the
-    worst of them.
+def accuracy_curves_figure(
+    curves: Mapping[str, Sequence[tuple[int, Evaluation]]], scores: Sequence[str]
+) -> Figure:
+    """Exact match against step: run -> (step, evaluation). The mean over the trained lengths;
+    shaded down to the worst of them.
     """
     figure, (panel,) = new_panels()
     for look, (name, evaluations) in zip(looks(scores), curves.items(), strict=True):
@@ -68,7 +85,9 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
         exact_match = results.by_length("exact_match")
         untrained = {row.length or 0 for row in exact_match if not row.trained}
         figure, (panel,) = new_panels()
-        draw_families(panel, {(row.family, row.length or 0): row.value for row in exact_match}, untrained)
+        draw_families(
+            panel, {(row.family, row.length or 0): row.value for row in exact_match}, untrained
+        )
         panel.set_ylabel("exact match (greedy)")
         clean(panel, title)
         legend(panel, loc="upper left", bbox_to_anchor=(1, 1))
@@ -78,56 +97,89 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
         "character_accuracy": ("characters (greedy)", "s", COLOURS[1]),
         "teacher_forced": ("characters (teacher-forced)", "^", COLOURS[2]),
     }
-    return _lengths_figure([(*look, results.by_length(metric)) for metric, look in labels.items()], "accuracy", title)
+    return _lengths_figure(
+        [(*look, results.by_length(metric)) for metric, look in labels.items()], "accuracy", title
+    )
 
 
 def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Figure:
-    """Exact match by length of several runs, with 95 % intervals; of several families of strings the first."""
+    """Exact match by length of several runs, with 95 % intervals; of several families of strings
+    the first.
+    """
     series = []
     for look, (name, evaluation) in zip(looks(scores), results.items(), strict=True):
-        rows = [row for row in evaluation.by_length("exact_match") if row.family == evaluation.families[0]]
+        rows = [
+            row
+            for row in evaluation.by_length("exact_match")
+            if row.family == evaluation.families[0]
+        ]
         series.append((name, look.marker, look.colour, rows))
     return _lengths_figure(series, "exact match", "")
 
 
-def _lengths_figure(series: Sequence[tuple[str, str, str, Sequence[Row]]], label: str, title: str) -> Figure:
+def _lengths_figure(
+    series: Sequence[tuple[str, str, str, Sequence[Row]]], label: str, title: str
+) -> Figure:
     """Label, marker, colour and rows of each line, beside one another where they would coincide."""
     figure, (panel,) = new_panels()
     for number, (name, marker, colour, rows) in enumerate(series):
         shift = SHIFT * (number - (len(series) - 1) / 2) * min(1.0, 3 / len(series))
         rows = sorted(rows, key=lambda row: row.length or 0)
         places, middle = [(row.length or 0) + shift for row in rows], [row.value for row in rows]
-        errors = [[row.value - (row.low or 0.0) for row in rows], [(row.high or 0.0) - row.value for row in rows]]
+        errors = [
+            [row.value - (row.low or 0.0) for row in rows],
+            [(row.high or 0.0) - row.value for row in rows],
+        ]
         look = {"label": name, "marker": marker, "color": colour, "lw": 1.2 - 3 * shift}
         panel.errorbar(places, middle, errors, ms=4, capsize=2, **look)
     trained = {row.length or 0: row.trained for *_, rows in series for row in rows}
-    draw_lengths(panel, {length: length for length in sorted(trained)}, [one for one in trained if not trained[one]])
+    draw_lengths(
+        panel,
+        {length: length for length in sorted(trained)},
+        [one for one in trained if not trained[one]],
+    )
     panel.set_ylabel(label)
     clean(panel, title)
     legend(panel)
     return figure
 
 
-def draw_families(panel: Axes, values: Mapping[Place, float], untrained: Collection[int]) -> None:
-    """A metric of each (family, length), one line a family, the worst boldly; lengths in `untrained` on grey."""
-    places = {length: place for place, length in enumerate(sorted({length for _, length in values}))}
+def draw_families(
+    panel: Axes, values: Mapping[FamilyLength, float], untrained: Collection[int]
+) -> None:
+    """A metric of each (family, length), one line a family, the worst boldly; lengths in
+    `untrained` on grey.
+    """
+    places = {
+        length: place for place, length in enumerate(sorted({length for _, length in values}))
+    }
     families = list(dict.fromkeys(family for family, _ in values))
     worst = worst_place(values)
     for number, family in enumerate(families):
         bold = worst is not None and family == worst[0]
-        at = [(place, values[family, length]) for length, place in places.items() if (family, length) in values]
+        at = [
+            (place, values[family, length])
+            for length, place in places.items()
+            if (family, length) in values
+        ]
         look: dict[str, Any] = {
             "label": f"{family} (worst)" if bold else family,
             "color": WORST if bold else COLOURS[number % len(COLOURS)],
             "lw": 2.4 if bold else 1.0,
             "ms": 3 + 1.2 * (len(families) - number),  # where lines coincide, all markers are seen
         }
-        panel.plot(*zip(*at, strict=True), marker="o", mfc="none", zorder=2 + bold, clip_on=False, **look)
+        panel.plot(
+            *zip(*at, strict=True), marker="o", mfc="none", zorder=2 + bold, clip_on=False, **look
+        )
     draw_lengths(panel, places, untrained)
 
 
-def draw_lengths(panel: Any, places: Mapping[Any, float], untrained: Collection[Any], most: int = 20) -> None:
-    """The axis of string lengths, each at its place, lengths in `untrained` on grey; and the axis of a share."""
+def draw_lengths(
+    panel: Any, places: Mapping[Any, float], untrained: Collection[Any], most: int = 20
+) -> None:
+    """The axis of string lengths, each at its place, lengths in `untrained` on grey; and the axis
+    of a share.
+    """
     for length in untrained:
         panel.axvspan(places[length] - 0.5, places[length] + 0.5, color="0.93", lw=0, zorder=0)
     labelled = list(places)[:: math.ceil(len(places) / most) or 1]
@@ -137,10 +189,15 @@ def draw_lengths(panel: Any, places: Mapping[Any, float], untrained: Collection[
 
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Points with neighbours averaged, so that about `SMOOTHED` remain: steps arithmetically, values geometrically."""
+    """Points with neighbours averaged, so that about `SMOOTHED` remain: steps arithmetically,
+    values geometrically.
+    """
     size = max(1, len(points) // SMOOTHED)
     blocks = [points[start : start + size] for start in range(0, len(points), size)]
-    return [(fmean(step for step, _ in block), geometric_mean(value for _, value in block)) for block in blocks]
+    return [
+        (fmean(step for step, _ in block), geometric_mean(value for _, value in block))
+        for block in blocks
+    ]
 
 
 def _finish(panel: Any, runs: int) -> None:

@@ -38,13 +38,17 @@ _SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
 
 
 def sign(symbol: str) -> str:
-    """A symbol as the label of a row or column: a combining mark stands on a dotted circle, not on its neighbour."""
+    """A symbol as the label of a row or column: a combining mark stands on a dotted circle, not on
+    its neighbour.
+    """
     marked = len(symbol) == 1 and unicodedata.category(symbol).startswith("M")
     return f"\u25cc{symbol}" if marked else _SIGNS.get(symbol) or printable(symbol)
 
 
-def apart(text: str) -> str:
-    """A text for a title: between left-to-right marks if it is written from right to left, so that it turns nothing else."""
+def isolate_direction(text: str) -> str:
+    """A text for a title: between left-to-right marks if it is written from right to left, so that
+    it turns nothing else.
+    """
     text = printable(text.replace("\t", " "))  # a tab stands before a source's features
     turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
     return f"\u200e{text}\u200e" if turned else text
@@ -67,7 +71,9 @@ class Look:
 
 
 def looks(scores: Sequence[str]) -> list[Look]:
-    """The look of each line: its colour is that of its score; lines of one score differ in shade, dash and marker."""
+    """The look of each line: its colour is that of its score; lines of one score differ in shade,
+    dash and marker.
+    """
     made = []
     for place, name in enumerate(scores):
         same, number = scores.count(name), scores[:place].count(name)
@@ -87,13 +93,17 @@ def _shade(colour: str, lightness: float) -> str:
 def new_panels(
     count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "", columns: int = 99
 ) -> tuple[Figure, Any]:
-    """A figure with its panels, at most so many side by side, with one axis of values. size: width and height in inches."""
+    """A figure with its panels, at most so many side by side, with one axis of values. size: width
+    and height in inches.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
     if title:
         figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    panels = figure.subplots(-(-count // columns), min(count, columns), sharey=True, squeeze=False).flat
+    panels = figure.subplots(
+        -(-count // columns), min(count, columns), sharey=True, squeeze=False
+    ).flat
     for panel in panels[count:]:
         panel.set_axis_off()
     return figure, panels[:count]
@@ -119,7 +129,9 @@ def logarithmic(panel: Axes) -> None:
 
     panel.set_yscale("log", subs=[])
     low, high = panel.get_ylim()
-    panel.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,), numticks=12))
+    panel.yaxis.set_major_locator(
+        LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,), numticks=12)
+    )
     panel.yaxis.set_major_formatter("{x:g}")
     panel.yaxis.set_minor_formatter(NullFormatter())
 

@@ -1,4 +1,6 @@
-"""Checkpoints: tensors and a small state in one safetensors file, written atomically and checked when read; no pickle."""
+"""Checkpoints: tensors and a small state in one safetensors file, written atomically and checked
+when read; no pickle.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 from seq2attn.errors import LARGEST_FILE, Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import Count, Record, reason_of
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 FORMAT = "seq2attn-checkpoint"
 MODEL = "model."  # prefix of the model's tensors
@@ -47,7 +49,11 @@ class Checkpoint:
 
     def part(self, prefix: str) -> dict[str, Tensor]:
         """The tensors whose names start with `prefix`, without it."""
-        return {name[len(prefix) :]: tensor for name, tensor in self.tensors.items() if name.startswith(prefix)}
+        return {
+            name[len(prefix) :]: tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(prefix)
+        }
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -58,14 +64,19 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
     """Write a checkpoint atomically."""
     contiguous = torch.contiguous_format
-    plain = {name: tensor.detach().cpu().clone(memory_format=contiguous) for name, tensor in tensors.items()}
+    plain = {
+        name: tensor.detach().cpu().clone(memory_format=contiguous)
+        for name, tensor in tensors.items()
+    }
     header = json.dumps({"checksum": _checksum(plain, state), "state": state})
     metadata = {FORMAT: header}  # one key, because safetensors does not keep the order of several
     write_atomically(path, save(plain, metadata))
 
 
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
-    """Read a checkpoint, which may not be far larger than that of `model`. Raises `Seq2AttnError` with file and reason."""
+    """Read a checkpoint, which may not be far larger than that of `model`. Raises `Seq2AttnError`
+    with file and reason.
+    """
     if not path.exists():
         raise Seq2AttnError(f"{path}: no such checkpoint")
     size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
@@ -78,9 +89,13 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
     except Exception as error:  # safetensors may raise anything
-        raise _damaged(path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong") from None
+        raise _damaged(
+            path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong"
+        ) from None
     if FORMAT not in metadata:
-        raise Seq2AttnError(f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})")
+        raise Seq2AttnError(
+            f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})"
+        )
     try:
         header = _Header.model_validate_json(metadata[FORMAT])
     except ValidationError as error:
@@ -92,21 +107,31 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
 
 
 def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
-    """Load the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and values."""
-    found = {name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(OPTIMISER)}
+    """Load the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and
+    values.
+    """
+    found = {
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if not name.startswith(OPTIMISER)
+    }
     parameters = {MODEL + name for name, _ in model.named_parameters(remove_duplicate=False)}
-    check_tensors(path, found, model_tensors(model), finite=parameters)  # a plug-in's buffer may hold infinities
+    check_tensors(
+        path, found, model_tensors(model), finite=parameters
+    )  # a plug-in's buffer may hold infinities
     model.load_state_dict(checkpoint.part(MODEL))
 
 
 def check_tensors(
     path: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], finite: Collection[str]
 ) -> None:
-    """Raise `Seq2AttnError` unless names, shapes and types are the expected ones, and the values of `finite` finite."""
+    """Raise `Seq2AttnError` unless names, shapes and types are the expected ones, and the values of
+    `finite` finite.
+    """
     for name in sorted(found.keys() | expected.keys()):
         here, wanted = (_describe(tensors.get(name)) for tensors in (found, expected))
         if here != wanted:
-            reason = f"it has {here} as {shown(name)}, expected {wanted}"
+            reason = f"it has {here} as {quoted(name)}, expected {wanted}"
             raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
         if name in finite and not torch.isfinite(found[name]).all():
             raise _damaged(path, f"{name} holds values that are not finite")

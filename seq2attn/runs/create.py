@@ -27,7 +27,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import loaded
 from seq2attn.runs.files import write_atomically, write_json, writing
 from seq2attn.runs.run import Run, check_name, find_run, resume_command
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     import torch
@@ -57,7 +57,8 @@ class RunExists(Seq2AttnError):
 
 
 def run_name(config: Path, changes: Sequence[str] = ()) -> str:
-    """A default name from the config's file and the `changes`, `KEY=VALUE`, in characters that a run's name may have.
+    """A default name from the config's file and the `changes`, `KEY=VALUE`, in characters that a
+    run's name may have.
 
     `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
     `model.attention.score=additive` -> `scaled-score_additive`. A long name is cut.
@@ -76,14 +77,18 @@ def run_word(text: str) -> str:
 
 
 def create_run(
-    new: NewRun, config: Config, environment: Mapping[str, Any], learned: Mapping[str, Any] | None = None
+    new: NewRun,
+    config: Config,
+    environment: Mapping[str, Any],
+    learned: Mapping[str, Any] | None = None,
 ) -> Run:
-    """The new run's directory: its name itself if `exact`, otherwise `name-001`, `name-002`, ... whichever is free.
+    """The new run's directory: its name itself if `exact`, otherwise `name-001`, `name-002`, ...
+    whichever is free.
 
     learned: what the run's task learned from its files.
 
-    Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a temporary name and
-    renamed once it is complete, so that no run lacks its config.
+    Nothing is overwritten: `RunExists` if the exact name exists. The directory is made under a
+    temporary name and renamed once it is complete, so that no run lacks its config.
     """
     check_name(new.name)
     made = Run(new.root / f".new-{secrets.token_hex(8)}")
@@ -109,7 +114,9 @@ def _place(made: Path, root: Path, name: str, *, exact: bool) -> Path:
         path = root / chosen
         try:
             if not os.path.lexists(path):
-                return made.rename(path)  # if two processes get here, the second fails: a run is never empty
+                return made.rename(
+                    path
+                )  # if two processes get here, the second fails: a run is never empty
         except OSError:
             if not os.path.lexists(path):
                 raise
@@ -129,7 +136,9 @@ def describe_environment(
         "command": [word.encode(errors="backslashreplace").decode() for word in sys.argv],
         "seed": config.seed,
         "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor(),
+        "device_name": torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else platform.processor(),
         "threads": threads,
         "kernels": kernels,
         "plugins": list(new.plugins),
@@ -138,16 +147,25 @@ def describe_environment(
         "note": new.note and new.note.encode(errors="backslashreplace").decode(),
         "commit": _commit(),
         "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in PACKAGES},
+        },
     }
 
 
 def _commit() -> str | None:
-    """The commit of the working directory, with `-dirty` if anything is uncommitted; None outside a repository."""
+    """The commit of the working directory, with `-dirty` if anything is uncommitted; None outside a
+    repository.
+    """
     words = ("git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
     try:
         return subprocess.check_output(
-            words, stderr=subprocess.DEVNULL, text=True, timeout=5, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+            words,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=5,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         ).strip()
     except (OSError, subprocess.SubprocessError):
         return None
@@ -168,7 +186,9 @@ def prepare_training(
 ) -> tuple[Config, Run | NewRun]:
     """The config to train, and the run that is continued with it or made for it in `root`."""
     run = resume if resume is None or isinstance(resume, Run) else find_run(root, resume)
-    if run is not None and (name or note or (overrides and config is None)):  # a config of files may be changed
+    if run is not None and (
+        name or note or (overrides and config is None)
+    ):  # a config of files may be changed
         raise Seq2AttnError(
             "--resume continues a run unchanged; --set, --name and --note are for new runs",
             hint=f"For a new run: seq2attn train --config {run.config_file} --set ...",
@@ -177,17 +197,21 @@ def prepare_training(
     if run is not None:
         return config_to_resume(run, settings), run
     if settings is None:
-        raise Seq2AttnError("give either --config FILE or --resume RUN", hint="See: seq2attn train --help")
+        raise Seq2AttnError(
+            "give either --config FILE or --resume RUN", hint="See: seq2attn train --help"
+        )
     file = Path(config if isinstance(config, str | Path) else "run")
     chosen = run_name(file, sorted(override_list(overrides))) if name is None else name
     return settings, NewRun(root, chosen, exact=name is not None, plugins=plugins, note=note)
 
 
 def config_to_resume(run: Run, named: Config | None) -> Config:
-    """The config with which `run` is continued: its own, or where its task reads files, the one that the user `named`.
+    """The config with which `run` is continued: its own, or where its task reads files, the one
+    that the user `named`.
 
-    A run never makes a command read a file: somebody else's run could name any. Raises `Seq2AttnError` where a config is
-    needed and not named, and where the named one differs in more than the files' places.
+    A run never makes a command read a file: somebody else's run could name any. Raises
+    `Seq2AttnError` where a config is needed and not named, and where the named one differs in more
+    than the files' places.
     """
     own = run.config()
     if not own.data_files:
@@ -196,12 +220,14 @@ def config_to_resume(run: Run, named: Config | None) -> Config:
             raise Seq2AttnError(message, hint="Leave one of them out. See: seq2attn train --help")
         return own
     if named is None:
-        files = ", ".join(shown(path, 200) for path in own.data_files.values())
+        files = ", ".join(quoted(path, 200) for path in own.data_files.values())
         raise Seq2AttnError(
             f"run {run.name!r} is trained on files, which a run's own config never opens: {files}",
             hint=f"Name a config, if you trust its paths: {resume_command(run)}",
         )
-    changed = first_change(own, named, {f"task.{name}" for name in (*own.data_files, *named.data_files)})
+    changed = first_change(
+        own, named, {f"task.{name}" for name in (*own.data_files, *named.data_files)}
+    )
     if changed is not None:
         hint = "A run is continued unchanged; only the places of its files may differ."
         raise Seq2AttnError(f"this is not the config of run {run.name!r}: {changed}", hint=hint)
@@ -209,14 +235,26 @@ def config_to_resume(run: Run, named: Config | None) -> Config:
 
 
 def first_change(own: Config, named: Config, ignored: Collection[str] = ()) -> str | None:
-    """The first key in which a run's `own` config differs from the `named` one, with both values; None if none does."""
+    """The first key in which a run's `own` config differs from the `named` one, with both values;
+    None if none does.
+    """
     before, now = flat_values(own), flat_values(named)
-    keys = (key for key in {**before, **now} if key not in ignored and before.get(key) != now.get(key))
-    return next((f"{key} is {shown(now.get(key))}, and {shown(before.get(key))} in the run" for key in keys), None)
+    keys = (
+        key for key in {**before, **now} if key not in ignored and before.get(key) != now.get(key)
+    )
+    return next(
+        (
+            f"{key} is {quoted(now.get(key))}, and {quoted(before.get(key))} in the run"
+            for key in keys
+        ),
+        None,
+    )
 
 
 def check_same_files(run: Run, config: Config, *tasks: Task) -> None:
-    """Raise `Seq2AttnError` unless the two tasks, as `run` keeps it and as read, are of files with the same contents."""
+    """Raise `Seq2AttnError` unless the two tasks, as `run` keeps it and as read, are of files with
+    the same contents.
+    """
     files_of = ((task.learned() or {}).get("files", {}) for task in tasks)
     before, now = ([record.get("sha256") for record in files.values()] for files in files_of)
     if before != now:

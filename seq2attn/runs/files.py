@@ -14,16 +14,22 @@ from typing import Any, BinaryIO
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
 
-_SAFE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # no link, no waiting
+_SAFE = (
+    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)  # no link, no waiting
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """In this context, an `OSError` is raised as a `Seq2AttnError` (exit code 1): `path` cannot be written."""
+    """In this context, an `OSError` is raised as a `Seq2AttnError` (exit code 1): `path` cannot be
+    written.
+    """
     try:
         yield
     except OSError as error:
-        raise Seq2AttnError(f"{path}: cannot be written: {error.strerror or error}", exit_code=1) from error
+        raise Seq2AttnError(
+            f"{path}: cannot be written: {error.strerror or error}", exit_code=1
+        ) from error
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -46,12 +52,16 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is escaped."""
+    """`write_atomically` a JSON value, indented, with a line end; what is not valid Unicode is
+    escaped.
+    """
     write_atomically(path, f"{json_text(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of every `write_atomically` in `folder` that was killed. Nothing may be writing there."""
+    """Remove the temporary files of every `write_atomically` in `folder` that was killed. Nothing
+    may be writing there.
+    """
     for path in folder.rglob(".*.part"):
         with contextlib.suppress(OSError):
             path.unlink()
@@ -73,9 +83,11 @@ def append(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def reading(path: Path, limit: int, hint: str | None = None) -> Iterator[BinaryIO]:
-    """A plain file of at most `limit` bytes, open in this context, in which an `OSError` is raised as a `Seq2AttnError`.
+    """A plain file of at most `limit` bytes, open in this context, in which an `OSError` is raised
+    as a `Seq2AttnError`.
 
-    A link, a pipe, a device and a larger file are refused; none of them is followed, waited for or read.
+    A link, a pipe, a device and a larger file are refused; none of them is followed, waited for or
+    read.
     """
     try:
         with open(os.open(path, os.O_RDONLY | _SAFE), "rb") as file:
@@ -86,7 +98,9 @@ def reading(path: Path, limit: int, hint: str | None = None) -> Iterator[BinaryI
                 raise OSError(errno.EFBIG, f"larger than {limit:,} bytes")
             yield file
     except OSError as error:
-        raise Seq2AttnError(f"{path}: cannot be read: {error.strerror or error}", hint=hint) from None
+        raise Seq2AttnError(
+            f"{path}: cannot be read: {error.strerror or error}", hint=hint
+        ) from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,4 +1,6 @@
-"""What a run has recorded: metrics and attention through training, and the files of `evaluations/`. Imports no torch."""
+"""What a run has recorded: metrics and attention through training, and the files of `evaluations/`.
+Imports no torch.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
         strings = [one.source for one in line.maps]
         if snapshots and strings != [one.source for one in snapshots[0][1]]:
             reason = f"the maps after step {line.step:,} are of other strings"
-            raise Seq2AttnError(f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line.")
+            raise Seq2AttnError(
+                f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line."
+            )
         snapshots.append((line.step, list(line.maps)))
     return snapshots
 
@@ -53,7 +57,9 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
             with contextlib.suppress(FileExistsError):
-                path.touch(exist_ok=False)  # of two processes that try the same number, one gets the next
+                path.touch(
+                    exist_ok=False
+                )  # of two processes that try the same number, one gets the next
                 break
     try:
         write_json(path, evaluation.to_json(run.name))
@@ -63,7 +69,9 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     return path
 
 
-def evaluations(run: Run, checkpoint: str = "*", *, skip_damaged: bool = False) -> list[tuple[str, Evaluation]]:
+def evaluations(
+    run: Run, checkpoint: str = "*", *, skip_damaged: bool = False
+) -> list[tuple[str, Evaluation]]:
     """The files, of one checkpoint or of all, and their contents, the last one measured last.
 
     Raises `Seq2AttnError` for one that is damaged, or skips it.

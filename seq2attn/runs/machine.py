@@ -18,10 +18,16 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` is cuda if available, otherwise cpu (mps is slower for such small models)."""
+    """The device of this name; `auto` is cuda if available, otherwise cpu (mps is slower for such
+    small models).
+    """
     import torch
 
-    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
     if name == "auto":
         return torch.device("cuda" if available["cuda"] else "cpu")
     if not available.get(name):
@@ -40,7 +46,8 @@ def available_cores() -> int:
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next training step; without glibc this does nothing.
 
-    Each step allocates the same buffers again; above 128 KiB each was mapped and cleared anew, page by page.
+    Each step allocates the same buffers again; above 128 KiB each was mapped and cleared anew, page
+    by page.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):

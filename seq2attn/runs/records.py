@@ -1,7 +1,7 @@
 """The records in a run's JSON files: status, environment, metrics, attention. Imports no torch.
 
-A run may come from somebody else, or be damaged: each value must have its field's type exactly, or one sentence says what
-is wrong, and where. Unknown keys are ignored.
+A run may come from somebody else, or be damaged: each value must have its field's type exactly, or
+one sentence says what is wrong, and where. Unknown keys are ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from seq2attn.errors import LARGEST_FILE, MOST_LINES, Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
@@ -35,7 +43,9 @@ class Record(BaseModel):
 
 
 class Status(Record):
-    """status.json: how far the training of a run has come, and its last evaluation; None for what is unknown."""
+    """status.json: how far the training of a run has come, and its last evaluation; None for what
+    is unknown.
+    """
 
     state: str | None = None
     """training, finished, interrupted or failed, when it was written"""
@@ -56,7 +66,9 @@ class Status(Record):
 
 
 class Environment(Record):
-    """environment.json: when a run was made, and with which versions, machine and code; None or empty for the unknown."""
+    """environment.json: when a run was made, and with which versions, machine and code; None or
+    empty for the unknown.
+    """
 
     created: AwareDatetime | None = None
     command: tuple[str, ...] = ()
@@ -90,8 +102,8 @@ class Progress(BaseModel):
     step: Count = 0
     """optimiser steps done"""
     best: list[Annotated[float, Field(allow_inf_nan=False)]] = []
-    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs: 1 - word error rate,
-    minus loss. Compared in this order"""
+    """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs:
+    1 - word error rate, minus loss. Compared in this order"""
     summary: Status = Status()
     """of the last evaluation"""
     stale: Count = 0
@@ -124,15 +136,19 @@ class Metrics:
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """A number by step, where there is one and it is finite: a logged one, otherwise what evaluations measured, an error
-        rate or the mean of a metric over the trained lengths.
+        """A number by step, where there is one and it is finite: a logged one, otherwise what
+        evaluations measured, an error rate or the mean of a metric over the trained lengths.
         """
         if name in MetricsLine.model_fields:
             points = [(line.step, getattr(line, name)) for line in self.steps]
         else:
             rates = ((step, one.get(name), one.mean(name)) for step, one in self.evaluations)
             points = [(step, row.value if row else mean) for step, row, mean in rates]
-        return [(step, value) for step, value in points if value is not None and abs(value) <= LARGEST_NUMBER]
+        return [
+            (step, value)
+            for step, value in points
+            if value is not None and abs(value) <= LARGEST_NUMBER
+        ]
 
 
 class Snapshot(Record):
@@ -158,7 +174,9 @@ def read_record(kind: type[Kind], path: Path, what: str = "record", *, strict: b
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
-    """The record in each line of a file; an incomplete last line is ignored, and a missing file is empty."""
+    """The record in each line of a file; an incomplete last line is ignored, and a missing file is
+    empty.
+    """
     if not path.exists():
         return
     longest, hint = LARGEST_FILE["line"], "Move it elsewhere: the run can be used without it."
@@ -171,13 +189,19 @@ def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
                 yield parse(kind, line, path, number)
 
 
-def parse(kind: type[Kind], text: bytes, path: Path, line: int | None = None, *, strict: bool = True) -> Kind:
+def parse(
+    kind: type[Kind], text: bytes, path: Path, line: int | None = None, *, strict: bool = True
+) -> Kind:
     """The record in a JSON text, which is that of `path`, or of one line of it."""
     try:
         record: Kind = _reader(kind).validate_json(text, strict=strict)
         return record
     except ValidationError as error:
-        place, hint = (path, None) if line is None else (f"{path}:{line}", "Remove that line; the others are kept.")
+        place, hint = (
+            (path, None)
+            if line is None
+            else (f"{path}:{line}", "Remove that line; the others are kept.")
+        )
         raise Seq2AttnError(f"{place}: not a valid record: {reason_of(error)}", hint=hint) from None
 
 

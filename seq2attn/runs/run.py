@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.files import writing
 from seq2attn.runs.records import Environment, Status, read_record
-from seq2attn.text import did_you_mean, first_of, shown
+from seq2attn.text import did_you_mean, first_of, quoted
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
@@ -44,12 +44,20 @@ class Run:
     path: Path
 
     config_file = _Inside("config.yaml")  # the resolved config; written first, never changed
-    environment_file = _Inside("environment.json")  # versions, device, threads, seed, command, git commit
-    task_file = _Inside("task.json")  # what the task learned from its files: vocabularies, and the files' checksums
+    environment_file = _Inside(
+        "environment.json"
+    )  # versions, device, threads, seed, command, git commit
+    task_file = _Inside(
+        "task.json"
+    )  # what the task learned from its files: vocabularies, and the files' checksums
     status_file = _Inside("status.json")  # the state of training and its last evaluation
     metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
-    attention_file = _Inside("attention.jsonl")  # attention on a few strings, one JSON object a snapshot
-    checkpoints = _Inside("checkpoints")  # last.safetensors (to resume), best.safetensors (to use), step-N
+    attention_file = _Inside(
+        "attention.jsonl"
+    )  # attention on a few strings, one JSON object a snapshot
+    checkpoints = _Inside(
+        "checkpoints"
+    )  # last.safetensors (to resume), best.safetensors (to use), step-N
     evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
     lock_file = _Inside("training.lock")  # locked while the run is trained
 
@@ -61,12 +69,16 @@ class Run:
         return f"Run({str(self.path)!r})"
 
     def checkpoint(self, which: str) -> Path:
-        """The file of checkpoint `last`, `best`, or `step-64`, one of those that `training.snapshot_weights` keeps."""
+        """The file of checkpoint `last`, `best`, or `step-64`, one of those that
+        `training.snapshot_weights` keeps.
+        """
         return self.checkpoints / f"{which}.safetensors"
 
     def kept_steps(self) -> list[int]:
         """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
-        names = (file.stem.removeprefix("step-") for file in self.checkpoints.glob("step-*.safetensors"))
+        names = (
+            file.stem.removeprefix("step-") for file in self.checkpoints.glob("step-*.safetensors")
+        )
         return sorted(int(name) for name in names if name.isdecimal())
 
     @property
@@ -74,17 +86,19 @@ class Run:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
     def config(self, overrides: Sequence[str] = ()) -> Config:
-        """The run's config with `overrides` applied, checked like any other. A run of another version is refused."""
+        """The run's config with `overrides` applied, checked like any other. A run of another
+        version is refused.
+        """
         from importlib import metadata
 
         from seq2attn.config import load_config
-        from seq2attn.display.console import note_once
+        from seq2attn.display.console import say_once
         from seq2attn.plugins import changed_plugins
 
         environment, here = self.environment(), metadata.version("seq2attn")
         made_by = environment.versions.get("seq2attn")
         if made_by not in (None, here):
-            message = f"run {self.name!r} was made by seq2attn {shown(made_by)}, and this is seq2attn {here}"
+            message = f"run {self.name!r} was made by seq2attn {quoted(made_by)}, and this is seq2attn {here}"
             raise Seq2AttnError(message, hint="Use it with that version, or train it again.")
         try:
             config = load_config(self.config_file, overrides)
@@ -94,13 +108,15 @@ class Run:
                 error.hint = f"The run was made with{again}"
             raise
         for file in changed_plugins(config, environment.plugin_contents):
-            note_once(  # a command reads a run's config several times
+            say_once(  # a command reads a run's config several times
                 f"{file} has changed since run {self.name!r} was made: it may compute something else than was trained"
             )
         return config
 
     def learned_task(self, config: Config) -> dict[str, Any] | None:
-        """What the run keeps of a task that read files; None for any other task. Opens none of those files."""
+        """What the run keeps of a task that read files; None for any other task. Opens none of
+        those files.
+        """
         return read_record(dict[str, Any], self.task_file) if config.data_files else None
 
     def status(self) -> Status:
@@ -130,7 +146,9 @@ def runs_dir_option(root: Path) -> str:
 def resume_command(run: Run) -> str:
     """The command that continues `run`: with its plug-ins, and where it reads files, with a config."""
     config = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
-    options = f"{runs_dir_option(run.path.parent)}{config}{plugin_options(run.environment().plugins)}"
+    options = (
+        f"{runs_dir_option(run.path.parent)}{config}{plugin_options(run.environment().plugins)}"
+    )
     return f"seq2attn train --resume {run.name}{options}"
 
 
@@ -138,35 +156,46 @@ def check_name(name: str) -> None:
     """Refuse a run name that is not a plain word, since it could lead out of the runs directory."""
     if not _NAME.fullmatch(name):
         allowed = "letters, digits, '.', '_' and '-', starting with a letter or digit, at most 100"
-        raise Seq2AttnError(f"{shown(name)} is not a valid run name; allowed: {allowed}")
+        raise Seq2AttnError(f"{quoted(name)} is not a valid run name; allowed: {allowed}")
 
 
 def find_run(root: Path, name: str | None) -> Run:
-    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a checkpoint and is not
-    a trial of a comparison, or the newest trial where there are only trials.
+    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a
+    checkpoint and is not a trial of a comparison, or the newest trial where there are only trials.
     """
     if name is None:
         return _newest(root)
     if not isinstance(name, str | Path):
         kind = type(name).__name__
-        raise Seq2AttnError(f"expected a run or its name; found a {kind}", hint="A model itself has `model.evaluate`.")
+        raise Seq2AttnError(
+            f"expected a run or its name; found a {kind}",
+            hint="A model itself has `model.evaluate`.",
+        )
     path = Path(name)
     check_name(path.name)
     if path.parent != Path() and path.parent.resolve() != root.resolve():
-        message = f"{shown(name)} is not in the runs directory, {root}"
+        message = f"{quoted(name)} is not in the runs directory, {root}"
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / path.name)
     if not run.path.is_dir():
         names = [one.name for one in newest_first(root)]
-        existing = f"{did_you_mean(path.name, names)}existing: {first_of(names)}" if names else "there are no runs yet"
-        raise Seq2AttnError(f"no run {path.name!r} in {root}; {existing}", hint=None if names else MAKE_ONE)
+        existing = (
+            f"{did_you_mean(path.name, names)}existing: {first_of(names)}"
+            if names
+            else "there are no runs yet"
+        )
+        raise Seq2AttnError(
+            f"no run {path.name!r} in {root}; {existing}", hint=None if names else MAKE_ONE
+        )
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
 
 
 def check_plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead anywhere."""
+    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead
+    anywhere.
+    """
     for path in run.path.rglob("*"):
         with contextlib.suppress(FileNotFoundError):  # it may be gone by now
             mode = path.lstat().st_mode
@@ -193,7 +222,11 @@ def all_runs(root: Path) -> Iterator[Run]:
 def newest_first(root: Path) -> list[Run]:
     """Every run, the last one made first; those of unknown age come last."""
     unknown = datetime.datetime.min.replace(tzinfo=datetime.UTC)
-    return sorted(all_runs(root), key=lambda run: (run.environment().created or unknown, run.name), reverse=True)
+    return sorted(
+        all_runs(root),
+        key=lambda run: (run.environment().created or unknown, run.name),
+        reverse=True,
+    )
 
 
 def _newest(root: Path) -> Run:
@@ -201,7 +234,9 @@ def _newest(root: Path) -> Run:
     if not runs:
         raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
     usable = [run for run in runs if run.has_checkpoint]
-    run = next((run for run in usable if run.environment().experiment is None), None) or next(iter(usable or runs))
+    run = next((run for run in usable if run.environment().experiment is None), None) or next(
+        iter(usable or runs)
+    )
     return need_checkpoint(check_plain(run))
 
 
@@ -214,7 +249,9 @@ class BeingTrained(Seq2AttnError):
 
 @contextlib.contextmanager
 def training_lock(run: Run, wait: float = WAIT) -> Iterator[None]:
-    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed one holds nothing."""
+    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed
+    one holds nothing.
+    """
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
     with contextlib.ExitStack() as held:

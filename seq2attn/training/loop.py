@@ -1,4 +1,6 @@
-"""The training loop: batches in, records and checkpoints out; it can be stopped and resumed at any step."""
+"""The training loop: batches in, records and checkpoints out; it can be stopped and resumed at any
+step.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,11 @@ class Diverged(Seq2AttnError):
 
 @dataclass
 class Trainer:
-    """Trains `model`, just built from `config` and on `device`, from the start or from the run's last checkpoint.
+    """Trains `model`, just built from `config` and on `device`, from the start or from the run's
+    last checkpoint.
 
-    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct and use it only while holding
-    `training_lock(run)`.
+    Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct and
+    use it only while holding `training_lock(run)`.
     """
 
     run: Run
@@ -66,7 +69,9 @@ class Trainer:
     def __post_init__(self) -> None:
         config, run, task = self.config, self.run, self.data.task
         self.span = training_span(config.training, self.data)
-        self.predictor = Predictor(self.model, task, source_eos=config.model.source_eos, device=self.device)
+        self.predictor = Predictor(
+            self.model, task, source_eos=config.model.source_eos, device=self.device
+        )
         self.step = TrainingStep(self.model, config, self.device)
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
         self._watched = watched_strings(config, task)
@@ -78,10 +83,14 @@ class Trainer:
             self.step.use_formulas()
 
     def train(self, stop: StopRequest | None = None) -> int | None:
-        """Train to the end, to the target, or until the caller sets `stop`. Returns the signal that did."""
+        """Train to the end, to the target, or until the caller sets `stop`. Returns the signal that
+        did.
+        """
         stop = stop or StopRequest()
         if self.finished:
-            self.write_status("finished")  # a crash may have come between the last checkpoint and this file
+            self.write_status(
+                "finished"
+            )  # a crash may have come between the last checkpoint and this file
             return None
         training, progress = self.config.training, self.progress
         self._recorder = Recorder(self.run, progress.positions)
@@ -109,7 +118,9 @@ class Trainer:
 
     @property
     def ending(self) -> str | None:
-        """Why training is finished, for a user; empty if all steps are done, None if it is not finished."""
+        """Why training is finished, for a user; empty if all steps are done, None if it is not
+        finished.
+        """
         training, progress = self.config.training, self.progress
         if training.target is not None and progress.best and progress.best[0] >= training.target:
             return "reached the target"
@@ -124,10 +135,16 @@ class Trainer:
 
     def _start_clock(self) -> None:
         """Count tokens and time from now on; neither evaluations nor snapshots are part of them."""
-        self._tokens, self._since = torch.zeros((), dtype=torch.int64, device=self.device), time.perf_counter()
+        self._tokens, self._since = (
+            torch.zeros((), dtype=torch.int64, device=self.device),
+            time.perf_counter(),
+        )
 
-    def _record(self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float) -> None:
-        """Every `log_every` steps, and after the last one, record and show the numbers of the step just done.
+    def _record(
+        self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float
+    ) -> None:
+        """Every `log_every` steps, and after the last one, record and show the numbers of the step
+        just done.
 
         Raises `Diverged` unless loss and gradients are finite.
         """
@@ -145,11 +162,15 @@ class Trainer:
         values |= {"accuracy": float(token_accuracy(logits, batch)), "gradient_norm": norm.item()}
         values |= {"learning_rate": rate, "tokens_per_second": speed}
         self._recorder.step(step, values)
-        said = f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {speed:,.0f} tokens/s"
+        said = (
+            f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {speed:,.0f} tokens/s"
+        )
         self.display.step("", step, f"{self.span.place_of_all(step)}: {said}")
 
     def _look(self, batch: Batch) -> None:
-        """After the steps at which they are due: evaluate and save, and take a snapshot of the attention."""
+        """After the steps at which they are due: evaluate and save, and take a snapshot of the
+        attention.
+        """
         step = self.progress.step
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
@@ -174,7 +195,10 @@ class Trainer:
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
             rank = [1 - wer.value, -loss.value]
         else:
-            lengths, samples = self.config.evaluation.lengths or task.trained_lengths, training.validation_samples
+            lengths, samples = (
+                self.config.evaluation.lengths or task.trained_lengths,
+                training.validation_samples,
+            )
             results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
             means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
             rank = [results.lowest().value, *means]
@@ -187,7 +211,9 @@ class Trainer:
         return results
 
     def _take_snapshot(self) -> None:
-        """Record the attention on the watched strings, and keep the weights if the config asks for them."""
+        """Record the attention on the watched strings, and keep the weights if the config asks for
+        them.
+        """
         step = self.progress.step
         self.model.eval()
         predictions = self.predictor.predict(self._watched, keep_weights=True)
@@ -204,9 +230,15 @@ class Trainer:
         self._write_checkpoint("last", progress, self.step.state)
         self.write_status(state)
 
-    def _write_checkpoint(self, which: str, progress: Progress, optimiser: Mapping[str, Tensor]) -> None:
-        """Only `last`, to resume from, has the optimiser and the sizes of the records, which change with interruptions."""
-        tensors = model_tensors(self.model) | {OPTIMISER + name: tensor for name, tensor in optimiser.items()}
+    def _write_checkpoint(
+        self, which: str, progress: Progress, optimiser: Mapping[str, Tensor]
+    ) -> None:
+        """Only `last`, to resume from, has the optimiser and the sizes of the records, which change
+        with interruptions.
+        """
+        tensors = model_tensors(self.model) | {
+            OPTIMISER + name: tensor for name, tensor in optimiser.items()
+        }
         save_checkpoint(self.run.checkpoint(which), tensors, progress.model_dump(exclude_none=True))
 
     def write_status(self, state: str) -> None:
@@ -230,4 +262,6 @@ class Trainer:
         try:
             return Progress.model_validate(checkpoint.state)
         except ValidationError as error:
-            raise Seq2AttnError(f"{path}: cannot be resumed: its state has {reason_of(error)}") from None
+            raise Seq2AttnError(
+                f"{path}: cannot be resumed: its state has {reason_of(error)}"
+            ) from None

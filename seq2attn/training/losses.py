@@ -15,19 +15,24 @@ from seq2attn.model.interface import Decoded
 
 
 def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy summed over the real output tokens (`<eos>` counted) and divided by their number; nats.
+    """Cross-entropy summed over the real output tokens (`<eos>` counted) and divided by their
+    number; nats.
 
-    logits (B, L, V). Padding never counts. With label smoothing e, the target distribution is 1 - e on the right token, plus
-    e / V on each of the V tokens (Szegedy et al. 2016, section 7).
+    logits (B, L, V). Padding never counts. With label smoothing e, the target distribution is 1 - e
+    on the right token, plus e / V on each of the V tokens (Szegedy et al. 2016, section 7).
     """
     targets = batch.decoder_output.flatten()
-    return F.cross_entropy(logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=label_smoothing)
+    return F.cross_entropy(
+        logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=label_smoothing
+    )
 
 
 def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
-    """sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token (See et al. 2017, eq. 12).
+    """sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token (See et
+    al. 2017, eq. 12).
 
-    weights (B, L, S). It is the weight spent on positions attended to before: 0 if no position is attended to twice.
+    weights (B, L, S). It is the weight spent on positions attended to before: 0 if no position is
+    attended to twice.
     """
     covered = weights.cumsum(dim=1) - weights  # (B, L, S)
     repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
@@ -55,7 +60,9 @@ def training_losses(decoded: Decoded, batch: Batch, training: TrainingConfig) ->
 
 
 def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:
-    """Share of the real output tokens (`<eos>` counted) whose largest logit is right; logits (B, L, V)."""
+    """Share of the real output tokens (`<eos>` counted) whose largest logit is right; logits (B, L,
+    V).
+    """
     real = batch.decoder_output != PAD
     right = (logits.argmax(dim=2) == batch.decoder_output) & real
     return right.sum() / real.sum()

@@ -1,4 +1,6 @@
-"""Writing a run's metrics.jsonl, attention.jsonl and TensorBoard events during training, in the training's own thread."""
+"""Writing a run's metrics.jsonl, attention.jsonl and TensorBoard events during training, in the
+training's own thread.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +28,30 @@ from seq2attn.inference.predictor import output_bound
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import append, writing
 from seq2attn.runs.run import Run
-from seq2attn.text import shown
+from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
 LONGEST_TAG = 40  # characters of a source
 MAIN = ("loss", "exact_match_mean", "exact_match_worst", "wer", "ser", "dev_loss")
-"""TensorBoard sorts by group: these come first, in `main`, then the attention `maps`, `train`, and `validation` by length"""
+"""TensorBoard sorts by group: these come first, in `main`, then the attention `maps`, `train`, and
+`validation` by length"""
 CELL = 24  # pixels a side of one weight
 
 
 class Recorder:
     """Writes a run's measurements; raises `Seq2AttnError` (exit code 1) if that fails.
 
-    `positions` returns the length of each file; a Recorder opened with those lengths cuts off everything written later,
-    so that a resumed run records no step twice.
+    `positions` returns the length of each file; a Recorder opened with those lengths cuts off
+    everything written later, so that a resumed run records no step twice.
     """
 
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _truncate(run, positions or {})
-        self._events = run.path / f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self._events = (
+            run.path
+            / f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        )
         self._event(file_version="brain.Event:2")
 
     def step(self, step: int, values: dict[str, float]) -> None:
@@ -66,15 +72,21 @@ class Recorder:
         _add(self.run.attention_file, {"step": step, "maps": [one.to_json() for one in maps]})
         for place, one in enumerate(maps, start=1):
             tag = f"maps/{place} {one.source[:LONGEST_TAG]}"
-            self._event(step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))]))
+            self._event(
+                step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))])
+            )
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
-        tags = {f"{'main' if name in MAIN else group}/{name}": value for name, value in values.items()}
+        tags = {
+            f"{'main' if name in MAIN else group}/{name}": value for name, value in values.items()
+        }
         scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()]
         self._event(step=step, summary=Summary(value=scalars))
 
     def _event(self, **values: Any) -> None:
-        """Write an event in this thread: that of TensorBoard's own writer dies with a traceback on a full disk."""
+        """Write an event in this thread: that of TensorBoard's own writer dies with a traceback on
+        a full disk.
+        """
         record = io.BytesIO()
         RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
         append(self._events, record.getvalue())
@@ -92,7 +104,9 @@ def _heat_map(one: AttentionMap) -> Summary.Image:
     image.putdata([colour(weight) for row in one.weights for weight in row])
     png = io.BytesIO()
     image.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST).save(png, format="PNG")
-    return Summary.Image(height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue())
+    return Summary.Image(
+        height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue()
+    )
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:
@@ -118,9 +132,11 @@ def _truncate(run: Run, positions: dict[str, int]) -> None:
 
 
 def watched_strings(config: Config, task: Task) -> list[str]:
-    """The strings whose attention is recorded: `training.watched`, or the same ones in every run of a task.
+    """The strings whose attention is recorded: `training.watched`, or the same ones in every run of
+    a task.
 
-    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map could not be drawn.
+    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map could
+    not be drawn.
     """
     strings = config.training.watched
     for text in strings or ():
@@ -129,8 +145,10 @@ def watched_strings(config: Config, task: Task) -> list[str]:
         except Seq2AttnError as error:
             raise Seq2AttnError(f"training.watched: {error.message}", hint=error.hint) from None
         if not _can_be_drawn(task, text):
-            largest = f"a heat map shows fewer than {LARGEST_SIDE} symbols a side; watch a shorter string"
-            raise Seq2AttnError(f"training.watched: {shown(text)} is too long: {largest}")
+            largest = (
+                f"a heat map shows fewer than {LARGEST_SIDE} symbols a side; watch a shorter string"
+            )
+            raise Seq2AttnError(f"training.watched: {quoted(text)} is too long: {largest}")
     return list(strings or (text for text in _chosen_strings(task) if _can_be_drawn(task, text)))
 
 
@@ -142,7 +160,10 @@ def _chosen_strings(task: Task) -> list[str]:
     """`hello` if the task has it, one string of the middle training length and one of the largest."""
     vocabulary = task.source_vocabulary
     if task.dev_set:
-        sources = sorted({source for source, _ in task.dev_set}, key=lambda text: (len(vocabulary.encode(text)), text))
+        sources = sorted(
+            {source for source, _ in task.dev_set},
+            key=lambda text: (len(vocabulary.encode(text)), text),
+        )
         return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
     strings = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
     lengths = task.trained_lengths

@@ -1,4 +1,6 @@
-"""How long a training is, in optimiser steps, the learning rate of each, and after which ones attention is recorded."""
+"""How long a training is, in optimiser steps, the learning rate of each, and after which ones
+attention is recorded.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,11 @@ def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
     if step < training.warmup:
         return training.learning_rate * (step + 1) / training.warmup
     progress = (step - training.warmup) / max(1, steps - training.warmup)
-    shares = {"cosine": 0.5 * (1 + math.cos(math.pi * progress)), "linear": 1 - progress, "constant": 1.0}
+    shares = {
+        "cosine": 0.5 * (1 + math.cos(math.pi * progress)),
+        "linear": 1 - progress,
+        "constant": 1.0,
+    }
     return training.learning_rate * shares[training.schedule.name]
 
 
@@ -41,26 +47,42 @@ class Span:
         return f"{self.place(step)} of {self._count(self.steps)}"
 
     def _count(self, step: int) -> str:
-        return f"{step:,}" if self.per_epoch is None else f"{step / self.per_epoch:,.2f}".rstrip("0").rstrip(".")
+        return (
+            f"{step:,}"
+            if self.per_epoch is None
+            else f"{step / self.per_epoch:,.2f}".rstrip("0").rstrip(".")
+        )
 
 
 def training_span(training: TrainingConfig, data: TrainingData) -> Span:
-    """The length of this training on these data. Raises `Seq2AttnError` where it cannot be counted in epochs."""
+    """The length of this training on these data. Raises `Seq2AttnError` where it cannot be counted
+    in epochs.
+    """
     if training.epochs is None:
         assert training.steps is not None, "rules.py refuses both to be null"
         return Span(training.steps, training.evaluate_every)
     if not isinstance(data, EpochData):
-        raise Seq2AttnError("training.epochs: the task draws its examples without end; set training.steps instead")
-    span = Span(training.epochs * data.per_epoch, training.evaluate_every * data.per_epoch, data.per_epoch)
+        raise Seq2AttnError(
+            "training.epochs: the task draws its examples without end; set training.steps instead"
+        )
+    span = Span(
+        training.epochs * data.per_epoch, training.evaluate_every * data.per_epoch, data.per_epoch
+    )
     if training.warmup > span.steps:
-        found = f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training"
-        counted = f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
+        found = (
+            f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training"
+        )
+        counted = (
+            f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
+        )
         raise Seq2AttnError(f"{found}: {counted}")
     return span
 
 
 def snapshot_steps(steps: int, count: int) -> frozenset[int]:
-    """0, 1, 2, 4, ..., and from where it is closer together `count` evenly spaced steps, the last one `steps`."""
+    """0, 1, 2, 4, ..., and from where it is closer together `count` evenly spaced steps, the last
+    one `steps`.
+    """
     if count == 0:
         return frozenset()
     spacing = math.ceil(steps / count)

@@ -1,4 +1,6 @@
-"""Training from a config to a run, as called by `seq2attn train`, a comparison's workers and `seq2attn.train`."""
+"""Training from a config to a run, as called by `seq2attn train`, a comparison's workers and
+`seq2attn.train`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from seq2attn.build import build_model, build_task, build_training_data, read_task
+from seq2attn.build import build_model, build_task, build_training_data, load_task
 from seq2attn.config import Config
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
@@ -44,13 +46,15 @@ def train(
     display: Display | None = None,
     request: StopRequest | None = None,
 ) -> Training:
-    """Train the model of `config` in a new run, or continue the run `where` from its last checkpoint.
+    """Train the model of `config` in a new run, or continue the run `where` from its last
+    checkpoint.
 
-    The data files that `config` names are opened: it must be one that the user named (`config_to_resume`). If they cannot be
-    read, the model cannot be built, or a plug-in fails when it is tried, no run is created.
-    `threads` of the CPU: by default as many as the run was started with, 1 for a new one; this process keeps the setting.
-    A run that was started on a CPU stays there, unless `device` says otherwise. With `request`, the caller handles signals
-    and sets it to stop.
+    The data files that `config` names are opened: it must be one that the user named
+    (`config_to_resume`). If they cannot be read, the model cannot be built, or a plug-in fails when
+    it is tried, no run is created. `threads` of the CPU: by default as many as the run was started
+    with, 1 for a new one; this process keeps the setting. A run that was started on a CPU stays
+    there, unless `device` says otherwise. With `request`, the caller handles signals and sets it to
+    stop.
     """
     display = display or Display()
     keep_freed_memory()
@@ -61,7 +65,7 @@ def train(
     if device == "auto" and isinstance(where, Run) and where.environment().device == "cpu":
         device = "cpu"
     chosen_device = choose_device(device)
-    task = read_task(config)
+    task = load_task(config)
     check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     if isinstance(where, Run):
@@ -80,26 +84,33 @@ def train(
     with training_lock(run), stopping as stop:
         trainer = Trainer(run, config, model, chosen_device, display, data)
         for line in _notes(trainer):
-            display.note(line)
+            display.say(line)
         display.begin("", trainer.span.steps, trainer.span.place(trainer.progress.step))
         try:
             try:
                 stopped_by = trainer.train(stop)
             except LeafDiffers as difference:
-                display.note(f"{difference}; training continues from the last checkpoint, with the formulas")
-                trainer = replace(trainer, model=build_model(config, task).to(chosen_device), formulas=True)
+                display.say(
+                    f"{difference}; training continues from the last checkpoint, with the formulas"
+                )
+                trainer = replace(
+                    trainer, model=build_model(config, task).to(chosen_device), formulas=True
+                )
                 stopped_by = trainer.train(stop)
         except Exception as error:
             if isinstance(error, Diverged) or plugin_error(error):
                 trainer.write_status("failed")
             elif isinstance(error, Seq2AttnError) and not run.config_file.exists():
-                error.hint = (
-                    "The run's directory was removed during the training, with its checkpoints. Train it again."
-                )
+                error.hint = "The run's directory was removed during the training, with its checkpoints. Train it again."
             elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
                 error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
             raise
-        display.end("", f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}" if trainer.ending else "")
+        display.end(
+            "",
+            f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}"
+            if trainer.ending
+            else "",
+        )
     return Training(run, trainer.progress.step, stopped_by)
 
 
@@ -113,7 +124,10 @@ def _notes(trainer: Trainer) -> Iterator[str]:
     started, device, compiled = run.environment(), trainer.device, may_compile(trainer.config)
     if compiled and (slow := why_slow(device)):
         yield slow
-    before, now = (started.device, started.kernels or "not compiled"), (device.type, describe(device))
+    before, now = (
+        (started.device, started.kernels or "not compiled"),
+        (device.type, describe(device)),
+    )
     if step and before != now and (compiled or started.device != device.type):
         yield f"{run.path} was started on {', '.join(map(str, before))} and continues on {', '.join(now)}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"

@@ -20,7 +20,9 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """In this context the first signal sets the request; a second one acts immediately, as it would outside."""
+    """In this context the first signal sets the request; a second one acts immediately, as it would
+    outside.
+    """
     request, own_handlers = StopRequest(), contextlib.ExitStack()
 
     def request_stop(number: int, frame: FrameType | None) -> None:
@@ -31,5 +33,7 @@ def stop_on_signals() -> Iterator[StopRequest]:
         with contextlib.suppress(ValueError):  # only the main thread can handle signals
             for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
-                    own_handlers.callback(signal.signal, number, signal.signal(number, request_stop))
+                    own_handlers.callback(
+                        signal.signal, number, signal.signal(number, request_stop)
+                    )
         yield request

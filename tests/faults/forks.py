@@ -1,4 +1,6 @@
-"""Starts `seq2attn` commands as processes of their own, forked from a server that has imported torch once."""
+"""Starts `seq2attn` commands as processes of their own, forked from a server that has imported
+torch once.
+"""
 
 import errno
 import multiprocessing
@@ -23,7 +25,9 @@ evaluation: {samples: 2}
 TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
 RESUME = ("train", "--resume", "tiny")
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention"])
+CONTEXT.set_forkserver_preload(
+    ["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention"]
+)
 
 
 class Server:
@@ -32,8 +36,8 @@ class Server:
     process = None
 
     def start(self, folder, *arguments, fault=None, terminal=None, environment=None):
-        """Begin `seq2attn ARGUMENTS` in `folder`, whose files `out` and `err` receive its output, or on a terminal of its
-        own; returns its number. `fault`: the arguments of `Fault`.
+        """Begin `seq2attn ARGUMENTS` in `folder`, whose files `out` and `err` receive its output,
+        or on a terminal of its own; returns its number. `fault`: the arguments of `Fault`.
         """
         order = (folder, arguments, fault or (None, 0), terminal, environment or {})
         self.process = CONTEXT.Process(target=run, args=order)
@@ -41,7 +45,9 @@ class Server:
         return self.process.pid
 
     def wait(self):
-        """The exit status of the command that was started; minus the signal's number if one ended it."""
+        """The exit status of the command that was started; minus the signal's number if one ended
+        it.
+        """
         self.process.join()
         return self.process.exitcode
 
@@ -59,7 +65,9 @@ class Server:
             time.sleep(0.005)
 
     def complete(self, work, reference, commands=(TRAIN, RESUME)):
-        """What a user does after a fault: resume the run, or start it if there is none; it ends as `reference`."""
+        """What a user does after a fault: resume the run, or start it if there is none; it ends as
+        `reference`.
+        """
         run = Run(work / "runs" / "tiny")
         status, _, err = self.call(work, *commands[run.path.exists()])
         assert status == 0, err
@@ -130,7 +138,13 @@ class Fault:
 
 
 def refuse_the_network(event, arguments):
-    if event in ("socket.connect", "socket.bind", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+    if event in (
+        "socket.connect",
+        "socket.bind",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.sendto",
+    ):
         raise SystemExit(f"network: {event} {arguments}")
 
 

@@ -1,4 +1,6 @@
-"""Damaged and hostile files: refused with one sentence that names file and reason, and nothing is run or followed."""
+"""Damaged and hostile files: refused with one sentence that names file and reason, and nothing is
+run or followed.
+"""
 
 import json
 import os
@@ -27,7 +29,14 @@ def read(run, which):
     config = run.config()
     if which == "last":
         cpu = torch.device("cpu")
-        return Trainer(run, config, build_model(config), cpu, SimpleNamespace(), build_training_data(config, cpu))
+        return Trainer(
+            run,
+            config,
+            build_model(config),
+            cpu,
+            SimpleNamespace(),
+            build_training_data(config, cpu),
+        )
     path = run.checkpoint(which)
     return load_weights(path, load_checkpoint(path), build_model(config))
 
@@ -63,7 +72,9 @@ def changed(values, state):
     def write(run):
         path = run.checkpoint("last")
         checkpoint = load_checkpoint(path)
-        made = {name: make and make(checkpoint.tensors.get(name, 1)) for name, make in values.items()}
+        made = {
+            name: make and make(checkpoint.tensors.get(name, 1)) for name, make in values.items()
+        }
         both = (checkpoint.tensors | made, checkpoint.state | state)
         kept = [{name: value for name, value in one.items() if value is not None} for one in both]
         save_checkpoint(path, *kept)
@@ -100,7 +111,9 @@ def foreign(run):
 def sparse(run):
     """A header that is whole, for a tensor of a terabyte that the disk does not hold."""
     size = 2**40
-    header = json.dumps({"model.a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    header = json.dumps(
+        {"model.a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}
+    ).encode()
     with run.checkpoint("last").open("wb") as file:
         file.write(struct.pack("<Q", len(header)) + header)
         file.truncate(8 + len(header) + size)
@@ -114,20 +127,56 @@ DAMAGE = {
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
     "noise": (overwritten(lambda whole: random.Random(1).randbytes(len(whole))), CUT),
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), CUT),
-    "one bit": (overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])), "damaged: its checksum does not match"),
+    "one bit": (
+        overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])),
+        "damaged: its checksum does not match",
+    ),
     "a terabyte": (sparse, "damaged: its size is 1,099,511,"),
-    "foreign": (foreign, "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')"),
-    "no tensor": (tensors_are({WEIGHT: None}), FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)"),
-    "extra tensor": (tensors_are({"model.extra": torch.ones}), FOREIGN + "has torch.float32 (1,) as 'model.extra', "),
-    "wrong shape": (tensors_are({WEIGHT: lambda old: old[:-1]}), FOREIGN + f"has torch.float32 (5, 4) as '{WEIGHT}', "),
-    "wrong dtype": (tensors_are({WEIGHT: torch.Tensor.double}), FOREIGN + f"has torch.float64 (6, 4) as '{WEIGHT}', "),
-    "NaN weights": (tensors_are({WEIGHT: nan}), f"damaged: {WEIGHT} holds values that are not finite"),
-    "missing moment": (tensors_are({MOMENT: None}), FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'"),
-    "NaN moment": (tensors_are({MOMENT: nan}), f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are"),
-    "step of -1": (state_is(step=-1), f"{HEADER}.step: should be greater than or equal to 0, found -1"),
+    "foreign": (
+        foreign,
+        "not a seq2attn checkpoint (its header does not say 'seq2attn-checkpoint')",
+    ),
+    "no tensor": (
+        tensors_are({WEIGHT: None}),
+        FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)",
+    ),
+    "extra tensor": (
+        tensors_are({"model.extra": torch.ones}),
+        FOREIGN + "has torch.float32 (1,) as 'model.extra', ",
+    ),
+    "wrong shape": (
+        tensors_are({WEIGHT: lambda old: old[:-1]}),
+        FOREIGN + f"has torch.float32 (5, 4) as '{WEIGHT}', ",
+    ),
+    "wrong dtype": (
+        tensors_are({WEIGHT: torch.Tensor.double}),
+        FOREIGN + f"has torch.float64 (6, 4) as '{WEIGHT}', ",
+    ),
+    "NaN weights": (
+        tensors_are({WEIGHT: nan}),
+        f"damaged: {WEIGHT} holds values that are not finite",
+    ),
+    "missing moment": (
+        tensors_are({MOMENT: None}),
+        FOREIGN + f"has nothing as '{MOMENT.removeprefix('optimiser.')}'",
+    ),
+    "NaN moment": (
+        tensors_are({MOMENT: nan}),
+        f"damaged: {MOMENT.removeprefix('optimiser.')} holds values that are",
+    ),
+    "step of -1": (
+        state_is(step=-1),
+        f"{HEADER}.step: should be greater than or equal to 0, found -1",
+    ),
     "best of words": (state_is(best=["a"]), STATE + "best.0: should be a valid number, found 'a'"),
-    "formulas a number": (state_is(formulas=1), STATE + "formulas: should be a valid boolean, found 1"),
-    "position of -1": (state_is(positions={"metrics.jsonl": -1}), STATE + "positions.metrics.jsonl: should be"),
+    "formulas a number": (
+        state_is(formulas=1),
+        STATE + "formulas: should be a valid boolean, found 1",
+    ),
+    "position of -1": (
+        state_is(positions={"metrics.jsonl": -1}),
+        STATE + "positions.metrics.jsonl: should be",
+    ),
 }
 
 
@@ -145,7 +194,9 @@ def test_damage_is_refused_with_its_reason(run_copy, work, monkeypatch, kind):
 def test_positions_past_the_end_or_in_another_folder_change_nothing_else(run_copy, work, cli):
     other = work / "other.txt"
     other.write_text("theirs")
-    state_is(positions={"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}, step=4)(run_copy)
+    state_is(positions={"metrics.jsonl": 10**12, "../../other.txt": 0, str(other): 1}, step=4)(
+        run_copy
+    )
     assert cli("train", "--resume", "tiny").code == 0
     assert other.read_text() == "theirs"
 
@@ -166,11 +217,19 @@ def test_a_link_is_not_followed(run_copy, work, cli, name):
     (outside / "file").write_text("theirs")
     link.unlink(missing_ok=True)
     link.symlink_to(outside if name == "evaluations" else outside / "file")
-    for command in (("train", "--resume", "tiny"), ("eval", "tiny"), ("predict", "ab"), ("inspect", "tiny")):
+    for command in (
+        ("train", "--resume", "tiny"),
+        ("eval", "tiny"),
+        ("predict", "ab"),
+        ("inspect", "tiny"),
+    ):
         done = cli(*command)
         assert done.code == 2
         assert "runs/tiny" in done.err and "theirs" not in done.err
-        assert "is a link; a run holds plain files and directories only" in done.err or name == "config.yaml"
+        assert (
+            "is a link; a run holds plain files and directories only" in done.err
+            or name == "config.yaml"
+        )
     assert cli("runs").code == 0
     assert (outside / "file").read_text() == "theirs"
     assert [path.name for path in outside.iterdir()] == ["file"]
@@ -190,14 +249,28 @@ def test_a_pipe_in_a_run_does_not_block(run_copy, cli, name):
     (run_copy.path / name).unlink()
     os.mkfifo(run_copy.path / name)
     assert cli("runs").code == 0
-    assert "is not a plain file; a run holds plain files and directories only" in cli("predict", "ab").err
+    assert (
+        "is not a plain file; a run holds plain files and directories only"
+        in cli("predict", "ab").err
+    )
 
 
 STATUS = [
-    {"state": "\x1b[2J\x1b]0;title\x07", "step": {}, "steps": [], "score": "a\tb\nc", "exact_match_worst": 10**400},
+    {
+        "state": "\x1b[2J\x1b]0;title\x07",
+        "step": {},
+        "steps": [],
+        "score": "a\tb\nc",
+        "exact_match_worst": 10**400,
+    },
     {"state": ["x"] * 100, "exact_match_worst": float("nan"), "seed": 2**70},
 ]
-RECORDS = [*(json.dumps(status).encode() for status in STATUS), b"[" * 500_000, b"x" * 2_000_000, b"\xff\xfe"]
+RECORDS = [
+    *(json.dumps(status).encode() for status in STATUS),
+    b"[" * 500_000,
+    b"x" * 2_000_000,
+    b"\xff\xfe",
+]
 
 
 @pytest.mark.parametrize("content", RECORDS, ids=range(len(RECORDS)))

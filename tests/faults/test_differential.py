@@ -1,8 +1,9 @@
 """Random configs, each trained for a few steps: whatever can be computed in two ways has to agree.
 
-A batch against its strings alone and against a textbook's loops; more padding against less; the C against the formulas over
-50 steps; an evaluation against one in plain loops from the checkpoint's tensors; a run that was stopped against one that was
-not. A failure names its seed. More configs: SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
+A batch against its strings alone and against a textbook's loops; more padding against less; the C
+against the formulas over 50 steps; an evaluation against one in plain loops from the checkpoint's
+tensors; a run that was stopped against one that was not. A failure names its seed. More configs:
+SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
 """
 
 from __future__ import annotations
@@ -121,7 +122,10 @@ def draw_config(seed: int) -> Config:
         given = [f"seed={seed}"]
         for key, value in drawn.items():
             owner = key.rpartition(".")[0]
-            if owner not in PARTS or key.split(".")[-1] in PARTS[owner].get(drawn[owner]).options.model_fields:
+            if (
+                owner not in PARTS
+                or key.split(".")[-1] in PARTS[owner].get(drawn[owner]).options.model_fields
+            ):
                 given.append(f"{key}{'.name' if key in PARTS else ''}={json.dumps(value)}")
         try:
             return check_config(BASE, given)
@@ -160,7 +164,9 @@ def check_resume(config: Config, draw: random.Random, folder: Path) -> Run:
 
 
 def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
-    """Logits and weights of a padded batch, in training (with the C) and without gradients, are the textbook's."""
+    """Logits and weights of a padded batch, in training (with the C) and without gradients, are the
+    textbook's.
+    """
     task = build_task(config)
     random = generator(CPU, config.seed, "differential")
     batch = make_batch(task.examples(random, 4), source_eos=config.model.source_eos)
@@ -172,10 +178,17 @@ def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
     for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
         with torch.set_grad_enabled(grad):
             decoded = model(one)
-        for row, (size, steps) in enumerate(zip(one.source_lengths, one.decoder_lengths, strict=True)):
-            source, inputs = one.source[row, :size].tolist(), one.decoder_input[row, :steps].tolist()
+        for row, (size, steps) in enumerate(
+            zip(one.source_lengths, one.decoder_lengths, strict=True)
+        ):
+            source, inputs = (
+                one.source[row, :size].tolist(),
+                one.decoder_input[row, :steps].tolist(),
+            )
             logits, weights = book.teacher_forced(source, inputs)
-            torch.testing.assert_close(decoded.logits[row, :steps], torch.stack(logits), **CLOSE, check_dtype=True)
+            torch.testing.assert_close(
+                decoded.logits[row, :steps], torch.stack(logits), **CLOSE, check_dtype=True
+            )
             if decoded.weights is not None:
                 expected = torch.tensor(weights, dtype=torch.float64)
                 torch.testing.assert_close(decoded.weights[row, :steps, :size], expected, **CLOSE)
@@ -191,7 +204,9 @@ def _without_padding(batch: Batch) -> Batch:
 def _padded(batch: Batch) -> Batch:
     """The batch with more padding, which holds a letter."""
     wider = {**vars(batch), "source": torch.nn.functional.pad(batch.source, (0, 3), value=3)}
-    return Batch(**{**wider, "decoder_input": torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3)})
+    return Batch(
+        **{**wider, "decoder_input": torch.nn.functional.pad(batch.decoder_input, (0, 2), value=3)}
+    )
 
 
 def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> None:
@@ -224,14 +239,22 @@ def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     for switch in ("on", "off"):
         monkeypatch.setenv("SEQ2ATTN_KERNELS", switch)
         steps.append(TrainingStep(model, config, CPU))
-    for number, batch in zip(range(STEPS), build_training_data(config, CPU).batches(), strict=False):
-        found, expected = (training_losses(step.forward(batch, number), batch, config.training) for step in steps)
+    for number, batch in zip(
+        range(STEPS), build_training_data(config, CPU).batches(), strict=False
+    ):
+        found, expected = (
+            training_losses(step.forward(batch, number), batch, config.training) for step in steps
+        )
         how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
-        gradients = [_flat(torch.autograd.grad(one.total, parameters, **how)) for one in (found, expected)]
+        gradients = [
+            _flat(torch.autograd.grad(one.total, parameters, **how)) for one in (found, expected)
+        ]
         torch.testing.assert_close(found.total, expected.total, **CLOSE)
         torch.testing.assert_close(*gradients, **CLOSE)
         steps[0].gradients(found.total)
-        steps[0].update(learning_rate(config.training, number % config.training.steps, config.training.steps))
+        steps[0].update(
+            learning_rate(config.training, number % config.training.steps, config.training.steps)
+        )
 
 
 def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:

@@ -1,4 +1,6 @@
-"""Anything at all as a config, a command line, or a field of a run's records: an answer or one sentence."""
+"""Anything at all as a config, a command line, or a field of a run's records: an answer or one
+sentence.
+"""
 
 import contextlib
 import json
@@ -32,14 +34,34 @@ def keys_of(values):
     return [*values, *inside]
 
 
-KEYS = [*keys_of(check_config({}).model_dump(mode="json")), "options", "hiden", "<<", "", "a.b", "__class__", "width"]
+KEYS = [
+    *keys_of(check_config({}).model_dump(mode="json")),
+    "options",
+    "hiden",
+    "<<",
+    "",
+    "a.b",
+    "__class__",
+    "width",
+]
 VALUES = [
     "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null", "~", "''", "abc", "aab",
     "reverse", "copy", "dot", "scaled", "additive", "none", "general", "zeros", "last", "bridge", "cosine", "1-12",
     "[3, 5]", "[]", "{}", "[[]]", "&a [1]", "*a", "!!python/name:os.system", "!!str 1", "2024-01-01", "999999999999",
     "9" * 400, "[3-1]", "'\\0'", '"\\u0000"', '"\\ud800"', "|", ">", "? a", "- a", "%YAML 1.1", "---", "...", "\t", "é",
 ]  # fmt: skip
-COMMANDS = ["train", "eval", "predict", "runs", "inspect", "list", "check", "trian", "--help", "--version"]
+COMMANDS = [
+    "train",
+    "eval",
+    "predict",
+    "runs",
+    "inspect",
+    "list",
+    "check",
+    "trian",
+    "--help",
+    "--version",
+]
 WORDS = [
     *COMMANDS, "--config", "-c", "--set", "-s", "--name", "--resume", "--device", "--threads", "--plugin", "--runs-dir",
     "--lengths", "--samples", "--seed", "--json", "--plot", "--checkpoint", "--run", "-r", "--limit", "-n", "--", "-",
@@ -97,14 +119,22 @@ keys = st.sampled_from(KEYS) | st.text(max_size=8)
 scalars = st.sampled_from(VALUES) | st.text(max_size=12)
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12)
 trees = st.recursive(
-    plain, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=12
+    plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
 )
-lines = st.builds(lambda depth, key, value: f"{'  ' * depth}{key}: {value}", st.integers(0, 3), keys, scalars)
+lines = st.builds(
+    lambda depth, key, value: f"{'  ' * depth}{key}: {value}", st.integers(0, 3), keys, scalars
+)
 documents = (st.lists(lines, max_size=8).map("\n".join) | st.text(max_size=60)).map(
     lambda text: text.encode(errors="surrogatepass")
 ) | st.binary(max_size=200)
 overrides = st.lists(
-    st.builds(lambda path, value: f"{'.'.join(path)}={value}", st.lists(keys, min_size=1, max_size=3), scalars),
+    st.builds(
+        lambda path, value: f"{'.'.join(path)}={value}",
+        st.lists(keys, min_size=1, max_size=3),
+        scalars,
+    ),
     max_size=2,
 )
 
@@ -152,7 +182,9 @@ def test_any_command_line(run_copy, work, monkeypatch, own_scores, record_figure
     for name, text in files.items():
         (work / name).write_text(text)
     monkeypatch.chdir(work)
-    monkeypatch.setattr("seq2attn.contract.parts.check_part", lambda *_: {"shape": ""})  # of all parts: seconds
+    monkeypatch.setattr(
+        "seq2attn.contract.parts.check_part", lambda *_: {"shape": ""}
+    )  # of all parts: seconds
     some = st.text(st.characters(exclude_categories=["Nd"], exclude_characters="\0"), max_size=6)
     words = st.lists(st.sampled_from(WORDS) | some, max_size=5)
 
@@ -186,7 +218,13 @@ KINDS = {  # as JSON, or what Python reads as JSON
     "5,000 digits": "9" * 5_000,
     "deep": "[" * 3_000 + "]" * 3_000,
 }
-RECORDS = ("status.json", "environment.json", "metrics.jsonl", "attention.jsonl", "evaluations/best-001.json")
+RECORDS = (
+    "status.json",
+    "environment.json",
+    "metrics.jsonl",
+    "attention.jsonl",
+    "evaluations/best-001.json",
+)
 COMPARE = "compare -c tiny.yaml --set training.steps=2 --vary seed=1 --name e --json"
 READERS = [
     "runs",
@@ -208,10 +246,15 @@ READERS = [
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory):
-    """A directory with tiny.yaml and one run, a trial of the comparison `e`, which is trained and measured."""
+    """A directory with tiny.yaml and one run, a trial of the comparison `e`, which is trained and
+    measured.
+    """
     folder = tmp_path_factory.mktemp("trial")
     (folder / "tiny.yaml").write_text(TINY)
-    with contextlib.chdir(folder), mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()):
+    with (
+        contextlib.chdir(folder),
+        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
+    ):
         assert call(COMPARE.split())[0] == 0
     return folder
 
@@ -229,7 +272,9 @@ def run_of(folder):
 
 
 def without_a_field(value):
-    """Every copy of a JSON value in which one field is `FIELD`, or missing; of a list, only the first item's fields."""
+    """Every copy of a JSON value in which one field is `FIELD`, or missing; of a list, only the
+    first item's fields.
+    """
     yield FIELD
     if isinstance(value, dict):
         for key, item in value.items():
@@ -243,7 +288,10 @@ def every_damage(trial, *names):
     """(file, its lines of JSON, kind of value) for every field of these records."""
     for name in names:
         text = (run_of(trial) / name).read_text()
-        lines = [json.dumps(json.loads(line)) for line in (text.splitlines() if name.endswith("l") else [text])]
+        lines = [
+            json.dumps(json.loads(line))
+            for line in (text.splitlines() if name.endswith("l") else [text])
+        ]
         for number, line in enumerate(lines):
             for other in map(json.dumps, without_a_field(json.loads(line))):
                 for kind in KINDS if FIELD in other else ("missing",):
@@ -255,11 +303,15 @@ def refuse_constant(text):
 
 
 def check_reader(command, name):
-    """The command answers, or it is refused in words that name the file; what it prints as JSON is JSON."""
+    """The command answers, or it is refused in words that name the file; what it prints as JSON is
+    JSON.
+    """
     words = command.replace("RUN", run_of(Path()).name).split()
     code, out, err = call(words)
     if code == 0 and "--json" in words:
-        json.dumps(json.loads(out, parse_constant=refuse_constant), ensure_ascii=False).encode()  # no lone surrogate
+        json.dumps(
+            json.loads(out, parse_constant=refuse_constant), ensure_ascii=False
+        ).encode()  # no lone surrogate
     if code:
         (first,) = [line for line in err.splitlines() if line.startswith("error: ")]
         assert any(word in first for word in (name, "trial", "has no ", "comparison")), err
@@ -275,7 +327,9 @@ def is_accepted(run):
 
 
 def attack(copied, trial, chosen, commands):
-    """Each damage by itself: the reader's answer, and the `commands` for one that was accepted or was not."""
+    """Each damage by itself: the reader's answer, and the `commands` for one that was accepted or
+    was not.
+    """
     for name, lines, kind in chosen:
         shutil.rmtree(copied / "runs")
         shutil.copytree(trial / "runs", copied / "runs")
@@ -291,7 +345,9 @@ def attack(copied, trial, chosen, commands):
 def test_some_values_in_some_fields(copied, trial):
     choose = random.Random(18)
     chosen = choose.sample(list(every_damage(trial, *RECORDS)), 150)
-    attack(copied, trial, chosen[:20], lambda accepted: choose.sample(READERS, 2 if accepted else 1))
+    attack(
+        copied, trial, chosen[:20], lambda accepted: choose.sample(READERS, 2 if accepted else 1)
+    )
     attack(copied, trial, chosen[20:], lambda accepted: ())
 
 
@@ -301,5 +357,7 @@ def test_every_value_in_every_field(copied, trial, record_figure, name):
     for command in READERS:  # of the undamaged run
         assert call(command.replace("RUN", run_of(copied).name).split())[0] == 0, command
     choose, chosen = random.Random(name), list(every_damage(trial, name))
-    attack(copied, trial, chosen, lambda accepted: READERS if accepted else choose.sample(READERS, 1))
+    attack(
+        copied, trial, chosen, lambda accepted: READERS if accepted else choose.sample(READERS, 1)
+    )
     record_figure(damaged_fields=len(chosen))

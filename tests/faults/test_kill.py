@@ -1,4 +1,6 @@
-"""kill -9 or a full disk at any moment: the resumed run is bit-identical, and every step is recorded once."""
+"""kill -9 or a full disk at any moment: the resumed run is bit-identical, and every step is
+recorded once.
+"""
 
 import json
 import random
@@ -33,7 +35,9 @@ def refused(err, reason):
 
 
 def strike(server, reference, work, *fault):
-    """A training that is killed at one write, or whose disk is full from then on, and the same without the fault."""
+    """A training that is killed at one write, or whose disk is full from then on, and the same
+    without the fault.
+    """
     shutil.rmtree(work / "runs", ignore_errors=True)
     status, _, err = server.call(work, *TRAIN, fault=fault)
     run, full = Run(work / "runs" / "tiny"), len(fault) == 3
@@ -68,13 +72,17 @@ def test_a_fault_at_every_other_write(server, reference, work, record_figure, ki
 
 
 def torture(server, reference, work, seed, kills, commands=(TRAIN, RESUME)):
-    """Trainings that are killed up to three times and then resumed, until `kills` have been survived."""
+    """Trainings that are killed up to three times and then resumed, until `kills` have been
+    survived.
+    """
     choose, survived = random.Random(seed), 0
     while survived < kills:
         shutil.rmtree(work / "runs", ignore_errors=True)
         for _ in range(choose.choice((1, 1, 2, 3))):
             kind = choose.choice((*KINDS, "cutting"))
-            fault = (kind, choose.randint(1, WRITES.get(kind, 15))) if choose.random() < 0.5 else None
+            fault = (
+                (kind, choose.randint(1, WRITES.get(kind, 15))) if choose.random() < 0.5 else None
+            )
             server.start(work, *commands[(work / "runs" / "tiny").exists()], fault=fault)
             if fault is None:
                 time.sleep(choose.uniform(0, 1.2))
@@ -85,7 +93,9 @@ def torture(server, reference, work, seed, kills, commands=(TRAIN, RESUME)):
 
 
 @pytest.mark.slow
-def test_a_hundred_killed_trainings_resume_to_identical_weights(server, reference, work, record_figure):
+def test_a_hundred_killed_trainings_resume_to_identical_weights(
+    server, reference, work, record_figure
+):
     record_figure(kills=torture(server, reference, work, seed=20, kills=100))
 
 
@@ -114,7 +124,10 @@ def test_a_killed_comparison_continues_with_the_same_command(server, work):
     server.wait()
     status, out, err = server.call(work, *words)
     assert (status, len(out.splitlines())) == (0, 3), err
-    assert [len(list(run.glob("evaluations/*"))) for run in (work / "runs").glob("e-seed_*")] == [1, 1]
+    assert [len(list(run.glob("evaluations/*"))) for run in (work / "runs").glob("e-seed_*")] == [
+        1,
+        1,
+    ]
 
 
 def test_a_run_that_is_removed_during_training(server, work):
@@ -128,7 +141,9 @@ def test_a_run_that_is_removed_during_training(server, work):
 
 def test_training_is_deterministic_with_threads(server, work):
     for name in ("one", "two"):
-        status, _, err = server.call(work, "train", "-c", "tiny.yaml", "--name", name, *WIDE, "--threads", "2")
+        status, _, err = server.call(
+            work, "train", "-c", "tiny.yaml", "--name", name, *WIDE, "--threads", "2"
+        )
         assert status == 0, err
     one, two = (Run(work / "runs" / name) for name in ("one", "two"))
     assert one.environment().threads == 2

@@ -53,6 +53,8 @@ def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure, count)
     began = time.process_time()
     assert len(cli("runs", "--limit", str(count)).out.splitlines()) == count + 1
     all_of_them = time.process_time() - began
-    record_figure(runs=count, ms_for_a_list_of_50=round(1000 * took), ms_for_all=round(1000 * all_of_them))
+    record_figure(
+        runs=count, ms_for_a_list_of_50=round(1000 * took), ms_for_all=round(1000 * all_of_them)
+    )
     if count == 10_000:
         assert took < 2

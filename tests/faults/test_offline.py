@@ -13,7 +13,11 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_no_command_uses_the_network(server, run_copy, work):
-    for line in ("train -c tiny.yaml --set training.steps=1", "eval tiny", "predict ab --run tiny --plot a.png"):
+    for line in (
+        "train -c tiny.yaml --set training.steps=1",
+        "eval tiny",
+        "predict ab --run tiny --plot a.png",
+    ):
         server.start(work, *line.split(), environment={"OFFLINE": "1"})
         assert server.wait() == 0, (work / "err").read_text()
 
@@ -22,7 +26,15 @@ def test_no_command_uses_the_network(server, run_copy, work):
 def wheel(tmp_path_factory):
     """The wheel, built from a copy of the repository's files that an installation needs."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("seq2attn", "configs", "pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
+    for name in (
+        "seq2attn",
+        "configs",
+        "pyproject.toml",
+        "setup.py",
+        "MANIFEST.in",
+        "README.md",
+        "LICENSE",
+    ):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
     words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
@@ -36,30 +48,42 @@ def wheel(tmp_path_factory):
 def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {"seq2attn"}
-    shipped = {name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")}
+    assert {name.partition("/")[0] for name in names if not name.startswith("seq2attn-")} == {
+        "seq2attn"
+    }
+    shipped = {
+        name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")
+    }
     assert shipped == {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
     kinds, files = (".py", ".c", ".h"), (ROOT / "seq2attn").rglob("*.*")
     modules = {name for name in names if name.endswith(kinds)}
     assert modules == {str(path.relative_to(ROOT)) for path in files if path.suffix in kinds}
     assert "seq2attn/py.typed" in names
-    assert ("seq2attn/kernels/recurrence.so" in names) is library.LIBRARY.is_file()  # as for this Python
+    assert (
+        "seq2attn/kernels/recurrence.so" in names
+    ) is library.LIBRARY.is_file()  # as for this Python
     assert wheel.name.startswith("seq2attn-") and "-py3-none-" in wheel.name
 
 
 @pytest.mark.slow
 def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
-    done = process(work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel))
+    done = process(
+        work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel)
+    )
     assert done.code == 0, done.err
     changes = ("--set=training.steps=1", "--set=training.warmup=0")
     words = ["train", "--config", "configs/scaled.yaml", "--name=mine", *changes]
     done = process(work, "-m", "seq2attn", *words, PYTHONPATH=str(place))
     assert (done.code, done.out) == (0, "runs/mine\n"), done.err
-    done = process(work, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place))
+    done = process(
+        work, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place)
+    )
     assert done.code == 0
     done = process(work, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
-    assert done.err.startswith("error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, ")
+    assert done.err.startswith(
+        "error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, "
+    )
 
 
 def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):

@@ -1,4 +1,6 @@
-"""Ctrl-C, SIGTERM, a closed terminal or pipe, a second training: all is saved, and the command to resume is printed."""
+"""Ctrl-C, SIGTERM, a closed terminal or pipe, a second training: all is saved, and the command to
+resume is printed.
+"""
 
 import contextlib
 import os
@@ -21,7 +23,9 @@ SETTINGS = ("training.steps=1000000", "training.log_every=10", "training.evaluat
 LONG = (*TRAIN, *(word for setting in SETTINGS for word in ("--set", setting)))
 
 
-@pytest.mark.parametrize("name", ["SIGINT", *(pytest.param(n, marks=pytest.mark.slow) for n in ("SIGTERM", "SIGHUP"))])
+@pytest.mark.parametrize(
+    "name", ["SIGINT", *(pytest.param(n, marks=pytest.mark.slow) for n in ("SIGTERM", "SIGHUP"))]
+)
 def test_a_signal(server, reference, work, name):
     number = getattr(signal, name)
     pid = server.start(work, *TRAIN)
@@ -29,7 +33,9 @@ def test_a_signal(server, reference, work, name):
     os.kill(pid, number)
     assert server.wait() == 128 + number
     *_, stopped, hint = (work / "err").read_text().splitlines()
-    assert stopped.startswith(f"stopped by {name} after step ") and stopped.endswith("; everything is saved.")
+    assert stopped.startswith(f"stopped by {name} after step ") and stopped.endswith(
+        "; everything is saved."
+    )
     assert hint == "Continue with: seq2attn train --resume tiny"
     assert server.call(work, "runs")[1].splitlines()[1].startswith("tiny\tinterrupted\t")
     server.complete(work, reference)
@@ -58,21 +64,29 @@ def test_a_closed_stdout(server, run_copy, work):
 
 
 TOO_LARGE = "$S train -c tiny.yaml --set training.batch_size=1000000 --set model.hidden=128"
-MEMORY = "error: out of memory: .*\nMake model.hidden, training.batch_size or the strings smaller, .*"
+MEMORY = (
+    "error: out of memory: .*\nMake model.hidden, training.batch_size or the strings smaller, .*"
+)
 
 
 @pytest.mark.parametrize(
     ("script", "status", "err"),
     [
         ("$S list --json | true", 141, ""),
-        ("$S list --json > /dev/full", 1, "error: reading or writing failed: No space left on device\n"),
+        (
+            "$S list --json > /dev/full",
+            1,
+            "error: reading or writing failed: No space left on device\n",
+        ),
         pytest.param(f"ulimit -v 6000000; {TOO_LARGE}", 1, MEMORY, marks=pytest.mark.slow),
     ],
 )
 def test_what_a_shell_does_to_a_command(work, script, status, err):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "S": f"{sys.executable} -m seq2attn"}
     words = ["bash", "-c", f"{script}; exit ${{PIPESTATUS[0]}}"]
-    done = subprocess.run(words, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, cwd=work, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == status
     assert bool(err) == bool(done.stderr) and re.search(f"{err}$", done.stderr)
 

@@ -19,17 +19,30 @@ CONSOLES = [
     {"NO_COLOR": "1", "FORCE_COLOR": "1"},
     {"TERM": "dumb", "COLUMNS": "1"},
 ]
-COMMANDS = ["list", "runs", "eval tiny --samples 1", "predict ä本a --json", "inspect tiny", "train -h"]
+COMMANDS = [
+    "list",
+    "runs",
+    "eval tiny --samples 1",
+    "predict ä本a --json",
+    "inspect tiny",
+    "train -h",
+]
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=str)
 @pytest.mark.parametrize(
-    "command", [word if "predict" in word else pytest.param(word, marks=pytest.mark.slow) for word in COMMANDS]
+    "command",
+    [
+        word if "predict" in word else pytest.param(word, marks=pytest.mark.slow)
+        for word in COMMANDS
+    ],
 )
 def test_a_legacy_console(server, run_copy, work, console, command):
     text = run_copy.config_file.read_text()
     assert "alphabet: abc" in text
-    run_copy.config_file.write_text(text.replace("alphabet: abc", 'alphabet: "ä本a"'))  # which none of them can write
+    run_copy.config_file.write_text(
+        text.replace("alphabet: abc", 'alphabet: "ä本a"')
+    )  # which none of them can write
     server.start(work, *command.split(), environment=console)
     assert server.wait() == 0, (work / "err").read_text()
     printed = (work / "out").read_bytes().decode(console.get("PYTHONIOENCODING", "utf-8"))
@@ -40,7 +53,15 @@ def test_a_legacy_console(server, run_copy, work, console, command):
 def test_a_narrow_terminal(server, run_copy, work, columns, name):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
-    server.start(work, "predict", "ab", "--run", "tiny", terminal=os.ttyname(theirs), environment={"TERM": name})
+    server.start(
+        work,
+        "predict",
+        "ab",
+        "--run",
+        "tiny",
+        terminal=os.ttyname(theirs),
+        environment={"TERM": name},
+    )
     status, text = server.wait(), os.read(ours, 100_000).decode()
     os.close(theirs)
     os.close(ours)

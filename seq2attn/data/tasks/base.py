@@ -28,19 +28,24 @@ class Examples:
     target: Tensor  # (N, T) ids of the target vocabulary
     target_lengths: Tensor  # (N,), 1 or more
     alignment: Tensor | None = None
-    """(N, T) the source position that each target position copies, -1 past the target's end; None if nothing is copied"""
+    """(N, T) the source position that each target position copies, -1 past the target's end; None
+    if nothing is copied"""
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The right answer to one source, and the source position that each of its characters copies, if it copies any."""
+    """The right answer to one source, and the source position that each of its characters copies,
+    if it copies any.
+    """
 
     text: str
     alignment: tuple[int, ...] | None = None
 
 
 class Task(ABC):
-    """Pairs of source and target strings. The constructor takes the options as keywords and sets these attributes."""
+    """Pairs of source and target strings. The constructor takes the options as keywords and sets
+    these attributes.
+    """
 
     registry: ClassVar[Registry] = parts.TASKS
 
@@ -49,17 +54,20 @@ class Task(ABC):
     min_length: int  # shortest source in training, symbols
     max_length: int  # longest source in training
     training_set: Sequence[Pair] | None = None
-    """the pairs that training goes through, epoch after epoch; None: examples are drawn without end"""
+    """the pairs that training goes through, epoch after epoch; None: examples are drawn without end
+    """
     dev_set: Sequence[Pair] = ()
     """with a training set: the pairs that training is measured on, to choose the best weights"""
     notes: Sequence[str] = ()  # what a user should know about the task's data before training
 
     @abstractmethod
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """`count` random examples on the generator's device: sources of training lengths, or all of `length`.
+        """`count` random examples on the generator's device: sources of training lengths, or all of
+        `length`.
 
-        They depend only on `random` and the arguments. Training draws without `length`, evaluation with it: a task that
-        keeps sources for evaluation draws those then. Raises `Seq2AttnError` for a `length` that no source has.
+        They depend only on `random` and the arguments. Training draws without `length`, evaluation
+        with it: a task that keeps sources for evaluation draws those then. Raises `Seq2AttnError`
+        for a `length` that no source has.
         """
 
     @abstractmethod
@@ -68,16 +76,22 @@ class Task(ABC):
 
     @property
     def families(self) -> Sequence[str]:
-        """The families of strings that the task can be measured on; `parts.FAMILIES` describes them."""
+        """The families of strings that the task can be measured on; `parts.FAMILIES` describes
+        them.
+        """
         return (RANDOM,)
 
     def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
-        """`count` examples with sources of `length` of one of `families`; `random` is what `examples` draws."""
+        """`count` examples with sources of `length` of one of `families`; `random` is what
+        `examples` draws.
+        """
         assert name == RANDOM, "check_evaluation refuses others"
         return self.examples(random, count, length)
 
     def check_evaluation(self, names: Sequence[str], lengths: Sequence[int]) -> None:
-        """Raise `Seq2AttnError` unless the task can be measured on these families and, if it draws them, lengths."""
+        """Raise `Seq2AttnError` unless the task can be measured on these families and, if it draws
+        them, lengths.
+        """
         if missing := [name for name in names if name not in self.families]:
             name, own = type(self).__name__, ", ".join(self.families)
             raise Seq2AttnError(
@@ -96,8 +110,8 @@ class Task(ABC):
         return line
 
     def learned(self) -> Mapping[str, Any] | None:
-        """What the task took from its files, as plain JSON values: its constructor rebuilds it from them, as `learned`,
-        without opening a file. None for a task without files.
+        """What the task took from its files, as plain JSON values: its constructor rebuilds it from
+        them, as `learned`, without opening a file. None for a task without files.
         """
         return None
 
@@ -108,10 +122,16 @@ class Task(ABC):
     @property
     def trained_lengths(self) -> Sequence[int]:
         """The lengths that sources have in training."""
-        return [length for length in range(self.min_length, self.max_length + 1) if self.is_trained(length)]
+        return [
+            length
+            for length in range(self.min_length, self.max_length + 1)
+            if self.is_trained(length)
+        ]
 
     def encode(self, pairs: Sequence[tuple[str, str]], device: torch.device) -> Examples:
-        """Examples without alignment. Raises `Seq2AttnError` for an empty text or a character outside its vocabulary."""
+        """Examples without alignment. Raises `Seq2AttnError` for an empty text or a character
+        outside its vocabulary.
+        """
         source = pad_rows([self.source_vocabulary.encode(text) for text, _ in pairs], device)
         target = pad_rows([self.target_vocabulary.encode(text) for _, text in pairs], device)
         return Examples(*source, *target)

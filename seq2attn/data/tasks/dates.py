@@ -36,19 +36,37 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _ONES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 _ORDINAL_WORDS = (
     *_ONES,
-    *("tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
-    *("eighteenth", "nineteenth", "twentieth", *(f"twenty-{one}" for one in _ONES), "thirtieth", "thirty-first"),
+    *(
+        "tenth",
+        "eleventh",
+        "twelfth",
+        "thirteenth",
+        "fourteenth",
+        "fifteenth",
+        "sixteenth",
+        "seventeenth",
+    ),
+    *(
+        "eighteenth",
+        "nineteenth",
+        "twentieth",
+        *(f"twenty-{one}" for one in _ONES),
+        "thirtieth",
+        "thirty-first",
+    ),
 )
 _ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 
 
 class Dates(Task):
-    """A date in one of 12 English styles -> ISO 8601: the two alphabets differ, and the output is computed.
+    """A date in one of 12 English styles -> ISO 8601: the two alphabets differ, and the output is
+    computed.
 
     May 3, 1998 -> 1998-05-03    the third of May 1998 -> 1998-05-03
 
-    Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on which a model is
-    measured, are of held-out dates. There is no ideal alignment: most characters of the target copy none of the source.
+    Training draws dates that are not held out, and styles, uniformly. Sources of a given length, on
+    which a model is measured, are of held-out dates. There is no ideal alignment: most characters
+    of the target copy none of the source.
     """
 
     def __init__(
@@ -62,7 +80,9 @@ class Dates(Task):
     ) -> None:
         if first_year > last_year:
             raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
-        self.source_vocabulary = Vocabulary("".join(sorted({*"".join(_written(2000)), *"0123456789"})))
+        self.source_vocabulary = Vocabulary(
+            "".join(sorted({*"".join(_written(2000)), *"0123456789"}))
+        )
         self.target_vocabulary = Vocabulary("0123456789-")
         self.min_length, self.max_length = min_length, max_length
         self.first_year, self.last_year = first_year, last_year
@@ -74,7 +94,9 @@ class Dates(Task):
         places = torch.randint(len(pool), (count,), generator=random, device=random.device).cpu()
         drawn = [divmod(index, len(dates)) for index in pool[places].tolist()]
         dated = [(STYLES[style], dates[day]) for style, day in drawn]
-        return self.encode([(write_date(date, style), date.isoformat()) for style, date in dated], random.device)
+        return self.encode(
+            [(write_date(date, style), date.isoformat()) for style, date in dated], random.device
+        )
 
     def target_length(self, source_length: int) -> int:
         return len("1998-05-03")
@@ -89,19 +111,28 @@ class Dates(Task):
         lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
         if length is None:
             chosen = (lengths >= self.min_length) & (lengths <= self.max_length) & ~held_out
-            wanted = f"date for training is written in {self.min_length} to {self.max_length} characters"
+            wanted = (
+                f"date for training is written in {self.min_length} to {self.max_length} characters"
+            )
         else:
             chosen = (lengths == length) & held_out
             wanted = f"held-out date is written in {length} characters"
         pool = chosen.flatten().nonzero().squeeze(1)
         if not len(pool):
-            years, least, most = f"{self.first_year} to {self.last_year}", int(lengths.min()), int(lengths.max())
-            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=f"Dates of {years} have {least} to {most}.")
+            years, least, most = (
+                f"{self.first_year} to {self.last_year}",
+                int(lengths.min()),
+                int(lengths.max()),
+            )
+            raise Seq2AttnError(
+                f"task 'dates': no {wanted}", hint=f"Dates of {years} have {least} to {most}."
+            )
         return pool
 
 
 def is_held_out(date: datetime.date, share: float) -> bool:
-    """Whether `date` belongs to the held-out `share` of dates: a pure function of the two, the same in every run.
+    """Whether `date` belongs to the held-out `share` of dates: a pure function of the two, the same
+    in every run.
 
     A larger share contains the dates of a smaller one.
     """
@@ -145,9 +176,15 @@ def _dates(first_year: int, last_year: int) -> list[datetime.date]:
 
 @functools.lru_cache(maxsize=4)
 def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
-    """The length of each date in each style (styles, dates), and whether each date is held out (dates,)."""
+    """The length of each date in each style (styles, dates), and whether each date is held out
+    (dates,).
+    """
     dates = _dates(first_year, last_year)
     forms = [(date.month, date.day, date.weekday()) for date in dates]  # all that lengths depend on
     examples = dict(zip(forms, dates, strict=True))
-    lengths = {form: [len(write_date(date, style)) for style in STYLES] for form, date in examples.items()}
-    return torch.tensor([lengths[form] for form in forms]).T, torch.tensor([is_held_out(d, held_out) for d in dates])
+    lengths = {
+        form: [len(write_date(date, style)) for style in STYLES] for form, date in examples.items()
+    }
+    return torch.tensor([lengths[form] for form in forms]).T, torch.tensor(
+        [is_held_out(d, held_out) for d in dates]
+    )

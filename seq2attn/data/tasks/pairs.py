@@ -16,11 +16,13 @@ from seq2attn.data.tasks.base import Examples, Task
 from seq2attn.data.vocabulary import FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Section
-from seq2attn.text import character_name, first_of, shown
+from seq2attn.text import character_name, first_of, quoted
 
 
 class Learned(Section):
-    """What a run keeps of its files: symbols and lengths of the training file, and a record of both."""
+    """What a run keeps of its files: symbols and lengths of the training file, and a record of
+    both.
+    """
 
     source: list[str]
     target: list[str]
@@ -32,11 +34,12 @@ class Learned(Section):
 
 
 class Pairs(Task):
-    """Pairs of strings from tab-separated files: pronunciation, inflection, transliteration, spelling.
+    """Pairs of strings from tab-separated files: pronunciation, inflection, transliteration,
+    spelling.
 
-    Symbols and lengths are those of the training file. With `learned`, which is what `learned()` returned, no file is opened
-    and the task has no pairs. form: how a line is read, the fields of `Format`. Raises `Seq2AttnError` for a file that
-    cannot be read.
+    Symbols and lengths are those of the training file. With `learned`, which is what `learned()`
+    returned, no file is opened and the task has no pairs. form: how a line is read, the fields of
+    `Format`. Raises `Seq2AttnError` for a file that cannot be read.
     """
 
     def __init__(
@@ -56,8 +59,12 @@ class Pairs(Task):
         try:
             kept = self._learned = Learned.model_validate(learned)
         except ValidationError as error:
-            raise Seq2AttnError(f"what the task learned from its files is damaged: {error}") from None
-        self.source_vocabulary, self.target_vocabulary = self._vocabularies(kept.source, kept.target, kept.features)
+            raise Seq2AttnError(
+                f"what the task learned from its files is damaged: {error}"
+            ) from None
+        self.source_vocabulary, self.target_vocabulary = self._vocabularies(
+            kept.source, kept.target, kept.features
+        )
         self.min_length, self.max_length = kept.source_lengths
         self.notes = [*self._notes(self.training_set, self.dev_set)] if self.training_set else []
 
@@ -66,7 +73,9 @@ class Pairs(Task):
         return read_pairs(Path(path), self.form)
 
     def source_of(self, line: str) -> str:
-        """The source in `line`: a whole line of a file, whose other columns are dropped, or the source itself."""
+        """The source in `line`: a whole line of a file, whose other columns are dropped, or the
+        source itself.
+        """
         fields, features = self.form.fields(line), self.form.features_column
         if len(fields) != self.form.width:
             return line
@@ -81,13 +90,17 @@ class Pairs(Task):
         symbols_of, pairs = self.source_vocabulary.symbols_of, self.training_set or ()
         found = [pair for pair in pairs if length in (None, len(symbols_of(pair[0])))]
         if not found:
-            raise Seq2AttnError(f"no pair at hand has a source of {length or 'any number of'} symbols")
+            raise Seq2AttnError(
+                f"no pair at hand has a source of {length or 'any number of'} symbols"
+            )
         rows = torch.randint(len(found), (count,), generator=random, device=random.device)
         return self.encode([found[row] for row in rows.tolist()], random.device)
 
     def target_length(self, source_length: int) -> int:
         """The longest target of the training file; for longer sources than there, in proportion."""
-        return -(-self._learned.longest_target * max(source_length, self.max_length) // self.max_length)
+        return -(
+            -self._learned.longest_target * max(source_length, self.max_length) // self.max_length
+        )
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         read, write = self._vocabularies([], [], None if self.form.features_column is None else [])
@@ -121,19 +134,23 @@ class Pairs(Task):
         (_, first), separator = pairs[0], self.form.target_separator
         targets = [target for _, target in pairs if len(target) > 1]
         whole = [target for target in targets if separator not in target]
-        alone = first in whole and len(first) > 2 and sum(first in target for target in targets) == 1
+        alone = (
+            first in whole and len(first) > 2 and sum(first in target for target in targets) == 1
+        )
         if whole and whole == targets:
             yield (
                 f"warning: no target contains the separator {separator!r}, so that each target is one symbol; if each "
                 "character is a symbol, set task.target_separator to ''"
             )
         elif not self.form.header and pairs != measured and (alone or pairs[0] == measured[0]):
-            line = " -> ".join(map(shown, pairs[0]))
+            line = " -> ".join(map(quoted, pairs[0]))
             yield f"warning: line 1, {line}, is read as a pair; if it is a header, add --set task.header=true"
         if targets and all(target[0] == target[-1] == '"' for target in targets):
             yield "warning: all targets are in quotation marks, which only a task.delimiter such as ',' or ';' takes off"
         vocabularies = {"sources": self.source_vocabulary, "targets": self.target_vocabulary}
-        for (what, vocabulary), texts in zip(vocabularies.items(), zip(*measured, strict=True), strict=True):
+        for (what, vocabulary), texts in zip(
+            vocabularies.items(), zip(*measured, strict=True), strict=True
+        ):
             unseen = list(map(vocabulary.unseen, texts))
             if names := list(map(character_name, _distinct(unseen))):
                 count = f"{sum(map(bool, unseen)):,} of {len(measured):,}"

@@ -19,10 +19,11 @@ RUNS = (1, 3, 5)  # of `DeDupe`
 
 
 class StringTask(Task):
-    """Each target position copies a source position; characters are i.i.d. uniform, lengths uniform.
+    """Each target position copies a source position; characters are i.i.d. uniform, lengths
+    uniform.
 
-    A subclass gives `alignment`, and `expansion` if its targets are longer than the source; `target_lengths` if they are
-    not that multiple of it.
+    A subclass gives `alignment`, and `expansion` if its targets are longer than the source;
+    `target_lengths` if they are not that multiple of it.
     """
 
     expansion: ClassVar[int] = 1  # length of the longest target / length of its source
@@ -35,23 +36,30 @@ class StringTask(Task):
         min_length: int = 1,
         max_length: int = 12,
     ) -> None:
-        self.source_vocabulary = self.target_vocabulary = Vocabulary(SYMBOLS[:symbols] if symbols else alphabet)
+        self.source_vocabulary = self.target_vocabulary = Vocabulary(
+            SYMBOLS[:symbols] if symbols else alphabet
+        )
         self.min_length, self.max_length = min_length, max_length
 
     @abstractmethod
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
         """The source position that each target position copies.
 
-        source (B, S) character ids, right-padded; lengths (B,) of the strings; positions (T,) = 0..T-1.
-        Returns (B, T) int64, defined where the position is inside the target; elsewhere the value is ignored.
+        source (B, S) character ids, right-padded; lengths (B,) of the strings; positions (T,) =
+        0..T-1. Returns (B, T) int64, defined where the position is inside the target; elsewhere the
+        value is ignored.
         """
 
     def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
         """Sources padded to `max_length`, or of exactly `length` characters."""
-        shortest, longest = (self.min_length, self.max_length) if length is None else (length, length)
+        shortest, longest = (
+            (self.min_length, self.max_length) if length is None else (length, length)
+        )
         device, alphabet_size = random.device, len(self.source_vocabulary.symbols)
         lengths = torch.randint(shortest, longest + 1, (count,), generator=random, device=device)
-        ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(SPECIAL)
+        ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(
+            SPECIAL
+        )
         return self.solve(ids.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
 
     @property
@@ -70,7 +78,9 @@ class StringTask(Task):
         return self.expansion * source_length
 
     def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
-        """The length of each target (B,), at most `target_length`; source and lengths as for `alignment`."""
+        """The length of each target (B,), at most `target_length`; source and lengths as for
+        `alignment`.
+        """
         return self.expansion * lengths
 
     def answer(self, text: str) -> Solution:
@@ -78,7 +88,10 @@ class StringTask(Task):
         solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], "cpu"))
         assert solved.alignment is not None
         length = int(solved.target_lengths)
-        target, alignment = solved.target[0, :length].tolist(), solved.alignment[0, :length].tolist()
+        target, alignment = (
+            solved.target[0, :length].tolist(),
+            solved.alignment[0, :length].tolist(),
+        )
         return Solution(self.target_vocabulary.decode(target), tuple(alignment))
 
     def solve(self, source: Tensor, lengths: Tensor) -> Examples:
@@ -91,15 +104,20 @@ class StringTask(Task):
         return Examples(source, lengths, target, target_lengths, alignment)
 
 
-def draw_family(family: str, random: torch.Generator, count: int, length: int, symbols: int) -> Tensor:
-    """`count` strings of a family other than `random`: ids (count, length) of an alphabet of `symbols`.
+def draw_family(
+    family: str, random: torch.Generator, count: int, length: int, symbols: int
+) -> Tensor:
+    """`count` strings of a family other than `random`: ids (count, length) of an alphabet of
+    `symbols`.
 
     They depend only on the arguments. `parts.FAMILIES` describes the families.
     """
 
     def between(least: int, most: int, width: int) -> Tensor:
         """Uniform integers from `least` to `most`, (N, width)."""
-        return torch.randint(least, most + 1, (count, width), generator=random, device=random.device)
+        return torch.randint(
+            least, most + 1, (count, width), generator=random, device=random.device
+        )
 
     def characters(width: int) -> Tensor:
         return between(0, symbols - 1, width)
@@ -113,7 +131,9 @@ def draw_family(family: str, random: torch.Generator, count: int, length: int, s
             ids = characters(LONGEST_WORD).gather(1, positions % periods)
         case "two_letter":
             first = characters(1)
-            other = (first + between(1, max(1, symbols - 1), 1)) % symbols  # another letter, if there is one
+            other = (
+                first + between(1, max(1, symbols - 1), 1)
+            ) % symbols  # another letter, if there is one
             ids = torch.cat([first, other], dim=1).gather(1, between(0, 1, length))
         case "palindrome":
             ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
@@ -173,7 +193,8 @@ class Duplicate(StringTask):
 
 
 class OddsFirst(StringTask):
-    """The characters at odd positions, counted from 0, then those at even ones (Deletang et al. 2023).
+    """The characters at odd positions, counted from 0, then those at even ones (Deletang et al.
+    2023).
 
     abcde -> bdace    a -> a
     """
@@ -184,7 +205,8 @@ class OddsFirst(StringTask):
 
 
 class Flip(StringTask):
-    """The two characters of each pair exchanged (Grefenstette et al. 2015); of an odd length, the last one stays.
+    """The two characters of each pair exchanged (Grefenstette et al. 2015); of an odd length, the
+    last one stays.
 
     abcd -> badc    abcde -> badce    a -> a
     """
@@ -194,7 +216,8 @@ class Flip(StringTask):
 
 
 class ReCopy(StringTask):
-    """Each digit as often as it says: 0 to 3 once, 4 to 6 three times, 7 to 9 five times (Ray Chowdhury & Caragea 2023).
+    """Each digit as often as it says: 0 to 3 once, 4 to 6 three times, 7 to 9 five times (Ray
+    Chowdhury & Caragea 2023).
 
     240 -> 24440    8 -> 88888    reverse: 240 -> 04442
     """
@@ -225,8 +248,8 @@ class DeDupe(StringTask):
 
     7772 -> 72    44444 -> 4
 
-    Sources are runs of 1, 3 or 5 random digits, the last one cut to the source's length; neighbouring runs of one digit
-    are one run.
+    Sources are runs of 1, 3 or 5 random digits, the last one cut to the source's length;
+    neighbouring runs of one digit are one run.
     """
 
     def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
@@ -236,7 +259,11 @@ class DeDupe(StringTask):
         drawn = super().examples(random, count, length)
         times = torch.randint(len(RUNS), drawn.source.shape, generator=random, device=random.device)
         ends = torch.tensor(RUNS, device=random.device)[times].cumsum(dim=1)  # (N, S)
-        places = torch.arange(drawn.source.size(1), device=random.device).expand_as(drawn.source).contiguous()
+        places = (
+            torch.arange(drawn.source.size(1), device=random.device)
+            .expand_as(drawn.source)
+            .contiguous()
+        )
         source = drawn.source.gather(1, torch.searchsorted(ends, places, right=True))
         return self.solve(source.masked_fill(drawn.source == 0, 0), drawn.source_lengths)
 
