@@ -47,7 +47,7 @@ def moves(model, text):
 def load(name, folder):
     """The model of this run. Ends with a message if there is none, or if it has no distances."""
     try:
-        model = seq2attn.load(name, runs_dir=folder, checkpoint="last")
+        model = seq2attn.load(name, runs_dir=folder, checkpoint="last", device="cpu")
     except seq2attn.Seq2AttnError as error:
         raise SystemExit(f"error: {error}") from None
     if not isinstance(getattr(model.module.decoder.attention, "history", None), ShiftByKey):

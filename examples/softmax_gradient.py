@@ -43,7 +43,8 @@ def main(names: list[str], folder: str = "runs"):
     """Print a line for each run and step."""
     for name in names:
         for step in (1, 125, 375, 1000, 2500):
-            numbers = measure(seq2attn.load(name, runs_dir=folder, checkpoint=f"step-{step}"))
+            model = seq2attn.load(name, runs_dir=folder, checkpoint=f"step-{step}", device="cpu")
+            numbers = measure(model)
             print(name, step, *(f"{number:.3f}" for number in numbers), sep="\t")
 
 

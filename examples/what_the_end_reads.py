@@ -34,7 +34,7 @@ def contexts_of(model, batch):
 
 def main(name: str, length: int, folder: str = "runs"):
     """Print a line for each family."""
-    predictor = seq2attn.load(name, runs_dir=folder, checkpoint="last").predictor
+    predictor = seq2attn.load(name, runs_dir=folder, checkpoint="last", device="cpu").predictor
     for family in FAMILIES.names():
         random = generator(torch.device("cpu"), 0, "example", family)
         examples = predictor.task.family(family, random, STRINGS, length)

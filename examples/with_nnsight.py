@@ -17,7 +17,7 @@ def main(run: str, text: str):
     """Print the position that each step attends to most, and the answer without what the encoder
     read.
     """
-    model = seq2attn.load(run)
+    model = seq2attn.load(run, device="cpu")
     task, answer = model.task, model.predict(text)
     examples = task.encode([(text, answer.output)], torch.device("cpu"))
     batch = make_batch(

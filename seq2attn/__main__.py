@@ -15,7 +15,8 @@ def main() -> None:
     run_command_line()
 
 
-def _interrupt(number, frame):  # type: ignore[no-untyped-def]  # no imports for types before it is in place
+# No imports for types before this is in place.
+def _interrupt(number, frame):  # type: ignore[no-untyped-def]
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(130)

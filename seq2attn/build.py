@@ -1,4 +1,4 @@
-"""Builds models and tasks from configs: the only place that turns names into classes."""
+"""Models and tasks from configs: the only place that turns names into classes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from seq2attn.model.transformer import Transformer
 
 
 def build_model(config: Config, task: Task | None = None) -> Model:
-    """The model of `config` on the CPU, its weights initialised from `config.seed`.
+    """Return the model of `config` on the CPU, its weights initialised from `config.seed`.
 
     task: the task of `config`, if it is already built.
     """
@@ -39,25 +39,26 @@ def build_model(config: Config, task: Task | None = None) -> Model:
         model = _build_reverser(config.model, len(source), len(target))
     if isinstance(model.decoder, PointerDecoder):
         model.decoder.same = _same(source, target)
-    if getattr(model.decoder, "needs_one_vocabulary", False) and source.tokens != target.tokens:
+    if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
         raise Seq2AttnError(
-            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources of task "
-            f"{config.task.name!r} use {abridged(source.symbols)} and its targets {abridged(target.symbols)}",
-            hint="Choose another decoder, or give the task one Vocabulary with the symbols of both.",
+            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources "
+            f"of task {config.task.name!r} use {abridged(source.symbols)} and its targets "
+            f"{abridged(target.symbols)}",
+            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
         )
     return model
 
 
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
-    """(V of the source, V of the target) 1 where both are the same symbol; what the target lacks is
-    the same as `<unk>`.
+    """Return (V of the source, V of the target): 1 where both are the same symbol. Symbols that the
+    target lacks are the same as `<unk>`.
     """
-    ids = {symbol: index for index, symbol in enumerate(target.tokens)}
+    columns = {symbol: index for index, symbol in enumerate(target.tokens)}
     same = torch.zeros(len(source), len(target))
-    for index in range(PAD + 1, len(source) - len(source.features or ())):
-        column = ids.get(source.tokens[index], ids.get(UNKNOWN))
+    for row in range(PAD + 1, len(source) - len(source.features or ())):
+        column = columns.get(source.tokens[row], columns.get(UNKNOWN))
         if column is not None:
-            same[index, column] = 1
+            same[row, column] = 1
     return same
 
 
@@ -105,26 +106,26 @@ def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Att
 
 
 def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task:
-    """The task of `config`.
+    """Return the task of `config`, without opening a file.
 
-    learned: what a run kept of a task that reads files (`Task.learned`). No file is opened:
-    `read_task` does that.
+    learned: what a run keeps of a task that reads files (`Task.learned`).
     """
-    if config.data_files and learned is None:
-        message = f"task {config.task.name!r} reads files, which no command opens unless you name a config that does"
-        raise Seq2AttnError(message, hint="seq2attn train --config FILE")
-    return parts.TASKS.make(config.task, **({"learned": learned} if config.data_files else {}))
+    if not config.data_files:
+        return parts.TASKS.make(config.task)
+    return parts.TASKS.make(config.task, learned=learned or {})  # with None it would open them
 
 
 def load_task(config: Config) -> Task:
-    """The task of a config that the user named: where it reads files, they are opened."""
+    """Return the task of a config that the user named: if it reads files, they are opened."""
     return parts.TASKS.make(config.task)
 
 
 def build_training_data(
     config: Config, device: torch.device, task: Task | None = None
 ) -> TrainingData:
-    """The stream of training batches of `config`; `task` is its task, if that is already built."""
+    """Return the stream of training batches of `config`; `task` is its task, if that is already
+    built.
+    """
     task = task or build_task(config)
     stream = TrainingData if task.training_set is None else EpochData
     return stream(

@@ -1,5 +1,5 @@
-"""The exception for users' mistakes, and helpers for its messages. Imports nothing heavy, so that
-errors appear at once.
+"""Exceptions for users' mistakes, and checks that raise them. Imports nothing heavy, so that errors
+appear at once.
 """
 
 from __future__ import annotations
@@ -11,17 +11,7 @@ from numbers import Integral, Real
 
 from seq2attn.text import quoted
 
-LARGEST_FILE = {  # bytes of a file that somebody else may have written: what is larger is not read
-    "config": 200_000,
-    "pairs": 200_000_000,
-    "status": 1_000_000,
-    "record": 100_000_000,
-    "log": 400_000_000,
-    "line": 20_000_000,  # of a log
-    "checkpoint": 1 << 36,
-}
-MOST_LINES = 2_000_000  # of a log
-MOST_PROBLEMS = 50  # listed in one message
+MAX_PROBLEMS = 50  # listed in one message
 
 
 class Seq2AttnError(ValueError):
@@ -57,9 +47,9 @@ class Problem:
 
     def __str__(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        return (
-            f"{self.path[:200]}{where}: {self.message}" if self.path else f"{self.message}{where}"
-        )
+        if not self.path:
+            return f"{self.message}{where}"
+        return f"{self.path[:200]}{where}: {self.message}"
 
 
 class ConfigError(Seq2AttnError):
@@ -70,31 +60,28 @@ class ConfigError(Seq2AttnError):
     ) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
-        lines = [f"  {problem}" for problem in problems[:MOST_PROBLEMS]]
-        lines += ["  ..."] if len(problems) > MOST_PROBLEMS else []
-        super().__init__("\n".join([f"{source}: {count}", *lines]), hint=hint)
+        lines = [f"{source}: {count}", *(f"  {problem}" for problem in problems[:MAX_PROBLEMS])]
+        if len(problems) > MAX_PROBLEMS:
+            lines.append("  ...")
+        super().__init__("\n".join(lines), hint=hint)
 
 
-def need_count(name: str, value: object, least: int = 1) -> None:
-    """Raise `Seq2AttnError` unless a value is a whole number from `least`, NumPy's too."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise Seq2AttnError(f"{name} must be a whole number from {least}; found {quoted(value)}")
+def need_count(name: str, value: object, minimum: int = 1) -> None:
+    """Raise `Seq2AttnError` unless a value is a whole number from `minimum`, NumPy's too."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < minimum:
+        raise Seq2AttnError(f"{name} must be a whole number from {minimum}; found {quoted(value)}")
 
 
 def is_number(value: object, low: float, high: float) -> bool:
-    """Whether it is a real number from `low` to `high`, NumPy's too."""
+    """Return True for a real number from `low` to `high`, NumPy's too."""
     return isinstance(value, Real) and low <= float(value) <= high
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch raises a RuntimeError: its own class on a GPU, recognisable only by its message on a
-    CPU.
+    """Return True if memory was short. torch raises a RuntimeError then: on a GPU of a class of its
+    own, on a CPU recognisable only by its message.
     """
-    if isinstance(error, RuntimeError):
-        return (
-            re.search(
-                "out of memory|can't allocate memory|not enough memory", str(error), re.IGNORECASE
-            )
-            is not None
-        )
-    return isinstance(error, MemoryError)
+    if not isinstance(error, RuntimeError):
+        return isinstance(error, MemoryError)
+    words = "out of memory|can't allocate memory|not enough memory"
+    return re.search(words, str(error), re.IGNORECASE) is not None

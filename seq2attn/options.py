@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import (
     AfterValidator,
@@ -19,9 +22,12 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from seq2attn.errors import Seq2AttnError
+
+_PLAIN = (bool, int, float, str)
 UNKNOWN_KEY = "unknown_key"
-"""the type of pydantic's error for it, with `allowed` and `part` as its context;
-`config/messages.py` has the words"""
+"""the type of the error for an unknown key, with `allowed` and `part` as its context; the message
+is in `config/messages.py`"""
 
 
 class Section(BaseModel):
@@ -39,31 +45,24 @@ class Section(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _name_allowed_keys(cls, values: Any, validate: Callable[[Any], Any]) -> Any:
-        """Give the error for an unknown key the context that its message needs: the allowed keys,
+        """Give each error for an unknown key the context that its message needs: the allowed keys,
         and the chosen part.
         """
         try:
             return validate(values)
         except ValidationError as error:
-            own = {
-                "allowed": sorted(
-                    field.alias or name
-                    for name, field in cls.model_fields.items()
-                    if name != "name"
-                ),
-                "part": values.get("name") if isinstance(values, Mapping) else None,
-            }
-            lines = []
-            for detail in error.errors(include_url=False):
-                unknown = detail["type"] == "extra_forbidden"
-                context = {"message": detail["msg"], **(own if unknown else detail.get("ctx", {}))}
-                problem = PydanticCustomError(
-                    UNKNOWN_KEY if unknown else detail["type"], "{message}", context
-                )
-                lines.append(
-                    InitErrorDetails(type=problem, loc=detail["loc"], input=detail["input"])
-                )
-            raise ValidationError.from_exception_data(cls.__name__, lines) from None
+            names = {field.alias or name for name, field in cls.model_fields.items()}
+            part = values.get("name") if isinstance(values, Mapping) else None
+            unknown = {"allowed": sorted(names - {"name"}), "part": part}
+            problems: list[InitErrorDetails] = []
+            for detail in error.errors():
+                kind, context = detail["type"], detail.get("ctx", {})
+                if kind == "extra_forbidden":
+                    kind, context = UNKNOWN_KEY, unknown
+                context = {"message": detail["msg"], **context}
+                problem = PydanticCustomError(kind, "{message}", context)
+                problems.append({"type": problem, "loc": detail["loc"], "input": detail["input"]})
+            raise ValidationError.from_exception_data(cls.__name__, problems) from None
 
 
 class Options(Section):
@@ -74,9 +73,8 @@ class Options(Section):
     any as its name alone.
     """
 
-    model_config = ConfigDict(
-        use_attribute_docstrings=False, validate_default=True
-    )  # there is no source to search
+    # The fields of `options` have no source, which would be searched for docstrings.
+    model_config = ConfigDict(use_attribute_docstrings=False, validate_default=True)
     name: str
 
     @model_serializer(mode="wrap")
@@ -89,38 +87,59 @@ def option(
     kind: Any,
     default: Any,
     meaning: str,
-    least: float | None = None,
-    most: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
     *,
     above: float | None = None,
     check: Callable[[Any], Any] = lambda value: value,
     is_file: bool = False,
 ) -> tuple[Any, Any]:
-    """One option, as `options` takes it; a default of None means that null is allowed.
+    """Return the type and the field of an option, as `options` takes them; a default of None means
+    that null is allowed.
 
     check: returns the value or raises `ValueError`. is_file: it is the path of a data file, which a
     config resolves relative to itself. Other text is kept in Unicode's normal form C.
     """
-    form = composed if kind is str and not is_file else lambda value: value
-    kind = Annotated[
-        kind, Field(ge=least, le=most, gt=above), AfterValidator(lambda value: check(form(value)))
-    ]
-    extra: Any = {"is_file": True} if is_file else None
-    return kind | None if default is None else kind, Field(
-        default, description=meaning, json_schema_extra=extra
-    )
+    bounds = Field(ge=minimum, le=maximum, gt=above)
+    form = AfterValidator(composed if kind is str and not is_file else lambda value: value)
+    kind = Annotated[kind, bounds, form, AfterValidator(check)]
+    about: Any = {"is_file": True} if is_file else None
+    field = Field(default, description=meaning, json_schema_extra=about)
+    return kind | None if default is None else kind, field
 
 
 def composed(text: str) -> str:
-    """Text in Unicode's normal form C, in which a letter and its accent are one character."""
+    """Return text in Unicode's normal form C: a letter and its accent are one character."""
     return unicodedata.normalize("NFC", text)
 
 
 def options(**fields: tuple[Any, Any]) -> type[Options]:
-    """The model of the options of a part."""
+    """Return the model of the options of a part."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # an option may be called `copy`, as a method of the model is
-        model: type[Options] = create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
-    return model
+        warnings.simplefilter("ignore")  # an option may be called `copy`, as a method of the model
+        return create_model("Options", __base__=Options, **fields)  # type: ignore[call-overload]
+
+
+def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
+    """Return an option for each parameter of the constructor that has a default and is bool, int,
+    float or str, by annotation or else by its default.
+    """
+    try:
+        parameters = inspect.signature(cls, eval_str=True).parameters
+    except Exception:  # an annotation that names something not imported at run time
+        parameters = inspect.signature(cls).parameters
+    limits, text = getattr(cls, "limits", {}), inspect.cleandoc(cls.__doc__ or "")
+    unknown = [name for name in limits if name not in parameters]
+    if unknown:
+        names = f"{', '.join(unknown)}, which its constructor does not take"
+        raise Seq2AttnError(f"limits of {cls.__name__} name {names}")
+    fields = {}
+    for name, parameter in parameters.items():
+        default, annotation = parameter.default, parameter.annotation
+        annotated = [kind for kind in _PLAIN if kind in (annotation, *get_args(annotation))]
+        kinds = annotated or [kind for kind in _PLAIN if kind is type(default)]
+        if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
+            line = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
+            meaning = " ".join(line[1].split()) if line else f"default: {json.dumps(default)}"
+            fields[name] = option(kinds[0], default, meaning, *limits.get(name, ()))
+    return fields

@@ -1,5 +1,5 @@
-"""Registries: the names that a config can use for score functions, tasks, windows and so on, their
-options and classes.
+"""Registries: the names that a config can use for score functions, tasks, windows and so on, with
+their options and classes.
 
 The options of a part are a pydantic model, made from its line in `parts.py` or from the constructor
 of a plug-in's class. A class is imported, and with it torch, when it is first needed.
@@ -7,31 +7,28 @@ of a plug-in's class. A class is imported, and with it torch, when it is first n
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import json
-import re
-import traceback
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, get_args
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import core_schema
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.options import Options, option, options
-from seq2attn.text import did_you_mean, quoted, short_path
+from seq2attn.options import Options, options, signature_options
+from seq2attn.text import did_you_mean, line_of, quoted
 
 
 @dataclass(frozen=True)
 class Entry:
     """One name that a config can use.
 
-    `implementation` is a class, `"module:Class"` to import when needed (`".model.scores:Dot"`
-    within seq2attn), or None. Score functions also have the number of their parameters, and whether
-    query and key widths must be equal; histories, whether they make the weights themselves,
-    whatever the normaliser; decoders, whether they work only with attention.
+    `implementation` is a class, `".model.scores:Dot"` to import when it is needed, or None. Score
+    functions also have the number of their parameters, and whether query and key widths must be
+    equal; histories, whether they make the weights themselves, whatever the normaliser; decoders,
+    whether they work only with attention.
     """
 
     name: str
@@ -43,22 +40,20 @@ class Entry:
     synonyms: tuple[str, ...] = ()
     parameters: str = ""
     equal_widths: bool = False
-    own_weights: bool = False
+    makes_weights: bool = False
     needs_attention: bool = False
 
     def load(self) -> Any:
-        """The class that implements the entry."""
-        if not isinstance(self.implementation, str):
-            return self.implementation
-        module, _, attribute = self.implementation.partition(":")
-        return getattr(importlib.import_module(module, "seq2attn"), attribute)
+        """Return the class that implements the entry."""
+        if isinstance(self.implementation, str):
+            return pkgutil.resolve_name(f"seq2attn{self.implementation}")
+        return self.implementation
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The options that name a data file; empty for a part that reads none."""
-        return tuple(
-            name for name, one in self.options.model_fields.items() if one.json_schema_extra
-        )
+        """The options that name a data file."""
+        fields = self.options.model_fields.items()
+        return tuple(name for name, field in fields if field.json_schema_extra)
 
 
 class Registry:
@@ -90,50 +85,48 @@ class Registry:
         return (entry for name, entry in self._entries.items() if name == entry.name)
 
     def names(self) -> list[str]:
-        """Every name, without synonyms, in order of registration."""
+        """Return every name, without synonyms, in order of registration."""
         return [entry.name for entry in self]
 
     def add(self, entry: Entry) -> None:
-        """Register an entry. Raises if a name or synonym is already taken."""
+        """Register an entry. Raises `Seq2AttnError` if a name or synonym is already taken."""
         names = (entry.name, *entry.synonyms)
-        for name in filter(self._entries.__contains__, names):
-            raise Seq2AttnError(f"{self.kind} {name!r} is already registered; choose another name")
+        for name in names:
+            if name in self._entries:
+                message = f"{self.kind} {name!r} is already registered; choose another name"
+                raise Seq2AttnError(message)
         self._entries |= dict.fromkeys(names, entry)
 
     def forget(self, module: str) -> None:
         """Remove the entries whose classes are from this module."""
-        kept = [
-            item
-            for item in self._entries.items()
-            if getattr(item[1].implementation, "__module__", "") != module
-        ]
-        self._entries = dict(kept)
+        for name, entry in list(self._entries.items()):
+            if getattr(entry.implementation, "__module__", "") == module:
+                del self._entries[name]
 
     def get(self, name: str) -> Entry:
-        """The entry with this name or synonym. Raises `Seq2AttnError`, which lists the allowed
-        names.
+        """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
+        allowed names.
         """
         entry = self._entries.get(name) or self._discover(name)
         if entry is None:
             guess = did_you_mean(name, self._entries)
-            raise Seq2AttnError(
-                f"unknown {self.kind} {quoted(name)}; {guess}allowed: {', '.join(self.names())}"
-            )
+            allowed = f"{guess}allowed: {', '.join(self.names())}"
+            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {allowed}")
         return entry
 
     def load(self, name: str) -> Any:
-        """The class registered as `name`."""
+        """Return the class registered as `name`."""
         return self.get(name).load()
 
     def choose(self, name: str | None = None, **values: Any) -> Any:
-        """`name`, or the default, with these options, and defaults for the others, as a config
-        holds it.
+        """Return the part `name`, or the default one, as a config holds it: with these options, and
+        defaults for the others.
         """
-        return self.read({self.key: name or self.default, **values})
+        return self.validate({self.key: name or self.default, **values})
 
     def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """The part that was chosen: its class, called with `provided`, the options and `more`; None
-        if it has no class.
+        """Call the class of a chosen part with `provided`, its options and `more`; None if it has
+        no class.
         """
         cls = self.load(part.name)
         keywords = {name: value for name, value in part if name != "name"}
@@ -142,50 +135,51 @@ class Registry:
         except Seq2AttnError:
             raise
         except Exception as error:
+            reason = f"cannot be made: {type(error).__name__}: {error}"
             raise Seq2AttnError(
-                f"{place_of(cls, error)}: {self.kind} {part.name!r} cannot be made: {type(error).__name__}: {error}",
-                hint="Its constructor takes what that of its base class takes, and first calls super().__init__ with it.",
+                f"{line_of(cls, error)}: {self.kind} {part.name!r} {reason}",
+                hint="Its constructor takes what that of its base class takes, and first calls "
+                "super().__init__ with it.",
             ) from error
 
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.read)
+        return core_schema.no_info_plain_validator_function(self.validate)
 
-    def read(self, value: Any) -> Any:
-        """`"location"` or `{"name": "location", "kernel": 7}` -> the chosen part; raises pydantic's
-        errors for wrong values.
+    def validate(self, value: Any) -> Any:
+        """Return the chosen part of `"location"` or `{"name": "location", "kernel": 7}`; raises
+        pydantic's errors for wrong values.
 
         A mapping without a name means the default.
         """
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
-        entry = self.get(str(values.setdefault(self.key, self.default)))
+        entry = self.get(str(values.get(self.key, self.default)))
         return entry.options.model_validate({**values, self.key: entry.name})
 
     # ---- installed packages ----
 
     def installed(self) -> dict[str, str]:
-        """Parts of installed packages: entry point name -> "module:Class", read without importing
+        """Return the name and `module:Class` of each part of installed packages, without importing
         them.
         """
         from importlib.metadata import entry_points
 
-        return (
-            {point.name: point.value for point in entry_points(group=self.group)}
-            if self.group
-            else {}
-        )
+        points = entry_points(group=self.group) if self.group else ()
+        return {point.name: point.value for point in points}
 
     def _discover(self, name: str) -> Entry | None:
         target = self.installed().get(name)
         if target is None:
             return None
         try:
-            Entry(name, implementation=target).load()
+            pkgutil.resolve_name(target)
             return self._entries[name]
         except Exception as error:
-            problem = f"{self.kind} {name!r} of an installed package, {target}, cannot be imported or is not registered"
-            raise Seq2AttnError(f"{problem}: {type(error).__name__}: {error}") from error
+            part = f"{self.kind} {name!r} of an installed package, {target},"
+            reason = f"{type(error).__name__}: {error}"
+            message = f"{part} cannot be imported or is not registered: {reason}"
+            raise Seq2AttnError(message) from error
 
 
 PartType = TypeVar("PartType", bound=type)
@@ -199,7 +193,7 @@ def register(
     synonyms: tuple[str, ...] = (),
     equal_widths: bool = False,
 ) -> Callable[[PartType], PartType]:
-    """Class decorator: register a part as `name`; its base class determines the kind.
+    """Register the decorated class as the part `name`; its base class determines the kind.
 
     Its options are the parameters of the constructor that have a default, and are bool, int, float
     or str by annotation or, without it, by their default: `width: int | None = None`. A line of the
@@ -212,106 +206,53 @@ def register(
     def decorate(cls: PartType) -> PartType:
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
-            message = f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config can name"
-            kinds = "Score, Normaliser, Window, History, Cell, Decoder, InitialState, StringTask or Task"
-            raise Seq2AttnError(message, hint=f"Decorate a class derived from seq2attn's {kinds}.")
+            raise Seq2AttnError(
+                f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config "
+                "can name",
+                hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
+                "Cell, Decoder, InitialState, StringTask or Task.",
+            )
+        part = f"{registry.kind} {name!r}"
         missing = [
-            name
-            for name in dir(cls)
-            if getattr(getattr(cls, name, None), "__isabstractmethod__", False)
+            member
+            for member in dir(cls)
+            if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
         ]
         if missing:
-            raise Seq2AttnError(
-                f"{registry.kind} {name!r}: class {cls.__name__} does not define {', '.join(missing)}"
-            )
+            names = ", ".join(missing)
+            raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
         base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-        for needed in _needed(cls)[
-            len(_needed(base)) :
-        ]:  # beyond what parts of its kind are made with
-            message = (
-                f"{registry.kind} {name!r}: option {needed!r} of {cls.__name__} has no default"
-            )
+        needed = _needed(cls)[len(_needed(base)) :]  # beyond what parts of its kind are made with
+        if needed:
             raise Seq2AttnError(
-                message,
-                hint=f"A config may leave options out: write {needed}: int = 8, for example.",
+                f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
+                hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
             )
         fields = signature_options(cls)
         if "name" in fields:
-            raise Seq2AttnError(
-                f"{registry.kind} {name!r} has an option called 'name', which names the part itself"
-            )
-        summary = inspect.cleandoc(vars(cls).get("__doc__") or "").partition("\n")[0]
-        bases = {
-            f"{parent.__module__.removeprefix('seq2attn')}:{parent.__qualname__}"
-            for parent in cls.__mro__
-        }
-        inherited = any(
-            entry.own_weights
-            for entry in registry
-            if {entry.implementation} & {*bases, *cls.__mro__}
-        )
+            raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
         entry = Entry(
             name,
             formula,
-            summary,
+            inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
             source,
             cls,
             options(**fields),
             synonyms,
             equal_widths=equal_widths,
+            makes_weights=getattr(cls, "makes_weights", False),
+            needs_attention=getattr(cls, "needs_attention", False),
         )
-        registry.add(replace(entry, own_weights=inherited))
+        registry.add(entry)
         return cls
 
     return decorate
 
 
-def place_of(part: type, error: BaseException | None = None) -> str:
-    """`mine.py:7`: the last line of the part's module that the error passed through, or the first
-    line of its class.
-    """
-    trace = traceback.walk_tb(error.__traceback__ if error else None)
-    lines = [line for frame, line in trace if frame.f_globals.get("__name__") == part.__module__]
-    try:
-        return f"{short_path(inspect.getfile(part))}:{lines[-1] if lines else inspect.getsourcelines(part)[1]}"
-    except (OSError, TypeError):
-        return "interpreter"
-
-
 def _needed(cls: type) -> list[str]:
-    """The parameters of the constructor that have no default."""
-    parameters = inspect.signature(cls).parameters.values()
+    """Return the parameters of the constructor that have no default."""
     return [
-        one.name
-        for one in parameters
-        if one.default is one.empty and not one.kind.name.startswith("VAR_")
+        parameter.name
+        for parameter in inspect.signature(cls).parameters.values()
+        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
     ]
-
-
-def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
-    """The parameters of the constructor that have a plain default, as options."""
-    try:
-        signature = inspect.signature(cls, eval_str=True)
-    except Exception:  # an annotation that names something not imported at run time
-        signature = inspect.signature(cls)
-    fields, limits, basic = {}, getattr(cls, "limits", {}), (bool, int, float, str)
-    unknown = [name for name in limits if name not in signature.parameters]
-    if unknown:
-        raise Seq2AttnError(
-            f"limits of {cls.__name__} name {', '.join(unknown)}, which its constructor does not take"
-        )
-    for name, parameter in signature.parameters.items():
-        default = parameter.default
-        kinds = (parameter.annotation, *get_args(parameter.annotation))
-        plain = [kind for kind in basic if kind in kinds] or [
-            kind for kind in basic if kind is type(default)
-        ]
-        if len(plain) == 1 and default is not parameter.empty and not name.startswith("_"):
-            described = re.search(
-                rf"^ *{name}: *(.+(?:\n +.+)*)", inspect.cleandoc(cls.__doc__ or ""), re.MULTILINE
-            )
-            meaning = (
-                " ".join(described[1].split()) if described else f"default: {json.dumps(default)}"
-            )
-            fields[name] = option(plain[0], default, meaning, *limits.get(name, ()))
-    return fields

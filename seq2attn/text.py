@@ -1,30 +1,32 @@
-"""How values, names and paths are shown in messages. Imports nothing heavy."""
+"""How values, names and places appear in messages. Imports nothing heavy."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import re
+import traceback
 import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-MOST_NAMES = 10  # runs or comparisons listed in one message
+MAX_NAMES = 10  # runs or comparisons listed in one message
 
 
-def did_you_mean(found: str, allowed: Iterable[str]) -> str:
-    """`did you mean 'scaled'? ` if an allowed name is similar, otherwise the empty string."""
-    close = difflib.get_close_matches(found.lower(), list(allowed), n=1)
-    return f"did you mean '{close[0]}'? " if close else ""
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """Return `did you mean 'scaled'? ` if an allowed name is similar, otherwise nothing."""
+    similar = difflib.get_close_matches(name.lower(), list(allowed), n=1)
+    return f"did you mean '{similar[0]}'? " if similar else ""
 
 
 def first_of(names: Sequence[str]) -> str:
-    """`b, a, ...`: the first names, with `...` if there are more."""
-    return f"{', '.join(names[:MOST_NAMES])}{', ...' if len(names) > MOST_NAMES else ''}"
+    """Return `b, a, ...`: the first names, with `...` if there are more."""
+    return f"{', '.join(names[:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}"
 
 
 def character_name(symbol: str) -> str:
-    """A symbol for a message, with its code points where its look could mislead: `'a'`, `'é'
-    (U+00E9)`, `U+0303`.
+    """Return a symbol for a message, with its code points where its look could mislead: `'a'`,
+    `'é' (U+00E9)`, `U+0303`.
     """
     if symbol.isascii():
         return quoted(symbol)
@@ -33,18 +35,33 @@ def character_name(symbol: str) -> str:
 
 
 def is_visible(symbol: str) -> bool:
-    """Whether a symbol can be seen and stands alone: it is neither blank nor a combining mark."""
+    """Return True if a symbol is neither blank nor begins with a combining mark."""
     printable = symbol.isprintable() and not symbol.isspace()
     return printable and not unicodedata.category(symbol[0]).startswith("M")
 
 
 def short_path(name: str) -> str:
-    """A file's path, relative if it is below the current directory."""
+    """Return a file's path, relative if it is below the current directory."""
     path, here = Path(name), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else name
 
 
+def line_of(cls: type, error: BaseException | None = None) -> str:
+    """Return `mine.py:7`: the last line of the class's module that the error passed through, or the
+    first line of the class.
+    """
+    trace = traceback.walk_tb(error.__traceback__ if error else None)
+    lines = [line for frame, line in trace if frame.f_globals.get("__name__") == cls.__module__]
+    try:
+        line = lines[-1] if lines else inspect.getsourcelines(cls)[1]
+        return f"{short_path(inspect.getfile(cls))}:{line}"
+    except (OSError, TypeError):
+        return "interpreter"
+
+
 def quoted(value: object, limit: int = 60) -> str:
-    """`repr(value)`, with JSON's escapes, as all that is printed has, cut to `limit` characters."""
-    text = re.sub(r"(\\\\)|\\x", lambda found: found[1] or r"\u00", repr(value))
+    """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
+    characters.
+    """
+    text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

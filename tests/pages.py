@@ -17,7 +17,7 @@ import torch.nn.functional as F
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
-from seq2attn.data.batches import read_sources
+from seq2attn.data.batches import encoder_input
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.inference.changes import Changes
@@ -26,7 +26,7 @@ from seq2attn.model.points import hooked_points
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 if TYPE_CHECKING:
-    from seq2attn.pages.page import Shown
+    from seq2attn.pages.models import PageModel
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
@@ -86,16 +86,16 @@ def make_predictor(words: str, seed: int = 1) -> Predictor:
     return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
 
 
-def make_shown(name: str) -> Shown:
+def make_shown(name: str) -> PageModel:
     """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue
     says of its parts.
     """
-    from seq2attn.pages.page import Shown, parts_of
+    from seq2attn.pages.models import PageModel, parts_of
 
     words = MECHANISMS.get(name, name)
     file, *overrides = words.split()
     parts = parts_of(load_config(CONFIGS / file, [*overrides, *SMALL]))
-    return Shown(name, make_predictor(words), {}, ["abcde"], None, parts)
+    return PageModel(name, make_predictor(words), {}, ["abcde"], None, parts)
 
 
 def random_texts(predictor: Predictor, count: int, seed: int = 0, longest: int = 40) -> list[str]:
@@ -109,7 +109,7 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
     changes = changes or Changes()
     model, ids = predictor.model.eval(), predictor.task.source_vocabulary.encode(text)
-    source, lengths = read_sources(
+    source, lengths = encoder_input(
         *pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos
     )
     source = F.pad(source, (0, changes.padding), value=PAD)
@@ -132,9 +132,13 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     }
 
 
-def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = True) -> Changes:
+def random_changes(
+    predictor: Predictor, text: str, seed: int, attends: bool = True, forces: bool = True
+) -> Changes:
     """Some changes of each kind, at steps and positions that the decoding of `text` is likely to
     have.
+
+    forces: whether weights can be set.
     """
     drawn = random.Random(seed)
     padding = drawn.choice([0, 0, 3])
@@ -149,7 +153,7 @@ def random_changes(predictor: Predictor, text: str, seed: int, attends: bool = T
     if not attends:
         return Changes(write=write, padding=padding)
     force: dict[tuple[int, int], float] = {}
-    for _ in range(drawn.choice([0, 1, 1, 3])):
+    for _ in range(drawn.choice([0, 1, 1, 3]) if forces else 0):
         step, position = cell()
         left = 1 - sum(weight for (at, _), weight in force.items() if at == step)
         force[step, position] = drawn.choice([0.0, left, left * drawn.random()])
@@ -204,13 +208,16 @@ class OnnxLoop:
         }
 
     def call(self, name: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        graph = self.manifest["graphs"][name]
-        given = {one: inputs[one] for one in graph["input"]}
-        return dict(zip(graph["output"], self.graphs[name].run(None, given), strict=True))
+        graph = self.graphs[name]
+        given = {one.name: inputs[one.name] for one in graph.get_inputs()}
+        outputs = [one.name for one in graph.get_outputs()]
+        return dict(zip(outputs, graph.run(None, given), strict=True))
 
     def first(self, name: str) -> dict[str, np.ndarray]:
-        first = self.manifest["first"][name].items()
-        return {key: np.array(one["data"], np.float32).reshape(one["shape"]) for key, one in first}
+        states = self.call("begin", {}).items()
+        return {
+            key.removeprefix(f"{name}."): one for key, one in states if key.startswith(f"{name}.")
+        }
 
     def read(
         self, name: str, inputs: Sequence[np.ndarray], length: int
@@ -246,7 +253,7 @@ class OnnxLoop:
                 "states": np.stack(below, axis=1),
                 **{f"final.{k}": one for k, one in enumerate(final)},
             }
-        kept = self.first("step") | self.call("prepare", inputs)
+        kept = self.call("prepare", inputs)
         masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
         token, emitted, logits, weights = manifest["sos"], [], [], []
         for step in range(request["bound"]):

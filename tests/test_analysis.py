@@ -11,19 +11,20 @@ from torch.utils.flop_counter import FlopCounterMode
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.analysis.masks import window_masks
+from seq2attn.analysis.sampling import Components
 from seq2attn.analysis.saturation import (
     entropy_by_width,
     expected_entropy,
     gradient_by_scale,
     weight_saturation,
 )
-from seq2attn.analysis.variance import Components, score_variance, theoretical_moments
+from seq2attn.analysis.variance import score_variance, theoretical_moments
 from seq2attn.build import build_model
 from seq2attn.config import check_config
+from seq2attn.display.colours import score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import SCORES
 from seq2attn.plotting import analysis as figures
-from seq2attn.plotting.style import score_colour
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 STANDARD = Components()

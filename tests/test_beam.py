@@ -72,12 +72,9 @@ def every_output(steps):
 
 def hypotheses(found, row):
     """The existing hypotheses of one source: tokens with the `<eos>`, log-probabilities, scores."""
-    columns = (found.tokens, found.lengths, found.finished, found.log_probabilities, found.scores)
-    for tokens, length, finished, logp, score in zip(
-        *(column[row].tolist() for column in columns), strict=True
-    ):
-        if logp > -math.inf:
-            yield tuple(tokens[: length + finished]), logp, score
+    for output in list(found.outputs())[row]:
+        tokens = [*output.tokens, EOS] if output.finished else output.tokens
+        yield tuple(tokens), output.log_probability, output.score
 
 
 @torch.no_grad()
@@ -112,12 +109,10 @@ def test_a_beam_of_one_is_greedy_decoding(name):
         found = beam_decode(
             model, SOURCE, LENGTHS, BeamSearch(1, alpha), max_steps=6, keep_weights=True
         )
-        assert torch.equal(found.tokens.squeeze(1), greedy.tokens)
-        assert torch.equal(found.lengths.squeeze(1), greedy.lengths)
-        assert torch.equal(found.finished.squeeze(1), greedy.finished)
+        assert torch.equal(found.tokens, greedy.tokens)
         assert (found.weights is None) == (greedy.weights is None) == (name == "none")
         if greedy.weights is not None:
-            torch.testing.assert_close(found.weights.squeeze(1), greedy.weights, rtol=0, atol=1e-12)
+            torch.testing.assert_close(found.weights, greedy.weights, rtol=0, atol=1e-12)
 
 
 @torch.no_grad()

@@ -28,8 +28,9 @@ from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
 from seq2attn.training.losses import training_losses
+from seq2attn.training.proof import is_due, largest_error, unchanged
 from seq2attn.training.session import NewRun, train
-from seq2attn.training.step import TrainingStep, is_due, largest_error, unchanged
+from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("own_scores")
@@ -74,8 +75,9 @@ def exported(model, source, inputs):
     """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs
     (L,).
     """
-    encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
-    state, states = dict(encoder.first), []
+    begin, encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
+    first, states = begin.call({}), []
+    state = {name.removeprefix("encoder_0_forward."): one for name, one in first.items()}
     for token in source:
         result = encoder.call({"input": token.view(1), **state})
         states.append(result.pop("output"))
@@ -258,7 +260,7 @@ def run_with(leaf, folder):
     return (
         run,
         load_checkpoint(run.checkpoint("last")),
-        [text for text in display.said if "with the formulas" in text],
+        [text for text in display.said if "without them" in text],
     )
 
 
@@ -299,7 +301,7 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
     _, expected, nothing = with_formulas
     assert nothing == [] and expected.state["formulas"] is False
     run, found, said = run_with(leaf, tmp_path)
-    last = "training continues from the last checkpoint, with the formulas"
+    last = "Continuing from the last checkpoint without them."
     assert [text.endswith(last) for text in said] == [True] * (calls < 99)
     assert found.state["formulas"] is (calls < 99) and found.state["step"] == 12
     assert all(

@@ -52,7 +52,7 @@ def is_allowed(choices):
     decoder; other weights than the softmax's only where a history does not make them itself.
     """
     history = parts.HISTORIES.get(choices.get("history", "none"))
-    if history.own_weights and choices.get("normaliser", "softmax") != "softmax":
+    if history.makes_weights and choices.get("normaliser", "softmax") != "softmax":
         return False
     equal_widths = SCORES.get(choices.get("score", "additive")).equal_widths
     return not (

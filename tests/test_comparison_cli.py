@@ -67,10 +67,10 @@ def runs(folder="runs"):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "at most 10,000 trials"),
+        (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "19,998 trials; at most 10,000 are allowed"),
         (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
         (["--vary", "seed=1", "--checkpoint", "x"],
-         "Invalid value for '--checkpoint': 'x' is not one of 'best', 'last'"),
+         "checkpoint (--checkpoint): should be 'best' or 'last'"),
         (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
         (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
         (["--vary", "seed=1", "--plot", "tiny.yaml"], "Invalid value for '--plot': "),
@@ -103,18 +103,18 @@ def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason)
         ),
         (
             "compare tiny.yaml",
-            "not an experiment, which names configs",
-            "seq2attn compare -c tiny.yaml --vary seed=1-5",
+            "tiny.yaml: this is a model's config, not an experiment",
+            "seq2attn compare -c CONFIG --vary seed=1-5",
         ),
         (
             "compare -c tiny.yaml",
             "nothing to compare",
-            "For example: seq2attn compare -c tiny.yaml --vary seed=1-5",
+            "For example: --vary seed=1-5",
         ),
         (
             "compare experiment.yaml",
             "nothing to compare",
-            "seq2attn compare experiment.yaml --vary seed=1-5",
+            "For example: --vary seed=1-5",
         ),
     ],
 )
@@ -186,7 +186,8 @@ def test_a_changed_config_is_one_message_for_all_trials(cli, work):
         done = cli(command, "mine.yaml")
         assert (done.code, len(done.err.splitlines())) == (2, 4)
         changed = "another config: training.steps is 7, and 6 in the run"
-        assert f"\n  runs/mine-seed_1 and 2 others: {changed}\n" in done.err
+        runs = ", ".join(f"runs/mine-seed_{seed}" for seed in (1, 2, 3))
+        assert f"\n  {runs}: {changed}\n" in done.err
         assert (
             "Choose another --name, or remove those runs; seq2attn report mine shows what was measured."
             in done.err
@@ -227,26 +228,26 @@ def test_json_and_figures(cli):
 def test_options_override_an_experiment_file(cli):
     Path("mine.yaml").write_text(
         "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: 1-9}\nbaseline: {model.hidden: 8}\n"
-        "metric: teacher_forced\nlengths: [1, 3]\npublished: {where: {model.hidden: 4}, values: {3: 0.5}}\n"
+        "metric: teacher_forced\nlengths: [1, 3]\n"
     )
 
     def shown(*arguments):
         rows = cli("compare", "mine.yaml", "--device", "cpu", "--vary", "seed=2", *arguments).rows()
         return [
-            tuple(row[key] for key in ("group", "length", "trained", "baseline", "published"))
+            tuple(row[key] for key in ("group", "length", "trained", "baseline", "metric"))
             for row in rows
         ]
 
     assert shown() == [
-        ("hidden=4", "1", "yes", "hidden=8", ""),
-        ("hidden=4", "3", "no", "hidden=8", "0.5"),
-        ("hidden=8", "1", "yes", "", ""),
-        ("hidden=8", "3", "no", "", ""),
+        ("hidden=4", "1", "yes", "hidden=8", "teacher_forced"),
+        ("hidden=4", "3", "no", "hidden=8", "teacher_forced"),
+        ("hidden=8", "1", "yes", "", "teacher_forced"),
+        ("hidden=8", "3", "no", "", "teacher_forced"),
     ]
     assert runs() == ["mine-hidden_4-seed_2", "mine-hidden_8-seed_2"]
     assert shown("--metric", "exact_match", "--lengths", "2", "--baseline", "model.hidden=4") == [
-        ("hidden=4", "2", "yes", "", ""),
-        ("hidden=8", "2", "yes", "hidden=4", ""),
+        ("hidden=4", "2", "yes", "", "exact_match"),
+        ("hidden=8", "2", "yes", "hidden=4", "exact_match"),
     ]
 
 

@@ -10,9 +10,9 @@ from matplotlib.colors import to_hex
 from seq2attn.comparison.figures import figures_of, save_figures
 from seq2attn.comparison.groups import Group, Summary, TrialResult
 from seq2attn.comparison.results import Comparison
+from seq2attn.display.colours import score_colour
 from seq2attn.inference.results import Evaluation
 from seq2attn.inference.statistics import mean_over_seeds
-from seq2attn.plotting.style import score_colour
 from seq2attn.runs.records import Metrics, MetricsLine
 
 SCORE, HIDDEN = "model.attention.score", "model.hidden"
@@ -27,27 +27,24 @@ def trial(seed, level):
     return TrialResult(f"r-{seed}", seed, evaluation, Metrics(steps=steps, evaluations=evaluations))
 
 
-def group(values, score, level, *, published=None, seeds=(1, 2, 3)):
+def group(values, score, level, *, seeds=(1, 2, 3)):
     by_seed = {seed: level + 0.1 * seed for seed in seeds}
     numbers = {
         "mean": mean_over_seeds(list(by_seed.values())),
         "sd": None,
         "difference": None,
-        "published": published,
     }
     numbers |= {
         "seeds": 3,
-        "worst": 0.0,
+        "worst": min(by_seed.values()),
         "worst_seed": 1,
-        "best": 1.0,
+        "best": max(by_seed.values()),
         "best_seed": 3,
         "by_seed": by_seed,
     }
     rows = [Summary("random", length, "exact_match", length < 9, **numbers) for length in (3, 10)]
     trials = tuple(trial(seed, level) for seed in seeds)
-    return Group(
-        ", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows), None
-    )
+    return Group(", ".join(map(str, values.values())), values, score, None, 3, trials, tuple(rows))
 
 
 def figures(*groups):
@@ -116,13 +113,10 @@ def test_results_have_their_interval_and_the_band_of_the_seeds():
         assert ends == pytest.approx([found.rows[0].mean.low, found.rows[0].mean.high])
 
 
-def test_published_figures_are_diamonds_and_untrained_lengths_grey():
-    made = figures(group({SCORE: "dot"}, "dot", 0.2, published=0.7))
+def test_untrained_lengths_are_grey():
+    made = figures(group({SCORE: "dot"}, "dot", 0.2))
     (panel,) = panels(made["results"])
-    diamonds = [line.get_xydata().tolist() for line in panel.lines if line.get_marker() == "D"]
-    assert diamonds == [[[0, 0.7]], [[1, 0.7]]]
-    assert legend(made["results"]) == ["dot", "published"]
-    assert legend(made["loss"]) == ["dot"]
+    assert legend(made["results"]) == legend(made["loss"]) == ["dot"]
     (ground,) = panel.patches
     assert (ground.get_x(), ground.get_x() + ground.get_width()) == (0.5, 1.5)
     assert "grey: never seen in training" in made["results"].get_suptitle().replace("\n", " ")

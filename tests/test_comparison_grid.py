@@ -93,7 +93,7 @@ def test_invalid_axes_are_refused(base, text, reason):
 
 
 def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_config_says(base):
-    vary = ("seed=1-2", "model.attention.score=dot,none")
+    vary = ("model.attention.score=dot,none", "seed=1-2")
     found = plan(base, vary=vary)
     assert list(found.groups) == ["dot", "none"]
     expected = [(score, seed) for score in ("dot", "none") for seed in (1, 2)]
@@ -166,15 +166,12 @@ def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
 
 
 def test_several_base_configs_are_an_axis(base, tmp_path):
-    (tmp_path / "configs" / "deep").mkdir(parents=True)
-    other, same_name = tmp_path / "other.yaml", tmp_path / "configs" / "deep" / "base.yaml"
+    other = tmp_path / "other.yaml"
     other.write_text("seed: 5\n")
-    same_name.write_text("seed: 6\n")
     assert [(trial.group, trial.config.seed) for trial in plan(base, other).trials] == [
         ("base", 1),
         ("other", 5),
     ]
-    assert list(plan(base, same_name).groups) == ["base", "deep-base"]
     assert "two base configs have the same name" in refusal(base, base)
 
 
@@ -192,9 +189,9 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
     ],
 )
 def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
-    assert [
-        trial.baseline for trial in plan(base, vary=GRID, baseline=baseline).trials[::2]
-    ] == expected
+    found = plan(base, vary=GRID, baseline=baseline)
+    assert list(found.baselines) == list(found.groups)
+    assert list(found.baselines.values()) == expected
 
 
 @pytest.mark.parametrize("baseline", ["model.attention.score=dott", "model.hiden=8", "seed=1"])
@@ -217,7 +214,7 @@ def test_every_problem_of_the_grid_is_reported_once_with_its_place(base):
     )
     assert "model.hiden (--vary 'model.hiden=1,2'): unknown key; did you mean 'hidden'?" in text
     assert "seq2attn compare: 2 problems" in text
-    assert "Nothing was run: 12 trials (2 model.attention.score x 2 model.hiden x 3 seed)" in text
+    assert text.endswith("Nothing was run: 12 trials.")
     vary = ("model.attention.score=dot,general", "model.bidirectional=false,true", "seed=1-5")
     text = refusal(base, vary=vary, overrides=("model.initial_state=bridge",))
     assert text.count("'dot' needs encoder and decoder states of equal width") == 1
@@ -250,10 +247,6 @@ metric: teacher_forced
 lengths: 3-5
 samples: 10
 checkpoint: last
-published:
-  - where: {model.attention.score: dot}
-    values: {3: 0.5, 5: 1.0}
-    loss: 0.25
 """
 
 
@@ -271,29 +264,28 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
         assert (trial.lengths, trial.samples, trial.checkpoint) == ((3, 4, 5), 10, "last")
-        assert (trial.config.training.steps, trial.baseline) == (5, "scaled")
-        figures = ({3: 0.5, 5: 1.0}, 0.25) if trial.group == "dot" else ({}, None)
-        assert (trial.published.values, trial.published.loss) == figures
+        assert trial.config.training.steps == 5
+    assert found.baselines == {"dot": "scaled", "scaled": "scaled"}
 
 
 @pytest.mark.parametrize(
     ("text", "lines"),
     [
         (
-            "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\npublished:\n  - valeus: {3: 1}\n",
+            "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n",
             [
                 "mine.yaml:1): unknown key; did you mean 'configs'?",
-                "mine.yaml:2): should be 'exact_match', 'character_accuracy', ",
+                "mine.yaml:2): should be 'exact_match', 'teacher_forced', ",
                 "mine.yaml:3): '0' is not a length",
                 "mine.yaml:4): should be a valid integer, found 'many'",
-                "mine.yaml:6): unknown key; did you mean 'values'?",
             ],
         ),
-        ("configs: base.yaml\nvary:\n  seed: 3-1\n  model: {hidden: [1]}\n  model.hidden: []\n",
-         ["mine.yaml:3): '3-1': expected", "mine.yaml:4): expected a list of values", "mine.yaml:5): no values"]),
+        ("configs: base.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n",
+         ["mine.yaml:3): '3-1': expected", "mine.yaml:4): no values"]),
+        ("configs: base.yaml\nvary:\n  model: {hidden: [1]}\n",
+         ["mine.yaml:3): should be a valid integer, found [1]"]),
         ("configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
          ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1"]),
-        (FILE.replace("where: {model.attention.score", "where: {model.score"), ["no config has the key model.score"]),
     ],
 )  # fmt: skip
 def test_every_mistake_in_a_file_is_reported_with_its_line(base, text, lines):

@@ -2,15 +2,16 @@
 
 import json
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import measured
 import pytest
 
-from seq2attn.comparison.experiment import Published, compose_experiment
+from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.groups import rank
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
+from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.files import write_json
 
@@ -20,7 +21,6 @@ EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "none": {3: (1.0, 1.0, 0.7), 9: (0.0, 0.0, 0.0)},
 }
 LOSSES = {"dot": (0.1, 0.2, 0.3), "scaled": (0.4, 0.4, 0.4), "none": (1.0, 2.0, 3.0)}
-PUBLISHED = Published(values={"3": 0.55}, loss=0.15)  # of dot
 
 
 def records(group, length, exact, entropy=None):
@@ -67,12 +67,7 @@ def planned(tmp_path):
         made = compose_experiment(
             None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings
         )
-        plan = make_plan(made, tmp_path / "runs")
-        trials = [
-            replace(trial, published=PUBLISHED) if trial.group == "dot" else trial
-            for trial in plan.trials
-        ]
-        return replace(plan, trials=tuple(trials))
+        return make_plan(made, tmp_path / "runs")
 
     for trial in make().trials:
         finish(tmp_path / "runs", trial)
@@ -122,7 +117,7 @@ def test_statistics_over_seeds(comparison):
             *seeds,
             length == 3,
         )
-        assert (found.worst, found.best) == (found.mean.least, found.mean.most)
+        assert (found.worst, found.best) == (found.by_seed[seeds[0]], found.by_seed[seeds[1]])
         assert group(comparison, label).baseline == (None if label == "dot" else "dot")
         assert (found.difference is None) == (difference is None)
         if difference is not None:
@@ -217,24 +212,26 @@ def test_groups_are_ranked_by_their_mean_over_the_lengths(comparison):
     assert (dot.behind.low, dot.behind.high) == pytest.approx(
         (-0.15 - half, -0.15 + half), abs=1e-6
     )
-    assert [one.may_be_best for one in (scaled, none, dot)] == [True, True, False]
+    assert [one.not_worse_than_best for one in (scaled, none, dot)] == [True, True, False]
 
 
 def test_ranks_of_numbers_by_seed():
     found = rank(
-        {"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, lowest_first=True
+        {"a": {1: 0.5, 2: 0.6}, "b": {1: 0.1, 2: 0.2}, "c": {1: 0.9, 2: 0.1}}, METRICS["wer"]
     )
     assert {name: one.rank for name, one in found.items()} == {"b": 1, "c": 2, "a": 3}
     assert found["a"].behind.value == pytest.approx(0.4)  # by 0.4 with both seeds
-    assert [one.may_be_best for one in found.values()] == [True, True, False]
-    best, worst = rank({"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}).values()
+    assert [one.not_worse_than_best for one in found.values()] == [True, True, False]
+    best, worst = rank(
+        {"a": {1: 1.0, 2: 0.7}, "b": {1: 0.0, 2: 0.4}}, METRICS["exact_match"]
+    ).values()
     assert (best.overall.low, best.overall.high, worst.behind.low, worst.behind.high) == (
         0.0,
         1.0,
         -1.0,
         1.0,
     )
-    found = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}})
+    found = rank({"a": {1: 0.5}, "b": {1: 0.9}, "c": {2: 0.9}, "d": {}}, METRICS["exact_match"])
     assert [(name, one.rank) for name, one in found.items()] == [("b", 1), ("c", 1), ("a", 3)]
     assert found["c"].behind is None  # no seed in common
 
@@ -262,9 +259,9 @@ def test_a_comparison_prints_as_tables(comparison):
     dot, scaled, _, ranking = comparison.tables()
     assert lines(dot) == [
         "dot: exact match, the baseline",
-        "length mean sd worst worst seed best published",
-        "3 0.600 [0.352, 0.848] 0.100 0.500 1 0.700 0.550",
-        "9* 0.100 [0.100, 0.100] 0.000 0.100 1 0.100 -",
+        "length mean sd worst worst seed best",
+        "3 0.600 [0.352, 0.848] 0.100 0.500 1 0.700",
+        "9* 0.100 [0.100, 0.100] 0.000 0.100 1 0.100",
     ]
     assert lines(scaled)[0] == "scaled: exact match, against dot"
     assert lines(scaled)[2] == "3 0.800 [0.552, 1.000] 0.100 0.700 2 0.900 +0.200 [-0.048, +0.448]"
@@ -279,8 +276,8 @@ def test_a_comparison_prints_as_tables(comparison):
         "* never seen in training",
     ]
     headings = [column.heading for column in ranking.columns]
-    assert headings[5:] == ["parameters", "loss", "published loss"]  # where there is room
-    assert ranking.rows[2][5:] == pytest.approx([1234, 0.2, 0.15])
+    assert headings[5:] == ["parameters", "loss"]  # where there is room
+    assert ranking.rows[2][5:] == pytest.approx([1234, 0.2])
     assert comparison._repr_html_().count("<table>") == 4
 
 
@@ -322,14 +319,9 @@ def test_records_are_flat_and_the_same_in_every_output(comparison):
         "overall": pytest.approx(0.5),
         "parameters": 1234,
     }
-    expected |= {"loss": pytest.approx(0.4), "published": None}
+    expected["loss"] = pytest.approx(0.4)
     assert {key: found[key] for key in expected} == expected
-    assert (records[0]["published"], records[0]["published_loss"], records[1]["trained"]) == (
-        0.55,
-        0.15,
-        False,
-    )
-    assert (records[1]["published"], records[2]["published"]) == (None, None)
+    assert (records[0]["trained"], records[1]["trained"]) == (True, False)
     header, *rows = [line.split("\t") for line in comparison.table().tsv()]
     assert header == list(found) and rows[2][header.index("worst")] == "0.7"
     told = json.loads(json.dumps(comparison.to_json()))

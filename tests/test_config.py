@@ -504,7 +504,7 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
         (["compare", "grid.yaml"], f"description (grid.yaml:3): '\\ud800' {HALF.format('D800')}"),
         (
             ["compare", "-c", "scaled", "--vary", 'task.alphabet="a\\ud800",b'],
-            "vary.task.alphabet (--vary ",
+            "task.alphabet (--vary ",
         ),
     ):
         done = cli(*words)

@@ -44,12 +44,12 @@ def test_keys_have_line_numbers():
         "# first\nseed: 1\nmodel:\n  hidden: 8\n\n  attention: {score: dot,\n    window: {}}\n", "x"
     )
     assert document.lines == {
-        ("seed",): 2,
-        ("model",): 3,
-        ("model", "hidden"): 4,
-        ("model", "attention"): 6,
-        ("model", "attention", "score"): 6,
-        ("model", "attention", "window"): 7,
+        "seed": 2,
+        "model": 3,
+        "model.hidden": 4,
+        "model.attention": 6,
+        "model.attention.score": 6,
+        "model.attention.window": 7,
     }
 
 

@@ -116,8 +116,8 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
 
 
 def test_rows_are_padded_on_the_right():
-    ids, lengths = pad_rows([[7], [], [8, 9]], CPU, padding=-1)
-    assert ids.tolist() == [[7, -1], [-1, -1], [8, 9]] and lengths.tolist() == [1, 0, 2]
+    ids, lengths = pad_rows([[7], [], [8, 9]], CPU)
+    assert ids.tolist() == [[7, 0], [0, 0], [8, 9]] and lengths.tolist() == [1, 0, 2]
     ids, lengths = pad_rows([], CPU)
     assert ids.shape == (0, 0) and lengths.shape == (0,)
 
@@ -220,7 +220,7 @@ def test_batches_hold_similar_lengths():
         return sum(int(lengths[one].max() - lengths[one].min()) for one in rows)
 
     data = epoch_data()
-    lengths = data.lengths
+    lengths = torch.tensor([len(word) for word in WORDS])
     unsorted = torch.split(torch.randperm(53, generator=torch.Generator().manual_seed(1)), 8)
     assert spread(data.epoch_rows(0)) < 0.5 * spread(unsorted)
 
@@ -234,9 +234,7 @@ def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
         (place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5
     ]
     assert len(small) == 400 and {place for place, _ in small} == set(range(7))
-    lengths = data.lengths.double()
-    found, error = (
-        lengths[torch.cat([rows for _, rows in small])].mean(),
-        lengths.std() / (400 * 5) ** 0.5,
-    )
-    assert abs(found - lengths.mean()) < 4 * error
+    lengths = torch.tensor([len(word) for word in WORDS]).double()
+    drawn = lengths[torch.tensor([row for _, rows in small for row in rows])]
+    error = lengths.std() / (400 * 5) ** 0.5
+    assert abs(drawn.mean() - lengths.mean()) < 4 * error

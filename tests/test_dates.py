@@ -7,7 +7,7 @@ import torch
 
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
-from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, read_date, write_date
+from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, parse_date, write_date
 from seq2attn.errors import Seq2AttnError
 
 MAY_3, OCTOBER_22 = datetime.date(1998, 5, 3), datetime.date(2031, 10, 22)
@@ -44,7 +44,7 @@ def test_every_target_has_ten_characters():
 
 def test_every_text_reads_as_its_date():
     for date in DAYS:
-        assert [read_date(write_date(date, style)) for style in STYLES] == [date] * len(STYLES)
+        assert [parse_date(write_date(date, style)) for style in STYLES] == [date] * len(STYLES)
 
 
 def test_ordinals():

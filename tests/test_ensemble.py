@@ -61,11 +61,9 @@ def test_hypotheses_of_an_ensemble_have_its_probabilities_and_weights():
         Ensemble(members()), SOURCE, LENGTHS, BeamSearch(4), max_steps=3, keep_weights=True
     )
     for row, length in enumerate(LENGTHS.tolist()):
-        columns = (
-            each[row]
-            for each in (found.tokens, found.lengths, found.log_probabilities, found.weights)
-        )
-        for tokens, size, logp, weights in zip(*columns, strict=True):
+        lengths = (found.tokens != EOS).sum(dim=2)
+        fields = (found.tokens, lengths, found.log_probabilities, found.weights)
+        for tokens, size, logp, weights in zip(*(field[row] for field in fields), strict=True):
             forced, expected = probabilities(
                 Ensemble(members()), SOURCE[row, :length], [1, *tokens[:-1].tolist()]
             )

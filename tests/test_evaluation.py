@@ -14,6 +14,7 @@ from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
+from seq2attn.inference.metrics import METRICS
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.decoder import Decoded
@@ -166,13 +167,15 @@ def test_wrong_answers_are_kept_if_wanted(source_eos):
         Evaluation(result.rows).errors()
 
 
-def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
+def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monkeypatch):
     config = check_config(
         {"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}}
     )
     predictor = Predictor(
         build_model(config).double(), build_task(config), source_eos=True, device=CPU
     )
+    rows = []
+    predictor.model.register_forward_pre_hook(lambda _, inputs: rows.append(len(inputs[0].source)))
 
     def results():
         (result,) = places(evaluate(predictor, [6], samples=5, seed=0))
@@ -180,14 +183,11 @@ def test_decoding_position_by_position_gives_the_same_result(monkeypatch):
 
     at_once = results()
     assert at_once.character_accuracy.value < 1
-    monkeypatch.setattr("seq2attn.inference.evaluation.MAX_WEIGHTS", 7 * 7 * 5 - 1)
-    monkeypatch.setattr(type(predictor.model), "forward", None)
-    by_steps = results()
-    assert by_steps.entropy == pytest.approx(at_once.entropy, rel=1e-9)
-    assert (by_steps.teacher_forced, by_steps.alignment) == (
-        at_once.teacher_forced,
-        at_once.alignment,
-    )
+    monkeypatch.setattr("seq2attn.inference.predictor.MAX_WEIGHTS", 2 * 6 * 6)
+    apart = results()
+    assert rows == [5, 2, 2, 1]
+    assert apart.entropy == pytest.approx(at_once.entropy, rel=1e-9)
+    assert (apart.teacher_forced, apart.alignment) == (at_once.teacher_forced, at_once.alignment)
 
 
 def look_mostly_back(t, n, width):
@@ -335,6 +335,14 @@ def test_a_record_that_is_not_an_evaluation_is_refused(change):
     assert read_as(Evaluation, {**record, "parameters": {"total": 1}}).parameters == {"total": 1}
 
 
+def test_every_declared_metric_is_computed_and_has_its_column():
+    found = measure(FakeModel(reverse, weights=look_back))[0].evaluation
+    declared = [metric for metric in METRICS.values() if not metric.of_file]
+    assert found.metrics == declared
+    (table,) = found.tables()
+    assert [column.heading for column in table.columns[1:]] == [one.heading for one in declared]
+
+
 # ---- targets of any length, without alignment ----
 
 
@@ -411,5 +419,7 @@ def test_how_many_strings_are_decoded_together():
     lengths = (9, 799, 7999, 10**6)
     assert [recurrent.rows_at_once(length) for length in lengths] == [1024, 163, 16, 1]
     assert [transformer.rows_at_once(length) for length in lengths] == [819, 10, 1, 1]
+    at_once = [recurrent.rows_at_once(length, all_steps=True) for length in lengths]
+    assert at_once == [1024, 26, 1, 1]
     recurrent.search = BeamSearch(5)
     assert recurrent.rows_at_once(799) == 32

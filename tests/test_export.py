@@ -19,14 +19,16 @@ def test_the_folder_of_a_run(cli, tmp_path):
     done = cli("export", "tiny", "--to", "out/model")
     assert (done.code, done.out) == (0, "out/model\n")
     folder = tmp_path / "out" / "model"
-    graphs = ["encoder_0_forward", "prepare", "step"]
+    graphs = ["begin", "encoder_0_forward", "prepare", "step"]
     files = {"README.md", "manifest.json", *(f"{name}.onnx" for name in graphs)}
     assert {path.name for path in folder.iterdir()} == files
     for name in graphs:
         onnx.checker.check_model(onnx.load(folder / f"{name}.onnx"), full_check=True)
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert {"token", "memory.keys", "change.banned"} <= set(manifest["graphs"]["step"]["input"])
-    assert {"logits", "weights", "scores"} <= set(manifest["graphs"]["step"]["output"])
+    assert manifest["graphs"] == graphs
+    step = onnx.load(folder / "step.onnx").graph
+    assert {"token", "memory.keys", "change.banned"} <= {one.name for one in step.input}
+    assert {"logits", "weights", "scores"} <= {one.name for one in step.output}
     assert manifest["source"]["tokens"][:5] == ["<pad>", "<sos>", "<eos>", "a", "b"]
     assert manifest["layers"] == [["encoder_0_forward"]]
     assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
@@ -37,9 +39,9 @@ def test_the_folder_of_a_run(cli, tmp_path):
     )
     again = cli("export", "tiny", "--to", "out/model")
     assert (again.code, again.out) == (2, "")
-    assert "out/model is not empty" in again.err
+    assert "out/model is not an empty folder" in again.err
     assert (
-        "out/model/README.md is a file, not a folder"
+        "out/model/README.md is not an empty folder"
         in cli("export", "tiny", "--to", "out/model/README.md").err
     )
 

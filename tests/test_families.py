@@ -218,8 +218,8 @@ def test_compare_measures_families(cli, trials_here, tmp_path):
     rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
     assert [(row["family"], row["length"]) for row in rows] == places * 2
     assert (tmp_path / "figures" / "t-families.png").stat().st_size > 0
-    again = cli(*start, "runs", "--lengths", "3")  # measured already
-    assert "all 2 trials are done" in again.err
+    again = cli(*start, "runs", "--lengths", "3")  # measured once more, without training
+    assert "2 trials, 0 done, 2 to run" in again.err
     assert [row["family"] for row in again.rows()] == ["runs"] and cli("report", "t").code == 0
 
 

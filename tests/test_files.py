@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 
+from seq2attn import files
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs import records
 from seq2attn.runs.files import write_atomically, write_json
@@ -85,21 +86,19 @@ def test_json_is_indented_and_ends_with_a_newline(tmp_path):
 
 # ---- foreign files, which may be far larger than they look on a disk ----
 
-LOG = "cannot be read: larger than 400,000,000 bytes\nMove it elsewhere: the run can be used without it."
-LINE = "line {}: at most 20,000,000 bytes a line, and 2,000,000 lines, are read"
+LARGE = "cannot be read: larger than 200,000,000 bytes"
+LOG = f"{LARGE}\nMove it elsewhere: the run can be used without it."
 TENSOR = '{"x": {"dtype": "F32", "shape": [975000000], "data_offsets": [0, 3900000000]}, "__metadata__": {}}'
 CHECKPOINT = struct.pack("<Q", len(TENSOR)) + TENSOR.encode()
 SPARSE = [  # file, how it begins if not as before, its bytes, a command, and what it says
-    ("tiny/metrics.jsonl", None, 3_900_000_000, "plot loss --plot loss.svg", LOG),
-    ("tiny/metrics.jsonl", b"", 390_000_000, "plot loss --plot loss.svg", LINE.format(1)),
+    ("tiny/metrics.jsonl", None, 3_900_000_000, "plot accuracy --plot x.svg", LOG),
     ("tiny/attention.jsonl", None, 3_000_000_000, "plot attention --plot map.svg", LOG),
-    ("tiny/attention.jsonl", b"", 21_000_000, "plot attention --plot map.svg", LINE.format(1)),
     (
         "tiny/evaluations/best-001.json",
         b"",
         3_900_000_000,
         "plot accuracy --by-length --plot a.svg",
-        "cannot be read: larger than 100,000,000 bytes",
+        LARGE,
     ),
     ("tiny/environment.json", None, 3_900_000_000, "eval --samples 1 --lengths 1", ""),
     ("tiny/status.json", None, 3_900_000_000, "runs", ""),
@@ -117,7 +116,7 @@ SPARSE = [  # file, how it begins if not as before, its bytes, a command, and wh
         "predict ab",
         "damaged: its size is 3,900,00",
     ),
-    (".grid.comparison.json", b"", 3_900_000_000, "report grid", "larger than 100,000,000 bytes"),
+    (".grid.comparison.json", b"", 3_900_000_000, "report grid", LARGE),
 ]
 
 
@@ -143,12 +142,21 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(
     assert peak < 80_000_000
 
 
+def test_a_file_of_a_run_has_a_bounded_number_of_bytes(runs_copy, monkeypatch):
+    file = runs_copy / "tiny" / "status.json"
+    monkeypatch.setattr(files, "MAX_BYTES", file.stat().st_size)
+    assert records.read_record(records.Status, file).step == 2
+    monkeypatch.setattr(files, "MAX_BYTES", file.stat().st_size - 1)
+    with pytest.raises(Seq2AttnError, match=r"status.json: cannot be read: larger than \d+ bytes"):
+        records.read_record(records.Status, file)
+
+
 def test_a_log_has_a_bounded_number_of_lines(cli, runs_copy, monkeypatch):
     lines = len((runs_copy / "tiny" / "metrics.jsonl").read_bytes().splitlines())
-    monkeypatch.setattr(records, "MOST_LINES", lines)
-    assert cli("plot", "loss", "--plot", "loss.svg").code == 0
-    monkeypatch.setattr(records, "MOST_LINES", lines - 1)
+    monkeypatch.setattr(records, "MAX_LINES", lines)
+    assert cli("plot", "accuracy", "--plot", "accuracy.svg").code == 0
+    monkeypatch.setattr(records, "MAX_LINES", lines - 1)
     assert (
-        f"runs/tiny/metrics.jsonl: cannot be read: line {lines}: at most"
-        in cli("plot", "loss", "--plot", "a.svg").err
+        f"runs/tiny/metrics.jsonl: cannot be read: it has more than {lines - 1} lines"
+        in cli("plot", "accuracy", "--plot", "a.svg").err
     )

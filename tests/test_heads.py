@@ -8,7 +8,8 @@ from torch import nn
 import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.contract.models import RULES, make_subject
+from seq2attn.contract.models import RULES
+from seq2attn.contract.subject import make_subject
 
 
 def config_with(heads, hidden=6, **model):

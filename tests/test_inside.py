@@ -177,30 +177,31 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
             r"'symbols' cannot be replaced in this model; allowed: .*decoder.state",
         ),
         (made, {("decoder.stat", 0): [0.0]}, r"did you mean 'decoder.state'\?"),
-        (
-            made,
-            {"decoder.state": 0},
-            r"expected \(name, step\), steps from 0, or .*; found 'decoder.state'",
-        ),
-        (made, {("decoder.state", -1): [0.0] * 5}, r"found \('decoder.state', -1\)"),
-        (made, {("decoder.state", True): [0.0] * 5}, r"found \('decoder.state', True\)"),
+        (made, {"decoder.state": 0}, r"patch must be \(name, step\) -> a row, .*; found {'decoder"),
+        (made, {("decoder.state", -1): [0.0] * 5}, r"found {\('decoder.state', -1\)"),
+        (made, {("decoder.state", True): [0.0] * 5}, r"found {\('decoder.state', True\)"),
         (
             made,
             {("decoder.state", 0): [float("nan")] * 5},
-            "decoder.state at 0 must have finite numbers; found .nan",
+            "decoder.state at 0 must be finite numbers; found .nan",
         ),
         (made, [("decoder.state", 0, [0.0] * 5)], r"patch must be \(name, step\) -> a row"),
         (
             made,
             {("decoder.state", 0): [0.0] * 4},
-            "patch: decoder.state at 0 has 5 numbers; found 4",
+            r"patch: decoder.state at 0 has the shape \(5,\); found \(4,\)",
         ),
         (
             made,
             {("attention.weights", 1): "x"},
-            "attention.weights at 1 must be numbers; found 'x'",
+            "attention.weights at 1 must be finite numbers; found 'x'",
         ),
-        (made, {("attention.weights", 1): 0.5}, "attention.weights at 1 has 4 numbers; found one"),
+        (made, {("attention.weights", 1): 0.5}, r"has the shape \(4,\); found \(\)"),
+        (
+            transformer,
+            {("attention.weights", 0): [0.0] * 4},
+            r"the shape \(2, 2, 4\); found \(4,\)",
+        ),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
         (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
@@ -222,13 +223,9 @@ def test_what_does_not_fit_is_refused(make, patch, message):
 
 def test_what_is_not_a_string_a_run_or_a_keyword_is_named():
     model = made()
-    for call in (model.predict, model.run_with_cache):
-        with pytest.raises(
-            TypeError, match=rf"{call.__name__}\(\) got an unexpected keyword argument 'patches'"
-        ):
+    for call in (model.predict, model.run_with_cache, model.evaluate):
+        with pytest.raises(TypeError, match="got an unexpected keyword argument 'patches'"):
             call(TEXT, patches={})
-    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'write'"):
-        model.evaluate([3], write={0: "a"})
     for call in (seq2attn.load, seq2attn.evaluate):
         with pytest.raises(Seq2AttnError, match="expected a run or its name; found a TrainedModel"):
             call(model)
@@ -267,7 +264,10 @@ def test_a_cache_of_many_strings_is_that_of_each(kind):
         assert answer.output == answers[row].output
         assert alone.lengths == {"step": len(answer.output_symbols), "source": len(text)}
         assert {axis: length[row] for axis, length in cache.lengths.items()} == alone.lengths
+        of_one = cache.string(row)
+        assert (of_one.lengths, of_one.names()) == (alone.lengths, alone.names())
         for name, axes in cache.names().items():
+            np.testing.assert_allclose(of_one[name], alone[name], rtol=1e-5, atol=1e-6)
             assert axes == ("string", *alone.names()[name])
             sizes = [
                 alone.lengths.get(axis, size)
@@ -463,6 +463,8 @@ def test_attention_matters_to_a_trained_model(cli):
     assert flat.get("exact_match", 3).value == found["uniform"] and not run.evaluations.exists()
     with pytest.raises(Seq2AttnError, match="unknown position 4; allowed: 0 to 3"):
         model.evaluate([3], ban=[4])
+    written = model.evaluate([3], samples=40, write={0: "a", 3: "a"})  # no <eos> at step 3
+    assert written.get("exact_match", 3).value == 0 < written.get("teacher_forced", 3).value
     padded = [
         model.evaluate([3], samples=40, padding=3, mask_padding=mask).get("exact_match", 3)
         for mask in (True, False)

@@ -96,7 +96,7 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
             assert why_slow(CPU) is None
         else:
             assert str(why_slow(CPU)).startswith(
-                f"{describe(CPU)}; training takes longer than it would compiled. "
+                f"{describe(CPU)}; training takes longer than with compiled kernels. "
             )
     assert (
         describe(torch.device("cuda")) == "none for cuda" and why_slow(torch.device("cuda")) is None

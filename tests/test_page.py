@@ -25,10 +25,13 @@ from pages import (
     random_texts,
 )
 
+from seq2attn.config import load
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
+from seq2attn.model.points import points
 from seq2attn.pages import asset
 from seq2attn.parts import TASKS
 
@@ -37,7 +40,9 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 from seq2attn.pages import page as page_module
 from seq2attn.pages.folder import manifest, write_graphs
 from seq2attn.pages.graphs import export_graphs
-from seq2attn.pages.page import Shown, operations, page_model, render, shown_runs
+from seq2attn.pages.models import PageModel, run_models
+from seq2attn.pages.page import model_json, operations, render
+from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
 LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely page, onnxruntime and PyTorch agree
@@ -81,7 +86,10 @@ def agreement(browser, tmp_path, name, texts, changed, longest=40):
     described = manifest(predictor, exported)
     requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
     requests += [
-        (text, random_changes(predictor, text, n, described["attends"]))
+        (
+            text,
+            random_changes(predictor, text, n, described["attends"], not described["force_reason"]),
+        )
         for n, (text, _) in enumerate(requests[:changed])
     ]
     asked, expected = (
@@ -289,8 +297,8 @@ def rendered(predictor, exported):
     other = make_predictor("scaled.yaml model.hidden=8 model.embedding=4", seed=2)
     snapshots = {"step 0": other.model.state_dict(), "step 9": predictor.model.state_dict()}
     models = [
-        Shown("first", predictor, {"score": "scaled"}, ["abc", "cab"], snapshots),
-        Shown("second", other, {"score": "scaled"}, ["abc"]),
+        PageModel("first", predictor, {"score": "scaled"}, ["abc", "cab"], snapshots),
+        PageModel("second", other, {"score": "scaled"}, ["abc"]),
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "export_graphs", lambda model: exported)
@@ -442,6 +450,44 @@ def test_keys_work_after_a_button_was_clicked(shown):
         assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == expected
 
 
+def test_weights_that_cannot_be_set_say_why(browser, tmp_path):
+    """`hard_monotonic` beside nothing, and beside a model whose weights can be set."""
+    small = "model.hidden=8 model.embedding=4"
+    fixed = make_shown(f"mechanisms.yaml model.decoder=hard_monotonic {small}")
+    page = render([fixed])
+    open_page(browser, tmp_path, page)
+    (known,) = points(fixed.predictor.model)["attention.weights"]
+    assert known.fixed
+    controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
+    titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
+    said = browser.run(f"{TYPE} type_('cab'); return {titles}")
+    assert said == [[known.fixed, True]] + [[known.fixed, "true"]] * 3
+    reached = "[[...state.force], by('changes').children.length]"
+    drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
+    told = "by('toast').hidden ? '' : by('toast').textContent"
+    keys = f"{KEY} key('Enter'); key('5'); {drag}; setWeight(0, 1, 1);"
+    assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, known.fixed]
+    browser.open(tmp_path / "page.html", "#text=cab&set=0,1,0.8&ban=0&temperature=2")
+    assert browser.run(f"return {reached}") == [[], 2]
+    weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
+    expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
+    np.testing.assert_allclose(weights, expected, atol=WEIGHTS)
+    stops = "return tourSteps().map(stop => stop.title)"
+    assert "Move its attention" not in browser.run(stops)
+    other = make_shown(f"scaled.yaml {small}")
+    open_page(browser, tmp_path, render([fixed, other]))
+    assert "Move its attention" in browser.run(stops)
+    first, second = browser.run(
+        f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
+        "return views.map(view => [view.isForced(0, 1), Array.from(view.now.steps[0].weights.data)])"
+    )
+    for view, shown, force in ((first, fixed, {}), (second, other, {(0, 1): 1.0})):
+        assert view[0] == bool(force)
+        expected = predicted(shown.predictor, "cab", force=force).weights[0]
+        np.testing.assert_allclose(view[1], expected, atol=WEIGHTS)
+    assert browser.console() == []
+
+
 def test_temperature_padding_and_mask(shown, predictor):
     turn = f"""
       by('temperature').value = -0.3; by('temperature').dispatchEvent(new Event('input'));
@@ -527,7 +573,7 @@ def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
     strange = Predictor(model, task, source_eos=False, device=torch.device("cpu"))
     text = " ".join(STRANGE)
-    open_page(browser, tmp_path, render([Shown(NASTY, strange, {"score": NASTY}, [text])]))
+    open_page(browser, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
     browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
     assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [
         NASTY,
@@ -560,13 +606,13 @@ def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
 def test_an_operation_that_the_page_lacks_is_named(predictor, exported, monkeypatch):
     monkeypatch.setattr(page_module, "export_graphs", lambda model: exported)
     rule = page_module.export_answer(predictor.task)
-    assert rule.graph.name in page_model(Shown("odd", predictor, {}, []))["graphs"]
+    assert rule.graph.name in model_json(PageModel("odd", predictor, {}, []))["graphs"]
     rule.graph.node[0].op_type = "BitwiseXor"  # of the right answer: the page does without
     monkeypatch.setattr(page_module, "export_answer", lambda task: rule)
-    assert rule.graph.name not in page_model(Shown("odd", predictor, {}, []))["graphs"]
+    assert rule.graph.name not in model_json(PageModel("odd", predictor, {}, []))["graphs"]
     monkeypatch.setattr(page_module, "operations", lambda: operations() - {"Softmax"})
     with pytest.raises(Seq2AttnError, match="cannot run odd: it lacks the ONNX operation Softmax"):
-        page_model(Shown("odd", predictor, {}, []))
+        model_json(PageModel("odd", predictor, {}, []))
 
 
 @pytest.mark.usefixtures("runs_copy")
@@ -612,7 +658,14 @@ def test_the_page_in_the_documentation_answers(browser):
     assert browser.console() == []
 
 
-def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
+def counted(monkeypatch, module, name):
+    """The calls of a function of a module, from now on."""
+    calls, function = [], getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *given: calls.append(given) or function(*given))
+    return calls
+
+
+def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path, monkeypatch):
     config = tmp_path / "tiny.yaml"
     config.write_text(
         "model: {hidden: 8, embedding: 4}\ntask: {max_length: 3}\nevaluation: {samples: 2}\n"
@@ -620,15 +673,23 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     )
     assert cli("train", "--config", str(config), "--name", "kept").code == 0
     run = find_run(tmp_path / "runs", "kept")
-    (all_of_them,) = shown_runs([run], "last", snapshots=100)
+    built = counted(monkeypatch, trained_model, "build_model")
+    checked = counted(monkeypatch, load, "check_config")
+    (all_of_them,) = run_models([run], "last", snapshots=100)
     assert list(all_of_them.snapshots)[:3] == ["after 0 steps", "after 1 step", "after 2 steps"]
-    assert len(all_of_them.snapshots) == len(run.kept_steps())
-    (few,) = shown_runs([run], "last", snapshots=2)
+    assert len(all_of_them.snapshots) == len(run.kept_steps()) > 8
+    assert (len(built), len(checked)) == (1, 1)  # one model, and its config is checked once
+    (few,) = run_models([run], "last", snapshots=2)
     first, middle, last = few.snapshots
     assert (first, last) == ("after 0 steps", "after 8 steps") and middle in all_of_them.snapshots
     name, first = next(iter(few.predictor.model.named_parameters()))
     assert torch.equal(few.snapshots["after 8 steps"][name], first)
     assert not torch.equal(few.snapshots["after 0 steps"][name], first)
+    kept = run.checkpoint("step-1")
+    saved = load_checkpoint(kept)
+    save_checkpoint(kept, {**saved.tensors, "model.other": torch.zeros(1)}, saved.state)
+    with pytest.raises(Seq2AttnError, match=r"step-1.*does not belong to this config"):
+        run_models([run], "last", snapshots=100)
 
 
 def test_mistakes_are_explained(cli, runs_copy):
@@ -641,9 +702,9 @@ def test_mistakes_are_explained(cli, runs_copy):
         ("tiny --to tiny.txt", "a page's file name ends with .html"),
         ("tiny --to nowhere/tiny.html", "there is no directory nowhere"),
         ("tiny --to mine.html", "mine.html exists and is not a page"),
-        ("tiny tiny tiny", "3 runs are too many for one page; at most 2 are allowed"),
+        ("tiny tiny tiny", "a page shows one run, or two side by side"),
         ("tiny --text ABC", "'ABC' has characters the model never saw"),
-        ("tiny other", "tiny and other do not fit on one page: their source vocabularies differ"),
+        ("tiny other", "tiny and other do not fit on one page: their vocabularies differ"),
     ):
         done = cli("page", *arguments.split())
         assert (done.code, done.out) == (2, "")

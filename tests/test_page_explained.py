@@ -16,7 +16,7 @@ pytest.importorskip("onnxscript", reason='needs the extra "export": pip install 
 
 from seq2attn.pages import page as page_module
 from seq2attn.pages.graphs import export_answer
-from seq2attn.pages.page import page_model, plain_graph, render
+from seq2attn.pages.page import graphs_json, model_json, render
 
 HELPERS = (
     "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new Event('input')); };"
@@ -40,9 +40,9 @@ def pages():
     for one in shown.values():
         one.predictor.task.max_length = 8
     shown |= {words: make_shown(words) for words in (*BY_HAND, SHIFT)}
-    models = {name: page_model(one) for name, one in shown.items()}
+    models = {name: model_json(one) for name, one in shown.items()}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_module, "page_model", lambda one: models[one.name])
+        patch.setattr(page_module, "model_json", lambda one: models[one.name])
         together = render([shown["scaled"], shown["none"]])
         by_hand = render([shown[words] for words in (*BY_HAND, SHIFT)])
         alone = {name: render([shown[name]]) for name in ("scaled", "none")}
@@ -245,9 +245,11 @@ def test_the_right_answer_is_the_tasks_own(show, name):
         TASKS.load(name)(),
         {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name],
     )
-    graph = json.dumps(plain_graph(export_answer(task), set()))
+    graph = json.dumps(graphs_json([export_answer(task)])["answer"])
     asked = json.dumps([task.source_vocabulary.encode(text) for text in texts])
-    model = f"{{spec: {{answers: {{}}}}, graphs: {{answer: new Graph({graph}, new Map())}}}}"
+    model = (
+        f"{{spec: {{answers: {{}}}}, graphs: {{answer: new Graph(readGraph({graph}), new Map())}}}}"
+    )
     found = show()(f"const model = {model}; return {asked}.map(ids => rightAnswer(model, '', ids))")
     assert [task.target_vocabulary.decode(ids) for ids in found] == [
         task.answer(text).text for text in texts

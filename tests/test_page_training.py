@@ -273,7 +273,8 @@ def test_fifty_steps_are_those_of_pytorch(browser, small):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
 def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_scores, words):
-    from seq2attn.pages.page import render, untrained
+    from seq2attn.pages.models import untrained_models
+    from seq2attn.pages.page import render
 
     (tmp_path / "metric.py").write_text(
         re.findall(r"```python\n(.*?)```", DOCS.read_text(), re.DOTALL)[0]
@@ -281,7 +282,7 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
     load_plugin(tmp_path / "metric.py")
     name, *overrides = words.split()
     config = load_config(CONFIGS / name, [*overrides, *TINY])
-    (tmp_path / "page.html").write_text(render(untrained({"model": config})))
+    (tmp_path / "page.html").write_text(render(untrained_models({"model": config})))
     loss, _, averages, _ = agree(browser, tmp_path / "page.html", config, 2)
     assert loss < 1e-5 and averages < 1e-5
 
@@ -342,7 +343,7 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
         ),
         (
             "--train CONFIG --plugin odd.py --set model.attention.score=noisy",
-            "it draws random numbers by exponential",
+            "it lacks the ONNX operation Random",
         ),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),

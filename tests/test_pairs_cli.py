@@ -9,7 +9,7 @@ from measured import value_of
 
 import seq2attn
 from seq2attn.config.yaml_files import shipped_folder
-from seq2attn.pages.page import shown_runs
+from seq2attn.pages.models import run_models
 from seq2attn.runs.run import Run
 
 CONFIG = """\
@@ -64,7 +64,7 @@ def table(done):
 
 
 def test_a_page_begins_with_the_strings_whose_attention_was_recorded(run):
-    (shown,) = shown_runs([Run(run)], examples=["ab"])
+    (shown,) = run_models([Run(run)], examples=["ab"])
     recorded = [source for source in ("bb", "aa", "ab") if source in shown.examples[1:]]
     assert (shown.examples[0], sorted(shown.examples[1:])) == ("ab", sorted(recorded)) and recorded
 
@@ -139,11 +139,11 @@ def test_a_table_on_a_terminal(cli, run):
         (("--data", "dve.tsv"), "dve.tsv: no such file"),
         (
             ("--data", "dev.tsv", "--lengths", "3"),
-            "lengths: run 'words' is measured on all pairs of a file",
+            "run 'words' is measured on all pairs of a file; leave out lengths",
         ),
         (
             ("--data", "dev.tsv", "--samples", "3"),
-            "samples: run 'words' is measured on all pairs of a file",
+            "run 'words' is measured on all pairs of a file; leave out lengths",
         ),
     ],
 )
@@ -235,8 +235,8 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
         in listed
     )
     told = {
-        "pairs/smal": "did you mean 'pairs/small'? ",
-        "../x": "'../x'; `seq2attn config` lists them",
+        "pairs/smal": "pairs/smal: no such file\nThere are: configs/pairs/small.yaml, ",
+        "../x": "../x: no such file\nThere are: ",
     }
     for name, says in told.items():
         done = cli("config", name)
@@ -247,7 +247,7 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
     assert done.code == 0 and "delimiter: " in done.out and "parameters" not in done.out
     mine = tmp_path / "mine"
     assert (
-        f"no such file: {mine}/train.tsv, {mine}/dev.tsv; with --set task.train=FILE --set"
+        f"no such file: {mine}/train.tsv, {mine}/dev.tsv. To see symbols and parameter counts, add "
         in done.err
     )
     assert json.loads(cli("inspect", "mine/mine.yaml", "--json").out)["parameters"] == {}

@@ -101,4 +101,7 @@ def test_a_dev_file_that_changed_before_the_measurement(cli):
         file.unlink()
     write("dev.tsv", ["bb"])
     done = compare(cli, *arguments)
-    assert done.code == 1 and "dev.tsv has changed since run 'one-seed_1' was started" in done.err
+    assert (
+        done.code == 1
+        and "dev.tsv has changed, or is gone, since run 'one-seed_1' was started" in done.err
+    )

@@ -4,8 +4,8 @@ file.
 
 import json
 import math
+import os
 import shutil
-import signal
 
 import pytest
 from outcomes import StopAt, metrics, same_tensors
@@ -53,10 +53,10 @@ def trained(config, where, **options):
     return session.train(config, where, device="cpu", **options)
 
 
-def stopped_run(work, at=6, overrides=()):
+def stopped_run(work, at=6, overrides=(), name="mine"):
     """A run that was stopped at a step, and the outcome of its training."""
     return trained(
-        load_config("my.yaml", list(overrides)), NewRun(work / "runs", "mine"), **StopAt(at).given
+        load_config("my.yaml", list(overrides)), NewRun(work / "runs", name), **StopAt(at).given
     )
 
 
@@ -111,7 +111,7 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
     stopped = stopped_run(work, at, ["training.patience=9"])
-    assert (stopped.step, stopped.stopped_by) == (at, signal.SIGTERM)
+    assert (stopped.step, stopped.stopped_by) == (at, None)  # no signal did
     again = trained(load_config("my.yaml", ["training.patience=9"]), stopped.run)
     assert again.stopped_by is None
     for which in ("last", "best"):
@@ -119,46 +119,93 @@ def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     assert metrics(whole.run) == metrics(again.run)
 
 
-def test_a_run_alone_opens_no_file_and_continues_with_a_config_and_unchanged_files(
-    work, cli, monkeypatch
-):
+def watch_reading(monkeypatch):
+    """A list of the files of pairs that are read from now on."""
+    paths = []
+    monkeypatch.setattr(pairs_task, "load_pairs", lambda path, form: paths.append(path))
+    return paths
+
+
+def test_only_training_opens_the_files_of_a_run(work, cli, monkeypatch):
+    stopped_run(work)
+    opened = watch_reading(monkeypatch)
+    for words in ("predict ab", "eval mine", "inspect mine", "report mine", "runs"):
+        cli(*words.split())
+    assert opened == []
+
+
+def test_a_run_on_files_continues_by_its_name_alone(work, cli):
     run = stopped_run(work).run
+    done = cli("train", "--resume", "mine")
+    assert (done.code, done.out, run.status().state) == (0, "runs/mine\n", "finished")
+    run = stopped_run(work, name="other").run
+    assert seq2attn.train(run, device="cpu") == run
+    assert seq2attn.train(resume="other", device="cpu").status().state == "finished"
+    with pytest.raises(Seq2AttnError, match="--resume continues a run unchanged; --config, "):
+        seq2attn.train("my.yaml", resume=run, device="cpu")
+
+
+@pytest.mark.parametrize("option", ["train", "dev"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_text(f"{file.read_text()}e\te'\n"),
+        lambda file: file.write_text("secret\n"),  # not a pair: a reader would quote the line
+        lambda file: file.unlink(),
+        lambda file: (file.unlink(), os.mkfifo(file)),
+        lambda file: (file.unlink(), file.symlink_to(__file__)),
+    ],
+    ids=["another pair", "not a pair", "no file", "a pipe", "a link"],
+)
+def test_a_run_does_not_continue_on_other_files(work, cli, monkeypatch, option, damage):
+    run = stopped_run(work).run
+    opened = watch_reading(monkeypatch)
     before = run.checkpoint("last").read_bytes()
-    with monkeypatch.context() as patch:
-        opened = []
-        patch.setattr(pairs_task, "read_pairs", lambda path, form: opened.append(path))
-        done = cli("train", "--resume", "mine")
-        assert done.code == 2 and f"'{work}/data/train.tsv', '{work}/data/dev.tsv'" in done.err
-        assert "seq2attn train --resume mine --config runs/mine/config.yaml" in done.err
-        for command in (
-            ("predict", "ab"),
-            ("eval", "mine"),
-            ("inspect", "mine"),
-            ("report", "mine"),
-            ("runs",),
-        ):
-            cli(*command)
-        assert opened == []
-    train = work / "data" / "train.tsv"
-    text = train.read_text()
-    train.write_text(f"{text}e\te'\n")
-    done = cli("train", "--resume", "mine", "--config", "my.yaml")
+    file = work / "data" / f"{option}.tsv"
+    damage(file)
+    done = cli("train", "--resume", "mine")
     assert done.code == 2
-    assert "data/dev.tsv has changed since run 'mine' was started" in done.err
-    assert "Restore that file, or start a new run" in done.err
+    assert done.err == (
+        f"error: {file} has changed, or is gone, since run 'mine' was started\n"
+        "Restore that file, or start a new run: a run is continued on the same data.\n"
+    )
+    assert opened == []
     assert run.checkpoint("last").read_bytes() == before
-    train.write_text(text)
-    train.rename(work / "moved.tsv")
-    config = seq2attn.config.load_config("my.yaml", ["task.train=moved.tsv"])
-    assert trained(config, run).step == 15, "the same data under another name"
-    (work / "moved.tsv").rename(train)
-    with pytest.raises(Seq2AttnError, match="which a run's own config never opens"):
-        seq2attn.train(run, device="cpu")
-    assert seq2attn.train("my.yaml", resume=run.path, device="cpu").path.samefile(run.path)
-    assert run.status().state == "finished"
-    run.task_file.write_text("[]")
-    done = cli("predict", "ab")
-    assert done.code == 2 and "runs/mine/task.json: not a valid record: " in done.err
+
+
+def test_a_file_behind_a_link_is_the_same_file(work, cli):
+    stopped_run(work)
+    (work / "data").rename(work / "elsewhere")
+    (work / "data").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        (work / "data" / name).symlink_to(work / "elsewhere" / name)
+    assert cli("train", "--resume", "mine").code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "task.json: not a valid record: "),
+        ("{}", "task.json: not a valid record: files: is missing"),
+        ('{"files": {}}', "train.tsv has changed, or is gone, since run 'mine' was started"),
+        ('{"files": {"train": {}}}', "not a valid record: files.train.sha256: is missing"),
+    ],
+)
+def test_a_run_whose_checksums_are_damaged_opens_no_file(work, cli, monkeypatch, text, says):
+    run = stopped_run(work).run
+    opened = watch_reading(monkeypatch)
+    run.task_file.write_text(text)
+    done = cli("train", "--resume", "mine")
+    assert done.code == 2 and says in done.err and opened == []
+    assert cli("predict", "ab").code == 2
+
+
+def test_a_path_with_a_null_character_is_refused(work, cli):
+    run = stopped_run(work).run
+    text = run.config_file.read_text()
+    run.config_file.write_text(text.replace(f"{work}/data/train.tsv", '"a\\0b"'))
+    done = cli("train", "--resume", "mine")
+    assert done.code == 2 and "has changed, or is gone, since run 'mine'" in done.err
 
 
 # ---- mistakes in files and settings ----
@@ -242,7 +289,7 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
     assert "epoch 4: training.patience evaluations in a row brought no improvement" in done.err
     run = Run(work / "runs" / "my-001")
     assert (run.status().state, run.status().step) == ("finished", 20)
-    again = cli("train", "--resume", "my-001", "--config", "runs/my-001/config.yaml")
+    again = cli("train", "--resume", "my-001")
     assert again.code == 0 and "is finished: epoch 4 of 9" in again.err
 
 

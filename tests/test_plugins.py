@@ -56,7 +56,7 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     )
 
 
-def test_a_part_that_changes_a_builtin_one_makes_its_own_weights_as_that_does(cli, tmp_path):
+def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(cli, tmp_path):
     (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
     chosen = ("model.attention.history=drifting", "model.attention.normaliser=sparsemax")
     done = cli(
@@ -137,7 +137,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("(Score):", "(Score)", "plugin mine.py:6: SyntaxError: expected ':'\n"),
+        ("(Score):", "(Score)", "plugin mine.py: SyntaxError: expected ':' (mine.py, line 6)\n"),
         ("import torch", "import sys\nsys.exit('bye')", "plugin mine.py:2: SystemExit: bye"),
         ("import torch", "import broken", "plugin mine.py:1: SyntaxError: invalid syntax (broken.py, line 3)"),
         ("factor: float = 1.0", "factor: float", "plugin mine.py:5: score 'mine': option 'factor' of Mine has no default"),

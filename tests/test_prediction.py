@@ -38,10 +38,12 @@ def test_greedy_decoding_by_hand():
     model = scripted(lambda ids: answers[ids[0]])
     source = torch.tensor([[3, 4], [5, 0], [6, 7]])
     decoding = greedy_decode(model, source, torch.tensor([2, 1, 2]), max_steps=9, keep_weights=True)
-    assert decoding.tokens.tolist() == [[7, 8, 2, 2], [2, 2, 2, 2], [4, 4, 4, 2]]
-    assert decoding.lengths.tolist() == [2, 0, 3]
-    assert decoding.finished.tolist() == [True, True, True]
-    assert decoding.weights.tolist() == [[[1, 0], [0, 1], [0, 1], [0, 1]]] * 3
+    assert decoding.tokens[:, 0].tolist() == [[7, 8, 2, 2], [2, 2, 2, 2], [4, 4, 4, 2]]
+    outputs = [output for (output,) in decoding.outputs()]
+    assert [output.tokens for output in outputs] == [[7, 8], [], [4, 4, 4]]
+    assert all(output.finished for output in outputs)
+    assert decoding.weights[:, 0].tolist() == [[[1, 0], [0, 1], [0, 1], [0, 1]]] * 3
+    assert outputs[0].weights.tolist() == [[1, 0], [0, 1], [0, 1]]  # with that of its <eos>
     # what was emitted is what is fed back, from <sos> on
     assert model.fed == [[SOS] * 3, [7, EOS, 4], [8, EOS, 4], [EOS, EOS, 4]]
 
@@ -52,10 +54,9 @@ def test_the_bound_counts_the_eos(max_steps, finished):
     decoding = greedy_decode(
         model, torch.tensor([[5, 6, 7]]), torch.tensor([3]), max_steps=max_steps
     )
-    assert decoding.tokens.tolist() == [[5, 6, 7, EOS][:max_steps]]
-    assert decoding.lengths.tolist() == [3]
-    assert decoding.finished.tolist() == [finished]
-    assert decoding.weights is None
+    assert decoding.tokens.tolist() == [[[5, 6, 7, EOS][:max_steps]]]
+    ((output,),) = decoding.outputs()
+    assert (output.tokens, output.finished, output.weights) == ([5, 6, 7], finished, None)
 
 
 @pytest.mark.parametrize(("task", "bound"), [("reverse", 2 * 3 + 10), ("duplicate", 4 * 3 + 10)])

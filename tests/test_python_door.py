@@ -2,6 +2,7 @@
 imported.
 """
 
+import inspect
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,7 +40,40 @@ def test_train_accepts_values_and_overrides(tmp_path):
     for number, (config, overrides) in enumerate(cases, start=1):
         run = seq2attn.train(config, overrides, runs_dir=tmp_path, device="cpu")
         assert run.name == f"run-seed_5-00{number}"
-        assert (run.config().seed, run.status().step) == (5, 2)
+        assert (run.config.seed, run.status().step) == (5, 2)
+
+
+def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
+    for function in (
+        seq2attn.train,
+        seq2attn.load,
+        seq2attn.evaluate,
+        seq2attn.compare,
+        seq2attn.new_model,
+    ):
+        assert inspect.signature(function).parameters["device"].default == "auto"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    run = seq2attn.train(VALUES, name="mine", device="cpu")
+    assert run.path == Path("elsewhere/mine")
+    assert seq2attn.load("mine").run == seq2attn.load().run == run
+    seq2attn.evaluate("mine", [1])
+    assert len(list(run.evaluations.iterdir())) == 1
+    assert seq2attn.train(resume="mine", device="cpu") == run
+    monkeypatch.delenv("SEQ2ATTN_RUNS")
+    assert seq2attn.train(VALUES, name="here", device="cpu").path == Path("runs/here")
+    with pytest.raises(Seq2AttnError, match="no run 'mine' in runs"):
+        seq2attn.load("mine")
+    assert seq2attn.load("mine", runs_dir="elsewhere").run == run
+
+
+@pytest.mark.usefixtures("trials_here")
+def test_a_comparison_goes_to_the_runs_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    Path("tiny.yaml").write_text(TINY)
+    seq2attn.compare(configs="tiny.yaml", vary="seed=1", name="c", device="cpu")
+    assert Path("elsewhere/c-seed_1/config.yaml").is_file() and not Path("runs").exists()
 
 
 def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_scores):

@@ -6,13 +6,13 @@ import pytest
 
 import seq2attn
 from seq2attn import parts
-from seq2attn.cli.list import KINDS
+from seq2attn.cli.configs import KINDS
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.options import options
+from seq2attn.options import options, signature_options
 from seq2attn.parts import SCORES
 from seq2attn.plugins import load_plugin
-from seq2attn.registry import Entry, Registry, register, signature_options
+from seq2attn.registry import Entry, Registry, register
 
 # ---- registry ----
 
@@ -30,7 +30,7 @@ def test_an_entry_is_found_by_name_and_synonym():
         "fig",
     ]
     assert registry.names() == [entry.name for entry in registry] == ["pear", "fig"]
-    assert registry.choose() == registry.choose("birne") == registry.read({})
+    assert registry.choose() == registry.choose("birne") == registry.validate({})
 
 
 @pytest.mark.parametrize("synonyms", [("fig",), ("nashi",), ("damson", "birne")])

@@ -179,7 +179,9 @@ def made(tmp_path_factory):
     plan = make_plan(compose_experiment(folder / "experiment.yaml"), folder / "runs")
     for trial in plan.trials:
         run = finish(folder / "runs", trial)
-        write_json(run.environment_file, {"command": [NASTY], "experiment": trial.experiment})
+        write_json(
+            run.environment_file, {"format": 1, "command": [NASTY], "experiment": trial.experiment}
+        )
         if trial.group != "none":
             maps = [
                 one_map("ab", "ba", trial.config.seed / 4).to_json(),

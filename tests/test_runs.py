@@ -3,12 +3,14 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from importlib import metadata
 
 import pytest
 
 from seq2attn.config import Config, check_config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Row
+from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import last_step, save_evaluation
 from seq2attn.runs.records import Status
@@ -45,9 +47,9 @@ def test_a_new_run_holds_its_config_and_environment(tmp_path):
         NewRun(tmp_path / "deep" / "runs", "mine", exact=False), config, {"threads": 1}
     )
     assert run.path == tmp_path / "deep" / "runs" / "mine-001"
-    assert run.config() == config
-    assert run.environment().threads == 1
-    assert abs(run.environment().created - datetime.now(UTC)) < timedelta(minutes=10)
+    assert run.config == config
+    assert run.environment.threads == 1
+    assert abs(run.environment.created - datetime.now(UTC)) < timedelta(minutes=10)
     assert run.checkpoint("best") == run.path / "checkpoints" / "best.safetensors"
     assert run.checkpoint("best").parent.is_dir()
     assert not run.has_checkpoint
@@ -159,8 +161,7 @@ def test_an_unknown_run_suggests_a_similar_name_among_the_newest(tmp_path):
 def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
     run = make(tmp_path, "empty", checkpoint=None)
     run.environment_file.write_text('{"plugins": ["my own.py"]}')
-    run.task_file.write_text("{}")
-    command = f"seq2attn train --resume empty --runs-dir {tmp_path} --config {run.config_file} --plugin 'my own.py'"
+    command = f"seq2attn train --resume empty --runs-dir {tmp_path} --plugin 'my own.py'"
     for text in (message(find_run, tmp_path, None), message(need_checkpoint, run)):
         assert (
             text
@@ -173,6 +174,32 @@ def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
 # ---- what a run records ----
 
 
+def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
+    cli, runs_copy, monkeypatch
+):
+    file = runs_copy / "tiny" / "environment.json"
+    record = json.loads(file.read_text())
+    assert (record["format"], record["versions"]["seq2attn"]) == (1, metadata.version("seq2attn"))
+    version = metadata.version
+    monkeypatch.setattr(
+        metadata, "version", lambda name: "0.1.1" if name == "seq2attn" else version(name)
+    )
+    file.write_text(json.dumps({**record, "versions": {"seq2attn": "0.1.0"}}))
+    assert cli("predict", "ab").code == cli("train", "--resume", "tiny").code == 0
+    damaged = {**record, "format": 2, "threads": "many"}  # another format may have other types
+    unknown = {name: value for name, value in record.items() if name != "format"}
+    for values, number in (({**record, "format": 2}, "2"), (damaged, "2"), (unknown, "unknown")):
+        file.write_text(json.dumps(values))
+        for words in (["predict", "ab"], ["train", "--resume", "tiny"], ["inspect", "tiny"]):
+            done = cli(*words)
+            assert done.code == 2
+            assert done.err.splitlines()[-1] == (
+                f"error: runs/tiny/environment.json: the format of the run is {number}, and this "
+                "seq2attn reads format 1; use the version that made the run, or train it again"
+            )
+        assert cli("runs").out.splitlines()[1].startswith("tiny\tfinished\t")
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[1]", b"null", b"\xff", b'{"step": -1}', b'{"steps": "1"}']
 )
@@ -180,6 +207,21 @@ def test_an_unreadable_status_is_empty(tmp_path, content):
     run = make(tmp_path, "mine")
     run.status_file.write_bytes(content)
     assert run.status() == Status()
+
+
+@pytest.mark.parametrize(
+    "words", ["predict ab", "eval tiny", "train --resume tiny", "inspect tiny"]
+)
+def test_a_command_reads_the_environment_of_its_run_once(cli, runs_copy, monkeypatch, words):
+    read, paths = run_module.read_record, []
+
+    def watched(kind, path, **options):
+        paths.append(path.name)
+        return read(kind, path, **options)
+
+    monkeypatch.setattr(run_module, "read_record", watched)
+    assert cli(*words.split()).code == 0
+    assert paths.count("environment.json") == 1
 
 
 def measured(checkpoint, seed):

@@ -138,8 +138,9 @@ COMMANDS = [  # a word after @ stands for a text
     "train -c scaled --set @FORGED=1", "train -c scaled --set task.alphabet=\x1b\x1b", "train --resume @FORGED",
     "train --resume h --set training.steps=2", "compare @FORGED.yaml", "compare -c scaled --vary @FORGED=@FORGED",
     "train -c runs/h/config.yaml --name t", "report @FORGED", "page h --to @FORGED", "export h --to runs",
-    "plot attention h --string @FORGED --plot a.png", "plot loss h p --plot @FORGED.png", "analyze ledger --scores @FORGED",
-    "plot loss x@FORGED --plot a.png", "analyze ledger", "@FORGED", "runs @FORGED",
+    "plot attention h --string @FORGED --plot a.png", "plot accuracy h p --plot @FORGED.png",
+    "analyze ledger --scores @FORGED", "plot accuracy x@FORGED --plot a.png", "analyze ledger",
+    "@FORGED", "runs @FORGED",
 ]  # fmt: skip
 LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
 LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]

@@ -47,7 +47,7 @@ def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
         run = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", threads=2).run
         torch.set_num_threads(1)
         train(CONFIG, run, device="cpu")
-        assert (run.environment().threads, torch.get_num_threads()) == (2, 2)
+        assert (run.environment.threads, torch.get_num_threads()) == (2, 2)
     finally:
         torch.set_num_threads(before)
 
@@ -61,4 +61,4 @@ def test_a_run_that_was_removed_is_not_said_to_be_intact(tmp_path):
         Seq2AttnError, match="cannot be written: No such file or directory"
     ) as caught:
         train(CONFIG, NewRun(tmp_path, "a"), device="cpu", display=Removing())
-    assert caught.value.hint.startswith("The run's directory was removed during the training")
+    assert caught.value.hint.startswith("The run's directory was removed during training")

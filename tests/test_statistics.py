@@ -76,8 +76,7 @@ def test_student_1908_sleep_data():
     # Student 1908: hours of sleep gained by ten patients, the one drug less the other
     gains = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4]
     found = mean_over_seeds(gains)
-    assert (found.count, found.least, found.most) == (10, 0.0, 4.6)
-    assert found.value == pytest.approx(1.58)
+    assert found.count == 10 and found.value == pytest.approx(1.58)
     assert found.deviation == pytest.approx(1.2300, abs=5e-5)
     assert (found.low, found.high) == pytest.approx((0.7001, 2.4599), abs=5e-5)
 
@@ -85,4 +84,4 @@ def test_student_1908_sleep_data():
 def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_none():
     found = mean_over_seeds([0.0, 1.0], 0.0, 1.0)  # 0.5 +- 6.35
     assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)
-    assert mean_over_seeds([0.25]) == SeedMean(1, 0.25, None, None, None, 0.25, 0.25)
+    assert mean_over_seeds([0.25]) == SeedMean(1, 0.25, None, None, None)

@@ -27,7 +27,7 @@ from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import learning_rate, snapshot_steps
-from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.signals import stop_on_signals
 
 CPU = torch.device("cpu")
 STEPS, EVERY = 20, 8  # evaluations, each with a checkpoint, after steps 8, 16 and 20
@@ -77,8 +77,9 @@ class Signalled(Trainer):
     """A trainer that a signal stops, as `session.train` does."""
 
     def train(self):
-        with stop_on_signals() as stop:
-            return super().train(stop)
+        with stop_on_signals() as request:
+            super().train(request.is_set)
+        return None if self.finished else request.signal
 
 
 def start(root, config=CONFIG, display=None):
@@ -420,7 +421,7 @@ def test_a_signal_stops_after_the_step_and_handlers_are_restored(tmp_path, numbe
 
 def test_a_run_stopped_before_its_first_step_can_be_resumed(reference, tmp_path):
     trainer = start(tmp_path)
-    assert Trainer.train(trainer, StopRequest(signal.SIGINT)) == signal.SIGINT
+    Trainer.train(trainer, should_stop=lambda: True)
     assert trainer.progress.step == 0
     go_on(trainer.run).train()
     assert weights(trainer.run) == weights(reference)

@@ -110,26 +110,13 @@ def test_symbols_of_several_characters_and_features():
     assert (featured.encode("W\tFUT"), featured.unseen("x\tFUT;V")) == ([5, 3], ["FUT", "x"])
 
 
-def test_split_symbols_are_characters_and_are_put_together_again():
-    vocabulary = Vocabulary(["a", "t", "◌͡", "◌ʃ"], separator=" ", unknown=True, split=True)
-    assert vocabulary.symbols_of("t͡ʃ at") == ("t", "◌͡", "◌ʃ", "a", "◌t")
-    assert vocabulary.unseen("t͡ʃ at") == ["◌t"]
-    assert vocabulary.encode("t͡ʃ at") == [5, 6, 7, 4, 3]
-    assert vocabulary.decode([5, 6, 7, 4, 5]) == "t͡ʃ a t"
-    assert vocabulary.joined(["t", "◌͡", "◌ʃ", "a", "<eos>"]) == ("t͡ʃ", "a", "<eos>")
-    assert vocabulary.joined(["◌ʃ", "◌͡"]) == ("◌ʃ͡",), "the first has nothing to continue"
-    for form in ("nfc", "nfd", "none"):
-        accents = Vocabulary(["e", "é", "◌\u0301"], separator=" ", split=True, normalise=form)
-        assert accents.symbols_of("é e") == (
-            ("é", "e") if form == "none" else ("e", "◌\u0301", "e")
-        )
-        assert accents.decode(accents.encode("é e")) == "é e"
+def test_letters_and_marks_of_normal_form_d_are_put_together_again():
     apart = Vocabulary(["c", "e", "\u0301"], normalise="nfd")
     assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), (
         "letters are counted"
     )
     assert apart.joined(["\u0301", "<eos>", "\u0301"]) == ("\u0301", "<eos>", "\u0301")
-    alone = Vocabulary("◌t", separator=" ", split=True)
-    assert alone.decode(alone.encode("◌ t")) == "◌ t", "a dotted circle of its own is one character"
-    with pytest.raises(Seq2AttnError, match="there is an empty one"):
-        vocabulary.encode("t  a")
+    separated = Vocabulary(["e", "\u0301"], separator=" ", normalise="nfd")
+    assert separated.joined(["e", "\u0301", "e\u0301"]) == ("e", "\u0301", "é")
+    written = Vocabulary(["e", "\u0301"], normalise="none")
+    assert written.joined(["e", "\u0301"]) == ("e", "\u0301")

@@ -1,3 +1,1 @@
-"""Analyses of attention that need no training: seeded functions that return an `Analysis`, one idea
-per file.
-"""
+"""Analyses of attention: seeded functions that return an `Analysis`, one idea a file."""

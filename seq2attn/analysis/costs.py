@@ -38,7 +38,7 @@ class Counts(NamedTuple):
 
 
 def formulas(n: Sizes) -> dict[str, Counts]:
-    """The counts of each score that has a formula."""
+    """Return the counts of each score that has a formula."""
     s, d = n.source, n.hidden
     keys, dot, linear = s * d, 2 * s * d, 2 * s * d**2
     return {
@@ -65,7 +65,7 @@ class CostRow:
     flops_scoring: int = column("")
     """operations to score one query against S keys"""
     flops_projecting: int = column("")
-    """operations to project the keys of a sequence, spread over its L queries"""
+    """operations to project the keys of a sequence, divided by its L queries"""
     flops_rest: int = column("")
     """softmax and context of one query: the same for every score"""
     flops_query: int = column("operations per query", ",")
@@ -77,15 +77,15 @@ class CostRow:
     """the same when one query of each sequence is scored at a time"""
 
 
-def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis[CostRow]:
-    """Parameters, operations and bytes of each score, by formula."""
+def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
+    """Count parameters, operations and bytes of each score, by formula."""
     known = formulas(sizes)
     missing = [name for name in scores if name not in known]
     if missing:
         raise Seq2AttnError(
             f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}"
         )
-    return Analysis(asdict(sizes), tuple(_row(name, sizes, known[name]) for name in scores))
+    return Analysis(asdict(sizes), [_row(name, sizes, known[name]) for name in scores])
 
 
 def _row(name: str, n: Sizes, counts: Counts) -> CostRow:

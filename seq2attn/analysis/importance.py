@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -36,89 +37,93 @@ class ImportanceRow:
     high: float | None = column("high", ".3f")
 
 
-@dataclass(frozen=True)
-class OtherWeights(Changes):
-    """permuted: each step's weights are shuffled over the source. uniform: 1 / S on each of its S
-    positions. frozen: the weights with which `other` decodes the same string.
-    """
-
-    kind: str = "uniform"
-    other: Predictor | None = None
-    seed: int = 0
-
-    of_model = True
-
-    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> dict[Point, Hook]:
-        known = points(model)
-        if "attention.weights" not in known:
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        return dict.fromkeys(known["attention.weights"], self._hook(source, lengths))
-
-    def _hook(self, source: Tensor, lengths: Tensor) -> Hook:
-        valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
-        if self.kind == "permuted":
-            return self._permuted(valid)
-        if self.other is None:
-            return lambda weights, _: (
-                (valid / lengths.view(-1, 1, 1)).to(weights).expand_as(weights)
-            )
-        frozen = self.other.decode(source, lengths, keep_weights=True).weights  # (B, T, S)
-        if frozen is None:
-            raise Seq2AttnError(
-                "the run named with --frozen has no attention (its score is `none`)"
-            )
-
-        def hook(weights: Tensor, first: int) -> Tensor:
-            steps = torch.arange(first, first + weights.size(-2), device=weights.device)
-            rows = frozen[:, steps.clamp(max=frozen.size(1) - 1)]  # (B, L, S)
-            return (
-                rows.to(weights)
-                .view(len(rows), *[1] * (weights.dim() - 3), *rows.shape[1:])
-                .expand_as(weights)
-            )
-
-        return hook
-
-    def _permuted(self, valid: Tensor) -> Hook:
-        """Each step's weights in an order of its own, the same in every head; padding stays where
-        it is.
-        """
-        random = generator(valid.device, self.seed, "permuted weights", valid.size(2))
-        orders: list[Tensor] = []  # (B, 1, S) of each step
-
-        def hook(weights: Tensor, first: int) -> Tensor:
-            last = first + weights.size(-2)
-            while len(orders) < last:
-                keys = torch.rand(valid.shape, generator=random, device=valid.device)
-                orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))
-            order = torch.cat(orders[first:last], dim=1)  # (B, L, S)
-            order = order.view(len(order), *[1] * (weights.dim() - 3), *order.shape[1:])
-            return weights.gather(-1, order.expand_as(weights))
-
-        return hook
-
-
 def attention_importance(
     predictor: Predictor,
     measure: Callable[[Predictor], Evaluation],
     *,
     other: Predictor | None = None,
     seed: int = 0,
-) -> Analysis[ImportanceRow]:
-    """Exact match as `measure` finds it, with the model's own weights and with others. Raises
-    `Seq2AttnError` for a model without attention, and for another model, whose weights are used,
-    that reads or writes different symbols.
+) -> Analysis:
+    """Measure exact match with the model's own weights, then with others: `permuted`, `uniform`,
+    and, if there is an `other` model, `frozen`.
+
+    Raises `Seq2AttnError` for a model without attention, and for another model that reads or writes
+    different symbols.
     """
     if other is not None and symbols_of(other) != symbols_of(predictor):
         raise Seq2AttnError(
             "the two runs read or write different symbols", hint="Name a run on the same task."
         )
-    changes = {"unchanged": UNCHANGED}
-    changes |= {kind: OtherWeights(kind=kind, seed=seed) for kind in ("permuted", "uniform")}
-    changes |= {"frozen": OtherWeights(kind="frozen", other=other)} if other else {}
-    rows = [
-        ImportanceRow(kind, row.length, row.value, row.low, row.high)
-        for kind, change in changes.items()
-        for row in measure(replace(predictor, changes=change)).by_length("exact_match")
-    ]
-    return Analysis({"seed": seed}, tuple(rows))
+    changes = {
+        "unchanged": UNCHANGED,
+        "permuted": OtherWeights(hook=partial(permuted, seed=seed)),
+        "uniform": OtherWeights(hook=uniform),
+    }
+    if other is not None:
+        changes["frozen"] = OtherWeights(hook=partial(frozen, other=other))
+    rows = []
+    for kind, change in changes.items():
+        evaluation = measure(replace(predictor, changes=change))
+        for row in evaluation.by_length("exact_match"):
+            rows.append(ImportanceRow(kind, row.length, row.value, row.low, row.high))
+    return Analysis({"seed": seed}, rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherWeights(Changes):
+    """Other attention weights in place of the model's own."""
+
+    hook: Callable[[Tensor, Tensor], Hook]
+    """source (B, S) and lengths (B,) -> the hook of `attention.weights`"""
+
+    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> dict[Point, Hook]:
+        known = points(model)
+        if "attention.weights" not in known:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        return dict.fromkeys(known["attention.weights"], self.hook(source, lengths))
+
+
+def uniform(source: Tensor, lengths: Tensor) -> Hook:
+    """Return a hook that gives 1 / S to each of the S positions of a source."""
+    valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
+    shares = valid / lengths.view(-1, 1, 1)  # (B, 1, S)
+    return lambda weights, _: _each_head(shares.to(weights), weights)
+
+
+def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
+    """Return a hook that shuffles each step's weights over the source, the same in every head."""
+    valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
+    random = generator(source.device, seed, "permuted weights", source.size(1))
+    orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
+
+    def hook(weights: Tensor, first: int) -> Tensor:
+        last = first + weights.size(-2)
+        while len(orders) < last:
+            keys = torch.rand(valid.shape, generator=random, device=source.device)
+            orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays in place
+        order = torch.cat(orders[first:last], dim=1)  # (B, L, S)
+        return weights.gather(-1, _each_head(order, weights))
+
+    return hook
+
+
+def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
+    """Return a hook that sets the weights with which `other` decodes the same strings; beyond the
+    end of its output, those of its last step.
+    """
+    decoded = other.decode(source, lengths, keep_weights=True).weights  # (B, 1, T, S)
+    if decoded is None:
+        raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
+    kept = decoded.squeeze(1)
+
+    def hook(weights: Tensor, first: int) -> Tensor:
+        steps = torch.arange(first, first + weights.size(-2), device=kept.device)
+        rows = kept[:, steps.clamp(max=kept.size(1) - 1)]  # (B, L, S)
+        return _each_head(rows.to(weights), weights)
+
+    return hook
+
+
+def _each_head(rows: Tensor, weights: Tensor) -> Tensor:
+    """Expand rows (B, L, S) to the shape of weights (B, L, S) or (B, heads, L, S)."""
+    return rows.expand_as(weights.movedim(0, -3)).movedim(-3, 0)

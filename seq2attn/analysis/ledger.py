@@ -6,29 +6,29 @@ import re
 
 from torch import nn
 
-PARTS = (  # patterns of parameter names; the first match counts
-    (r"encoder\.embedding|source_embedding", "encoder embedding"),
-    (r"encoder\.layers\.", "encoder cells"),
-    (r"initial_state", "initial state"),
-    (r"decoder\.attention|.*\.(self_attn|multihead_attn)", "attention"),
-    (r"decoder\.embedding|target_embedding", "decoder embedding"),
-    (r"decoder\.cell", "decoder cells"),
-    (r"decoder\.combine", "attentional vector"),
-    (r"(encoder|decoder)(\.\d|_norm)", "feed-forward and norms"),
-    (r"(decoder\.)?output", "output layer"),
-    (r"", "other parts"),  # of a plug-in's
-)
+PARTS = {  # patterns of parameter names; the first match counts
+    r"encoder\.embedding|source_embedding": "encoder embedding",
+    r"encoder\.layers\.": "encoder cells",
+    r"initial_state": "initial state",
+    r"decoder\.attention|.*\.(self_attn|multihead_attn)": "attention",
+    r"decoder\.embedding|target_embedding": "decoder embedding",
+    r"decoder\.cell": "decoder cells",
+    r"decoder\.combine": "attentional vector",
+    r"(encoder|decoder)(\.\d|_norm)": "feed-forward and norms",
+    r"(decoder\.)?output": "output layer",
+    r"": "other parts",  # of a plug-in's
+}
 
 
 def parameter_ledger(model: nn.Module) -> dict[str, int]:
-    """Parameters by part, attention separately (0 without attention), and their total.
+    """Count the parameters of each part, attention separately (0 without attention), and all.
 
     Every parameter is in exactly one part; parts that a model does not have are left out.
     """
-    ledger = {label: 0 for _, label in PARTS}
+    counts = dict.fromkeys(PARTS.values(), 0)
     for name, parameter in model.named_parameters():
-        label = next(label for pattern, label in PARTS if re.match(pattern, name))
-        ledger[label] += parameter.numel()
-    ledger = {label: count for label, count in ledger.items() if count or label == "attention"}
-    ledger["total"] = sum(ledger.values())
+        label = next(label for pattern, label in PARTS.items() if re.match(pattern, name))
+        counts[label] += parameter.numel()
+    ledger = {label: count for label, count in counts.items() if count or label == "attention"}
+    ledger["total"] = sum(counts.values())
     return ledger

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
-
-Row = TypeVar("Row")
+from typing import Any
 
 
 @dataclass(frozen=True)
-class Analysis(Generic[Row]):
+class Analysis:
     """What was asked for and what was found."""
 
     settings: Mapping[str, Any]
     """the number of samples, the seed and so on, by name"""
-    rows: tuple[Row, ...]
+    rows: Sequence[Any]
     """dataclasses; a table has a column for each field"""
 
 
 def column(heading: str, form: str = "") -> Any:
-    """A field of a row: the heading of its column and the format of its numbers. Without heading,
-    only programs see it.
+    """Declare a field of a row: the heading of its column and the format of its numbers. Without a
+    heading, only programs see it.
     """
     return field(metadata={"heading": heading, "form": form})

@@ -38,26 +38,26 @@ class SaturationRow:
 
 def weight_saturation(
     scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
-) -> Analysis[SaturationRow]:
+) -> Analysis:
     """Sort the attention weights of `samples` random queries over `keys` random keys, all
     components N(0, 1).
     """
     rows = []
-    for width in widths:
-        for name, weights in random_weights(scores, width, keys, samples, seed).items():
+    for name in scores:
+        for width in widths:
+            weights = random_weights(name, width, keys, samples, seed)
             ranked = weights.sort(dim=1, descending=True).values  # (samples, S)
-            saturated = float((ranked[:, 0] > SATURATED).double().mean())
-            rows.append(
-                SaturationRow(
-                    name,
-                    width,
-                    *mean_and_error(ranked[:, 0]),
-                    saturated,
-                    tuple(ranked.mean(dim=0).tolist()),
-                )
+            largest, largest_error = mean_and_error(ranked[:, 0])
+            row = SaturationRow(
+                score=name,
+                width=width,
+                largest=largest,
+                largest_error=largest_error,
+                saturated=float((ranked[:, 0] > SATURATED).double().mean()),
+                weights=tuple(ranked.mean(dim=0).tolist()),
             )
-    rows.sort(key=lambda row: scores.index(row.score))
-    return Analysis({"keys": keys, "samples": samples, "seed": seed}, tuple(rows))
+            rows.append(row)
+    return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,28 @@ class EntropyRow:
 
 def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
-) -> Analysis[EntropyRow]:
-    """The mean entropy of the weights that random queries give `keys` random keys, all components
-    N(0, 1).
+) -> Analysis:
+    """Measure the entropy of the weights that random queries give `keys` random keys, all
+    components N(0, 1).
     """
     rows = []
     for count in keys:
-        for width in widths:
-            for name, weights in random_weights(scores, width, count, samples, seed).items():
+        for name in scores:
+            for width in widths:
+                weights = random_weights(name, width, count, samples, seed)
+                entropy, error = mean_and_error(attention_entropy(weights))
                 deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
-                limit = None if deviation is None else expected_entropy(count, deviation)
-                measured = mean_and_error(attention_entropy(weights))
-                rows.append(EntropyRow(count, name, width, *measured, limit, math.log(count)))
-    rows.sort(key=lambda row: (keys.index(row.keys), scores.index(row.score)))
-    return Analysis({"samples": samples, "seed": seed}, tuple(rows))
+                limit = deviation and expected_entropy(count, deviation)
+                uniform = math.log(count)
+                rows.append(EntropyRow(count, name, width, entropy, error, limit, uniform))
+    return Analysis({"samples": samples, "seed": seed}, rows)
 
 
 @cache
 def expected_entropy(keys: int, deviation: float) -> float:
-    """E[H(softmax(z))] for z_1..z_S independent N(0, deviation^2), nats: the mean over many draws."""
+    """Return E[H(softmax(z))] in nats for z_1..z_S independent N(0, deviation^2): the mean over
+    many draws.
+    """
     random = generator("cpu", "expected entropy", keys)
     scores = torch.randn(DRAWN // keys, keys, generator=random)
     return float(attention_entropy(torch.softmax(deviation * scores.double(), dim=1)).mean())
@@ -118,18 +121,16 @@ class GradientRow:
     """mean of the largest weight"""
 
 
-def gradient_by_scale(
-    scales: Sequence[float], *, keys: int, samples: int, seed: int
-) -> Analysis[GradientRow]:
-    """The norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the same e
-    at each.
+def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Analysis:
+    """Measure the norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the
+    same e at each.
 
     By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j !=
     m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
     """
     random = generator("cpu", seed, "gradient", keys)
     scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
-    rows = tuple(_gradient_row(scale, scores) for scale in scales)
+    rows = [_gradient_row(scale, scores) for scale in scales]
     return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
 
 
@@ -139,13 +140,17 @@ def _gradient_row(scale: float, scores: Tensor) -> GradientRow:
     largest = weights.max(dim=1).values  # (n,)
     (gradient,) = torch.autograd.grad(largest.sum(), scaled)
     norms = gradient.norm(dim=1)
-    weights, largest = weights.detach(), largest.detach()
+    mean, error = mean_and_error(norms)
+
+    weights = weights.detach()
+    largest = largest.detach()
     others = weights.square().sum(dim=1) - largest.square()
     formula = largest * ((1 - largest).square() + others).sqrt()
     return GradientRow(
-        scale,
-        *mean_and_error(norms),
-        float(formula.mean()),
-        float(norms.median()),
-        float(largest.mean()),
+        scale=scale,
+        mean=mean,
+        mean_error=error,
+        formula=float(formula.mean()),
+        median=float(norms.median()),
+        largest=float(largest.mean()),
     )

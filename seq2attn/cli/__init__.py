@@ -1,4 +1,6 @@
-"""The command line, one command per file. No module here imports torch before a command needs it."""
+"""The command line, a file for each command. No module here imports torch before a command needs
+it.
+"""
 
 from seq2attn.cli.app import main
 

@@ -1,26 +1,109 @@
-"""Options that several commands share."""
+"""Commands and their groups, and the options that several commands share."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run, is_training
+from seq2attn.runs.run import Run, all_runs, find_run, is_training
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as MatplotlibFigure
-
     from seq2attn.inference.decoding import BeamSearch
     from seq2attn.inference.trained_model import TrainedModel
 
-Parsed = TypeVar("Parsed")
+UsageError: Any = typer.BadParameter.__bases__[0]  # its module differs between versions of Typer
+
+VARIADIC = {
+    "--lengths": "[0-9][0-9,-]*",
+    "--families": "[a-z_,]+",
+    "--scores": "[^-].*",
+    "--widths": "[^-].*",
+    "--keys": "[^-].*",
+    "--scales": "[^-].*",
+}
+"""options that take several values -> what a value after the first looks like; in `eval`, the name
+of a run may follow"""
+
+
+class Command(TyperCommand):
+    """A command whose options in `VARIADIC` take several words."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first line of its help, which a list of commands wraps instead of cutting."""
+        return (self.help or "").partition("\n")[0]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        flags = [option.opts[-1] for option in self.params if getattr(option, "multiple", False)]
+        try:
+            if not ctx.resilient_parsing:  # resilient: while the shell completes a line
+                args = repeat_flags(args, VARIADIC.keys() & flags)
+            return super().parse_args(ctx, args)
+        except UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+
+def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
+    """Turn `["--lengths", "3", "5", "--json"]` into `["--lengths", "3", "--lengths", "5",
+    "--json"]`, which Typer can parse.
+
+    The word after a flag is its value; later words are values only if they look like one.
+    """
+    result: list[str] = []
+    flag = ""
+    for index, word in enumerate(args):
+        name = word.partition("=")[0]
+        if word == "--":
+            return result + args[index:]
+        if flag and result[-1] == flag:
+            pass  # the word after a flag is its value
+        elif flag and re.fullmatch(VARIADIC[flag], word, re.DOTALL):
+            result.append(flag)
+        else:
+            flag = name if name in flags else ""
+        result.append(word)
+    return result
+
+
+def group(name: str, **settings: Any) -> typer.Typer:
+    """Make a group of commands with plain help: panels take half as much time again."""
+    return typer.Typer(
+        name=name,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        **settings,
+    )
+
+
+# ---- options ----
+
+Texts = list[str] | None  # of an option that may be repeated
+NEWEST = "A run's name. Default: the newest run that is not part of a comparison."
+
+
+def option(metavar: str, meaning: str, *names: str, **settings: Any) -> Any:
+    """Make a `typer.Option` with this help, which calls the value `metavar`."""
+    return typer.Option(*names, metavar=metavar, help=meaning, **settings)
+
+
+def argument(metavar: str, meaning: str, **settings: Any) -> Any:
+    """Make a `typer.Argument` with this help, which calls the value `metavar`."""
+    return typer.Argument(metavar=metavar, help=meaning, **settings)
+
+
+def runs(context: typer.Context) -> list[str]:
+    """List the names of runs that the shell offers when Tab is pressed."""
+    return sorted(run.name for run in all_runs(context.params["runs_dir"]))
 
 
 def _check_figure(path: Path | None) -> Path | None:
@@ -31,46 +114,38 @@ def _check_figure(path: Path | None) -> Path | None:
     return path
 
 
-def _check_animation(path: Path) -> Path:
-    _check_figure(path.with_suffix(".png") if path.suffix.lower() == ".gif" else path)
-    return path
-
-
-def _load_plugins(ctx: typer.Context, plugins: list[str] | None) -> list[str]:
-    """Register the parts in each file."""
-    if plugins and not ctx.resilient_parsing:  # resilient: while the shell completes a line
+def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
+    if plugins and not context.resilient_parsing:  # resilient: while the shell completes a line
         from seq2attn.plugins import load_plugins
 
         load_plugins(plugins)
     return plugins or []
 
 
-def runs(ctx: typer.Context) -> list[str]:
-    """The names of runs that the shell offers when Tab is pressed."""
-    root = Path(ctx.params.get("runs_dir") or os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
-    return sorted(run.name for run in all_runs(root))
+def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
+    """Check the values of --lengths or --families; errors in them name the option."""
+    from seq2attn.config.schema import parse_families, parse_lengths
+
+    parse = {"lengths": parse_lengths, "families": parse_families}[str(parameter.name)]
+    try:
+        if values is not None:
+            parse(values)
+    except Seq2AttnError as error:
+        raise Seq2AttnError(f"--{parameter.name}: {error.message}") from None
+    return values
 
 
-def option(metavar: str, meaning: str, *names: str, **settings: Any) -> Any:
-    """`typer.Option` of this help, which calls the value `metavar`."""
-    return typer.Option(*names, metavar=metavar, help=meaning, **settings)
-
-
-def argument(metavar: str, meaning: str, **settings: Any) -> Any:
-    """`typer.Argument` of this help, which calls the value `metavar`."""
-    return typer.Argument(metavar=metavar, help=meaning, **settings)
-
-
-NEWEST = "A run's name. Default: the newest that is not a trial of a comparison."
-_RUN: Any = {"metavar": "RUN", "autocompletion": runs}
-_FIGURE: Any = {"metavar": "FILE", "callback": _check_figure}
-
-RunArgument = Annotated[str | None, typer.Argument(help=NEWEST, **_RUN)]
-RunArguments = Annotated[
-    list[str] | None, typer.Argument(help=f"{NEWEST} May be repeated.", **_RUN)
-]
+RunArgument = Annotated[str | None, argument("RUN", NEWEST, autocompletion=runs)]
+RunArguments = Annotated[Texts, argument("RUN", f"{NEWEST} May be repeated.", autocompletion=runs)]
 RunOptions = Annotated[
-    list[str] | None, typer.Option("--run", "-r", help=f"{NEWEST} Several: an ensemble.", **_RUN)
+    Texts,
+    option(
+        "RUN",
+        f"{NEWEST} If repeated, the runs form an ensemble.",
+        "--run",
+        "-r",
+        autocompletion=runs,
+    ),
 ]
 RunsDir = Annotated[
     Path, option("FOLDER", "The directory of the runs.", envvar="SEQ2ATTN_RUNS", file_okay=False)
@@ -79,116 +154,105 @@ CheckpointName = Annotated[
     str,
     option(
         "best|last|step-N",
-        "best (by validation), last, or step-N where training kept the weights.",
+        "best (by validation), last, or step-N if training kept those weights.",
         autocompletion=lambda: ["best", "last"],
     ),
 ]
 Plugins = Annotated[
-    list[str] | None,
-    option(
-        "FILE", "A Python file with parts of your own. May be repeated.", callback=_load_plugins
-    ),
+    Texts,
+    option("FILE", "A Python file with your own parts. May be repeated.", callback=_load_plugins),
 ]
-"""the files' names; their parts are registered when the command line is read"""
+"""the files' names; their parts are registered while the command line is parsed"""
 Overrides = Annotated[
-    list[str] | None,
+    Texts,
     option("KEY=VALUE", "Override one key of the config. May be repeated.", "--set", "-s"),
 ]
-Device = Annotated[
-    str,
+Device = Annotated[str, option("NAME", "auto, cpu, cuda or mps.")]
+Lengths = Annotated[
+    Texts,
     option(
-        "NAME", "auto, cpu, cuda or mps.", autocompletion=lambda: ["auto", "cpu", "cuda", "mps"]
+        "N...",
+        "String lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: those of the config.",
+        callback=_check,
     ),
 ]
-Lengths = Annotated[
-    list[str] | None, option("N...", "Lengths: 3 5 7 10, or 3,5,7, or 3-10. Default: the config's.")
+Samples = Annotated[
+    int | None, option("N", "Number of strings per length. Default: that of the config.", min=1)
 ]
-Samples = Annotated[int | None, option("N", "Strings per length. Default: the config's.", min=1)]
 Families = Annotated[
-    list[str] | None,
+    Texts,
     option(
         "NAME...",
-        "Kinds of strings: all, or some of `seq2attn list families`. Default: the config's (random, unless it says more).",
+        "Kinds of strings: all, or some of those that `seq2attn list families` shows. Default: "
+        "those of the config; `random` unless set.",
         autocompletion=FAMILIES.names,
+        callback=_check,
     ),
 ]
+Data = Annotated[
+    Path | None, option("FILE", "The file to measure on; only for a run on pairs of strings.")
+]
 Beam = Annotated[
-    int | None, option("K", "Beam search over K outputs. Default: greedy.", min=1, max=1000)
+    int | None, option("K", "Beam search with K hypotheses. Default: greedy.", min=1, max=1000)
 ]
 LengthPenalty = Annotated[
     float | None,
     option("A", "Exponent of the beam's length normalisation. Default: 0, none.", min=0, max=10),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment in the figure.")]
 Plot = Annotated[
-    Path | None, typer.Option(help="Also save a figure: .png, .svg or .pdf.", **_FIGURE)
-]
-Figure = Annotated[Path, typer.Option("--plot", help="The figure: .png, .svg or .pdf.", **_FIGURE)]
-Animation = Annotated[
-    Path,
-    option("FILE", ".png, .svg or .pdf; .gif: an animation.", "--plot", callback=_check_animation),
+    Path | None,
+    option("FILE", "Also save a figure: .png, .svg or .pdf.", callback=_check_figure),
 ]
 
 
-def parsed(name: str, parse: Callable[..., Parsed], *values: Any) -> Parsed:
-    """What `parse` makes of the values of an option such as `--lengths`. Errors name the option."""
-    try:
-        return parse(*values)
-    except Seq2AttnError as error:
-        raise Seq2AttnError(f"{name}: {error.message}") from None
+# ---- what they lead to ----
 
 
 def beam_search(
     beam: int | None, length_penalty: float | None, n_best: int | None = None
 ) -> BeamSearch | None:
-    """The search that these options ask for; None for greedy decoding. `--n-best` alone implies a
-    beam.
+    """Return the search that these options ask for, or None for greedy decoding. `--n-best` alone
+    implies a beam.
     """
-    if beam is None and n_best is None:
+    wanted = n_best or 1
+    if not beam and not n_best:
         if length_penalty is not None:
             raise Seq2AttnError(
                 "--length-penalty ranks the outputs of a beam", hint="Add --beam, such as --beam 5."
             )
         return None
-    if beam is not None and n_best is not None and n_best > beam:
+    if beam and wanted > beam:
         raise Seq2AttnError(
             f"--n-best {n_best} asks for more outputs than --beam {beam} keeps",
             hint="Widen the beam.",
         )
     from seq2attn.inference.decoding import BeamSearch
 
-    default = BeamSearch()
-    return BeamSearch(
-        beam or max(default.width, n_best or 1), length_penalty or default.length_penalty
-    )
+    return BeamSearch(beam or max(BeamSearch.width, wanted), length_penalty or 0.0)
 
 
-def find_runs(root: Path, names: Sequence[str] | None, how: str = "its name") -> list[Run]:
-    """The runs of these names; without any, the newest, and a note of that and `how` to choose
-    another.
-    """
+def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
+    """Find the runs of these names. Without names, find the newest run, and say so."""
     if names:
         return [find_run(root, name) for name in dict.fromkeys(names)]
     run = find_run(root, None)
-    experiment = run.environment().experiment
-    trial = "" if experiment is None else f", a trial of {experiment[:80]}"
-    say(f"run: {run.path} (the newest{trial}; choose another with {how})")
+    say(f"run: {run.path} (the newest; name another to use that)")
     return [run]
 
 
-def note_checkpoint(run: Run, wanted: str, trained: TrainedModel) -> None:
-    """Note that the run is still being trained, or that the `wanted` checkpoint does not exist, and
-    which one is used.
-    """
-    used = f"this is checkpoint {trained.checkpoint}, of step {trained.step:,}"
+def note_checkpoint(trained: TrainedModel, wanted: str) -> None:
+    """Say which checkpoint is used if the wanted one is missing, or if the run is being trained."""
+    used = f"using checkpoint {trained.checkpoint} of step {trained.step:,}"
     if trained.checkpoint != wanted:
-        say(f"{run.checkpoint(wanted)} is missing: {used}")
-    elif is_training(run):
-        say(f"run {run.name} is still being trained: {used}")
+        say(f"{trained.run.checkpoint(wanted)} is missing: {used}")
+    elif is_training(trained.run):
+        say(f"run {trained.run.name} is still being trained: {used}")
 
 
-def save_figure(figure: MatplotlibFigure, path: Path) -> None:
-    """Write a figure and note where."""
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure and say where."""
     from seq2attn.plotting.style import save_figure as save
 
     save(figure, path)

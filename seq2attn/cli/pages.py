@@ -6,34 +6,27 @@ from pathlib import Path
 from typing import Annotated
 
 from seq2attn.cli import options
-from seq2attn.cli.options import argument, option
+from seq2attn.cli.options import option
 from seq2attn.display.console import write_line
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT
 
-MOST = 2  # models side by side
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 
 
 def report(
-    names: Annotated[
-        list[str] | None,
-        argument(
-            "RUN...|EXPERIMENT",
-            "Names of runs, or a comparison's name or experiment file. Default: the newest run that is not a trial.",
-            autocompletion=options.runs,
-        ),
-    ] = None,
+    names: options.RunArguments = None,
     to: HtmlPath = Path("report.html"),
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Write runs or a comparison as one HTML page; print its path.
+    """Write runs or a comparison as one HTML page, and print its path.
 
-    The page needs no network: summary, curves, accuracy by length, attention through training, the
-    settings that differ, and environment. Of a comparison it shows the groups over their seeds. An
-    older report is replaced; any other file is kept.
+    The page works offline. It shows a summary, curves, accuracy by length, attention through
+    training, the settings that differ, and the environment. For a comparison, given by its name or
+    its experiment file, it shows the groups over their seeds. An older report is replaced; any
+    other file is left alone.
 
     Examples:
 
@@ -53,35 +46,33 @@ def report(
 
 
 def page(
-    names: Annotated[
-        list[str] | None,
-        argument(
-            "RUN [RUN]",
-            "One run, or two side by side. Default: the newest.",
-            autocompletion=options.runs,
-        ),
-    ] = None,
+    names: options.RunArguments = None,
     to: HtmlPath = Path("page.html"),
     text: Annotated[
-        list[str] | None, option("STRING", "A string to begin with. May be repeated.")
+        options.Texts, option("STRING", "A string to begin with. May be repeated.")
     ] = None,
     train: Annotated[
         list[Path] | None,
-        option("CONFIG", "Train this config in the page, instead of showing a run. Twice: a race."),
+        option(
+            "CONFIG",
+            "Train this config in the page instead of showing a run. Given twice, two models race.",
+        ),
     ] = None,
     overrides: options.Overrides = None,
-    snapshots: Annotated[int, option("N", "Earlier steps of training, if kept.", min=0)] = 8,
+    snapshots: Annotated[
+        int, option("N", "Show up to N earlier steps of training, if kept.", min=0)
+    ] = 8,
     checkpoint: options.CheckpointName = "best",
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Write a trained model as one HTML page that runs it.
 
-    The page needs no network. Type a string and watch the answer and its attention; step through
-    the decoding; set, ban or drag a weight, change what the model wrote. Two runs are shown side by
-    side; a run trained with training.snapshot_weights=true through its training. An older page is
-    replaced; any other file is kept. With --train the page begins with untrained weights, and
-    trains them itself. Needs two packages: pip install "seq2attn[export]"
+    The page works offline. Type a string and watch the answer and its attention; step through the
+    decoding; set, ban or drag a weight; change what the model wrote. Two runs are shown side by
+    side. A run trained with training.snapshot_weights=true can be watched through its training.
+    With --train, the page begins with untrained weights and trains them itself. An older page is
+    replaced; any other file is left alone. Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 
@@ -92,30 +83,27 @@ def page(
       seq2attn page scaled-001 dot-001 --to scores.html
     """
     _check_page(to, "page")
-    if len(names or ()) > MOST:
-        raise Seq2AttnError(
-            f"{len(names or ())} runs are too many for one page; at most {MOST} are allowed"
-        )
-    if train and (names or len(train) > MOST or len({path.stem for path in train}) < len(train)):
-        raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
+    if len(names or ()) > 2:
+        raise Seq2AttnError("a page shows one run, or two side by side")
     if overrides and not train:
-        raise Seq2AttnError("--set changes a config that --train names; a run keeps its own")
+        raise Seq2AttnError("--set changes the config of --train; a run keeps its own")
     from seq2attn.config import load_config
+    from seq2attn.pages.models import run_models, untrained_models
+    from seq2attn.pages.page import render
 
-    configs = {path.stem: load_config(path, overrides or []) for path in train or ()}
-    runs = [] if train else options.find_runs(runs_dir, names)
-    from seq2attn.pages.page import render, shown_runs, untrained
-
-    shown = (
-        untrained(configs, text or ())
-        if train
-        else shown_runs(runs, checkpoint, text or (), snapshots)
-    )
-    _write(to, render(shown))
+    if train:
+        configs = {path.stem: load_config(path, overrides or []) for path in train}
+        if names or len(train) > 2 or len(configs) < len(train):
+            raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
+        models = untrained_models(configs, text or ())
+    else:
+        runs = options.find_runs(runs_dir, names)
+        models = run_models(runs, checkpoint, text or (), snapshots)
+    _write(to, render(models))
 
 
 def export(
-    run: options.RunArgument = None,
+    name: options.RunArgument = None,
     to: Annotated[Path | None, option("FOLDER", "A new folder. Default: RUN-export.")] = None,
     checkpoint: options.CheckpointName = "best",
     plugin: options.Plugins = None,
@@ -123,8 +111,8 @@ def export(
 ) -> None:
     """Export a trained model for use without seq2attn.
 
-    The folder holds the model's own functions as ONNX graphs, a manifest with the config, the
-    vocabularies and the loops around the graphs, and a text that explains how to run them. Needs
+    The folder holds the model's functions as ONNX graphs; a manifest with the config, the
+    vocabularies and the loops around the graphs; and a text that explains how to run them. Needs
     two packages: pip install "seq2attn[export]"
 
     Examples:
@@ -134,31 +122,30 @@ def export(
     from seq2attn.inference.trained_model import load_run
     from seq2attn.pages.folder import write_folder
 
-    (chosen,) = options.find_runs(runs_dir, run and [run])
-    folder = to or Path(f"{chosen.name}-export")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        state = "is not empty" if folder.is_dir() else "is a file, not a folder"
-        raise Seq2AttnError(f"{folder} {state}", hint="Name a new folder: --to FOLDER")
-    write_folder(folder, load_run(chosen, checkpoint, "cpu"))
+    (run,) = options.find_runs(runs_dir, name and [name])
+    folder = to or Path(f"{run.name}-export")
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise Seq2AttnError(
+            f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
+        )
+    write_folder(folder, load_run(run, checkpoint, "cpu"))
     write_line(str(folder))
 
 
 def _check_page(path: Path, kind: str) -> None:
-    """Check the path before the work. A file that exists is replaced only if it says that it is a
-    page of this kind.
-    """
+    """Check the path before any work. Only a page of the same kind is replaced."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    sign = f'<meta name="generator" content="seq2attn {kind}">'
-    if path.exists() and sign.encode() not in path.read_bytes():
+    generator = f'<meta name="generator" content="seq2attn {kind}">'
+    if path.exists() and generator.encode() not in path.read_bytes():
         raise Seq2AttnError(
             f"{path} exists and is not a {kind}", hint="Name another file with --to FILE."
         )
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a page and print its name."""
+    """Write a page and print its path."""
     write_atomically(path, text.encode(errors="backslashreplace"))
     write_line(str(path))

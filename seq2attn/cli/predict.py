@@ -26,10 +26,9 @@ from seq2attn.display.console import (
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
-from seq2attn.text import MOST_NAMES, first_of, quoted
+from seq2attn.text import MAX_NAMES, first_of, quoted
 
 if TYPE_CHECKING:
-    from seq2attn.data.tasks import Task
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
 
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
 def predict(
     texts: Annotated[
         list[str],
-        argument("TEXT...", "Input strings; - reads them from standard input, one a line."),
+        argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
     ],
-    run: options.RunOptions = None,
+    names: options.RunOptions = None,
     beam: options.Beam = None,
     length_penalty: options.LengthPenalty = None,
     n_best: Annotated[
@@ -48,13 +47,12 @@ def predict(
     ] = None,
     as_json: options.AsJson = False,
     plot: options.Plot = None,
-    ideal: Annotated[
-        bool, typer.Option("--ideal", help="In the figure, outline the ideal alignment.")
-    ] = False,
+    ideal: options.Ideal = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
         typer.Option(
-            "--map", help="The map that is printed. Default: on a terminal colour, in a pipe none."
+            "--map",
+            help="How to print the attention. Default: colour on a terminal, none in a pipe.",
         ),
     ] = None,
     checkpoint: options.CheckpointName = "best",
@@ -64,14 +62,15 @@ def predict(
 ) -> None:
     """Print a model's output for each string, with its attention.
 
-    On a terminal each output comes with its attention map; --map digits prints the weights in its
-    cells, in tenths, as it is where there are no colours. In a pipe, and with --map none, there are
-    only the outputs, one per line. With --n-best, each of these lines is a source, one of its
-    outputs, and the output's log-probability, separated by tabs. For a run on pairs of strings, -
-    also reads the lines of a file of pairs, and the lines are source and output, with a tab
-    between. A line of standard input that the model cannot read has an empty line for its answer.
-    --json prints an object for one string, a list for several, and for standard input an object a
-    line.
+    On a terminal, each output comes with a map of its attention. --map digits writes the weights
+    into the cells, in tenths; a terminal without colours always gets these. In a pipe, and with
+    --map none, only the outputs are printed, one per line. With --n-best, each of these lines holds
+    a source, one of its outputs and the output's log-probability, separated by tabs.
+
+    A run on pairs of strings prints source and output, separated by a tab, and - also accepts the
+    lines of a file of pairs. A line of standard input that the model cannot read gets an empty line
+    as its answer. --json prints an object for one string, a list for several, and an object per
+    line for standard input.
 
     Examples:
 
@@ -82,128 +81,128 @@ def predict(
     if ideal and plot is None:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     if heat and as_json:
-        raise Seq2AttnError(
-            "--map draws the weights that --json prints", hint="Leave one of the two out."
-        )
+        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
+    if plot and texts == ["-"]:
+        raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
     search = options.beam_search(beam, length_penalty, n_best)
-    chosen = options.find_runs(runs_dir, run, "--run RUN")
+    runs = options.find_runs(runs_dir, names)
     from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.inference.trained_model import load_ensemble
 
-    trained = load_ensemble(chosen, checkpoint, device)
-    predictor, task = trained.predictor, trained.task
-    predictor.search = search
-    if plot is not None and texts == ["-"]:
-        raise Seq2AttnError(
-            "--plot draws the strings of the command line, not those of standard input"
-        )
-    options.note_checkpoint(chosen[0], checkpoint, trained)
-    maps, records, unseen, count, refused, untrained = [], [], Counter[str](), 0, 0, 0
+    trained = load_ensemble(runs, checkpoint, device)
+    trained.predictor.search = search
+    options.note_checkpoint(trained, checkpoint)
+    with_source = isinstance(trained.task, Pairs)
     heat = heat or ("colour" if on_terminal() else "none")
     keep_weights = as_json or plot is not None or heat != "none"
-    for answer in _answers(predictor, texts, keep_weights):
+    answers = _answers(trained.predictor, texts, keep_weights)
+    maps = []
+    records = []
+    for answer in _noted(answers, trained.predictor):
         if answer is None:
-            refused += 1
             if not as_json:
                 write_line("")
             continue
-        count += 1
         answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
         if not as_json:
-            _print(answer, heat, with_source=isinstance(task, Pairs), with_rates=n_best is not None)
+            _print(answer, heat, with_source=with_source, with_rates=n_best is not None)
         elif len(texts) == 1:
             write_json(answer.to_json(), indent=None)
         else:
             records.append(answer.to_json())
-        if plot is not None and answer.map is not None:
+        if plot and answer.map is not None:
             maps.append(answer.map)
-        unseen.update(task.source_vocabulary.unseen(answer.source))
-        untrained += not task.is_trained(len(answer.source_symbols) - predictor.source_eos)
     if records:
         write_json(records, indent=None)
-    _note_rest(task, unseen, untrained, count, refused)
-    if plot is not None:
+    if plot:
         from seq2attn.plotting.attention import attention_figure
 
         options.save_figure(attention_figure(maps, ideal=ideal), plot)
 
 
-def _note_rest(task: Task, unseen: Counter[str], untrained: int, count: int, refused: int) -> None:
-    """Note which symbols, and how many of `count` strings, are unlike those of training, and end if
+def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
+    """Yield the answers. Then say how their strings differ from those of training, and exit if
     lines were refused.
     """
+    task = predictor.task
+    unseen = Counter[str]()
+    answered = untrained = refused = 0
+    for answer in answers:
+        yield answer
+        if answer is None:
+            refused += 1
+            continue
+        answered += 1
+        unseen.update(task.source_vocabulary.unseen(answer.source))
+        untrained += not task.is_trained(len(answer.source_symbols) - predictor.source_eos)
     if unseen:
-        names = first_of([repr(symbol) for symbol, _ in unseen.most_common()])
-        say(f"symbols that the training file lacks, read as <unk>: {names}")
+        symbols = [repr(symbol) for symbol, _ in unseen.most_common()]
+        say(f"symbols that the training file lacks, read as <unk>: {first_of(symbols)}")
     if untrained:
-        strings = "the string has" if count == 1 else f"{untrained:,} of {count:,} strings have"
+        which = "the string has" if answered == 1 else f"{untrained:,} of {answered:,} strings have"
         say(
-            f"{strings} a length never seen in training (trained: {task.min_length} to {task.max_length} symbols)"
+            f"{which} a length never seen in training "
+            f"(trained: {task.min_length} to {task.max_length} symbols)"
         )
     if refused:
-        say(f"no answer to {refused:,} of {refused + count:,} lines of standard input")
+        say(f"no answer to {refused:,} of {answered + refused:,} lines of standard input")
         raise typer.Exit(2)
 
 
 def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iterator[Answer | None]:
-    """The answers for `texts`, or for the lines of standard input; None for a line that was
-    refused.
+    """Yield the answer to each text, or to each line of standard input; None for a line that the
+    model cannot read.
     """
-    if texts == ["-"] and sys.stdin is None:
-        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
     predict = functools.partial(predictor.predict, keep_weights=keep_weights)
-    if texts == ["-"] and sys.stdin.isatty():
-        say("Type one string a line. Ctrl-D ends.")
-        for line in filter(
-            None, _standard_input(predictor)
-        ):  # each is answered before the next is typed
-            yield from predict([line])
-        return
-    sources, ahead = itertools.tee(_standard_input(predictor) if texts == ["-"] else texts)
-    answers = predict(
-        source for source in ahead if source is not None
-    )  # in blocks, which are read ahead
-    for source in sources:
-        yield None if source is None else next(answers)
+    if texts != ["-"]:
+        yield from predict(texts)
+    elif sys.stdin is None:
+        raise Seq2AttnError("standard input is closed", hint="Give the strings as arguments.")
+    elif sys.stdin.isatty():
+        say("Type one string per line. Ctrl-D ends.")
+        for source in _standard_input(predictor):
+            if source is not None:
+                yield from predict([source])  # each is answered before the next is typed
+    else:
+        sources, ahead = itertools.tee(_standard_input(predictor))
+        answers = predict(source for source in ahead if source is not None)  # reads in blocks
+        for source in sources:
+            yield None if source is None else next(answers)
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
-    """The sources in the lines of standard input; None for a line that the model cannot read, after
-    a message.
+    """Yield the source in each line of standard input; None, after a message, for a line that the
+    model cannot read.
     """
+    typed = sys.stdin.isatty()
     refused = 0
     for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-        source = predictor.task.source_of(
-            line.removeprefix("\ufeff").removesuffix("\n").removesuffix("\r")
-        )
+        source = predictor.task.source_of(line.strip("\ufeff\r\n"))
         try:
             predictor.read(source)
+            yield source
         except Seq2AttnError as error:
             refused += 1
-            where = "" if sys.stdin.isatty() else f"line {number} of standard input: "
-            if not where or refused <= MOST_NAMES:
-                print_error(Seq2AttnError(f"{where}{error.message}", hint=error.hint))
+            if not typed:
+                error.message = f"line {number} of standard input: {error.message}"
+            if typed or refused <= MAX_NAMES:
+                print_error(error)
             yield None
             if len(line) > LONGEST and not line.endswith("\n"):
-                return  # it may have no end
-        else:
-            yield source
+                return  # the line may have no end
 
 
 def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) -> None:
+    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone."""
     if heat != "none":
         _print_map(answer, digits=heat == "digits")
-        for one in answer.hypotheses if with_rates else ():
-            write_line(f"  {one.log_probability:8.3f}  {one.output}")
-    elif with_rates:
-        for one in answer.hypotheses:
-            write_line(f"{answer.source}\t{one.output}\t{one.log_probability:.6f}")
-    else:
+    if with_rates:
+        for best in answer.hypotheses:
+            write_line(f"{answer.source}\t{best.output}\t{best.log_probability:.6f}")
+    elif heat == "none":
         write_line(f"{answer.source}\t{answer.output}" if with_source else answer.output)
     if not answer.finished:
-        say(
-            f"{quoted(answer.source)}: no <eos> within the longest output allowed; the output was cut off"
-        )
+        say(f"{quoted(answer.source)}: cut off at the longest output allowed, without <eos>")
 
 
 def _print_map(answer: Answer, *, digits: bool) -> None:
@@ -211,15 +210,17 @@ def _print_map(answer: Answer, *, digits: bool) -> None:
 
     from seq2attn.plotting.cells import heat_map, legend
 
-    console, attention = stdout(), answer.map
-    source = answer.source.replace("\t", " ")  # before its features
+    console = stdout()
+    source = answer.source.replace("\t", " ")  # the tab before its features
     line = Text(printable(f"{source} -> {answer.output}"), style="bold")
     if answer.expected not in (None, answer.output):
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
-    drawn = attention and heat_map(attention, console, digits=digits)
-    if attention and drawn is not None:
-        console.print(drawn)
-        say(f"    {legend(attention, console, digits=digits)}", console=console)
-    elif attention:
+    if answer.map is None:
+        return
+    drawn = heat_map(answer.map, console, digits=digits)
+    if drawn is None:
         say("the map is too wide for this terminal; --plot FILE draws it")
+    else:
+        console.print(drawn)
+        say(f"    {legend(answer.map, console, digits=digits)}", console=console)

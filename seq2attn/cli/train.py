@@ -13,7 +13,7 @@ from seq2attn.cli import options
 from seq2attn.cli.options import option
 from seq2attn.display.console import say, write_line
 from seq2attn.display.progress import make_display
-from seq2attn.runs.machine import MOST_THREADS
+from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, resume_command, runs_dir_option
 
 
@@ -23,19 +23,19 @@ def train(
     ] = None,
     overrides: options.Overrides = None,
     name: Annotated[
-        str | None, option("NAME", "The run's name. Default: the config's, with changes, numbered.")
-    ] = None,
-    about: Annotated[
         str | None,
-        option("TEXT", "What to remember of the run; `runs` and `report` show it.", "--note"),
+        option("NAME", "The run's name. Default: the config's name, its changes and a number."),
+    ] = None,
+    note: Annotated[
+        str | None, option("TEXT", "A note about the run, which `runs` and `report` show.")
     ] = None,
     resume: Annotated[
         str | None,
-        option("RUN", "Continue a run from its last checkpoint.", autocompletion=options.runs),
+        option("RUN", "Continue this run from its last checkpoint.", autocompletion=options.runs),
     ] = None,
     device: options.Device = "auto",
     threads: Annotated[
-        int | None, option("N", "CPU threads. Default: 1.", min=1, max=MOST_THREADS)
+        int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
     ] = None,
     plugin: options.Plugins = None,
     runs_dir: options.RunsDir = DEFAULT_ROOT,
@@ -43,14 +43,16 @@ def train(
     """Train a model from a config.
 
     Makes a run directory with checkpoints, metrics and TensorBoard events, and prints its path.
-    Ctrl-C saves and prints how to continue; weights are bit-identical whether training was
-    interrupted or not.
+    Ctrl-C saves the run and prints how to continue it; the weights are bit-identical whether or not
+    training was interrupted.
 
     Examples:
 
       seq2attn train --config configs/scaled.yaml
 
       seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
+
+      seq2attn train --resume scaled-001
     """
     from seq2attn.runs.create import prepare_training
 
@@ -61,7 +63,7 @@ def train(
         name=name,
         resume=resume,
         plugins=plugin or [],
-        note=about,
+        note=note,
     )
     from seq2attn.training import session
 
@@ -69,13 +71,12 @@ def train(
         ended = session.train(settings, where, device=device, threads=threads, display=display)
     run = ended.run
     if ended.stopped_by is not None:
-        name = signal.Signals(ended.stopped_by).name
-        say(
-            f"stopped by {name} after step {ended.step:,}; everything is saved.\nContinue with: {resume_command(run)}"
-        )
+        stop = signal.Signals(ended.stopped_by)
+        say(f"stopped by {stop.name} after step {ended.step:,}; everything is saved.")
+        say(f"Continue with: {resume_command(run)}")
         raise typer.Exit(128 + ended.stopped_by)
-    dev = settings.data_files.get("dev")
-    data = "" if dev is None else f" --data {shlex.quote(dev)}"
-    plugins_again = plugin_options(run.environment().plugins)
-    say(f"Next: seq2attn eval {run.name}{runs_dir_option(run.path.parent)}{plugins_again}{data}")
+    data = settings.data_files.get("dev")
+    file = f" --data {shlex.quote(data)}" if data else ""
+    where_from = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
+    say(f"Next: seq2attn eval {run.name}{where_from}{file}")
     write_line(str(run.path))

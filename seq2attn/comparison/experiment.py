@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,50 +13,31 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list, place_of, surrogates
 from seq2attn.config.messages import describe_errors
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.inference.results import HEADINGS, RATES
+from seq2attn.inference.metrics import METRICS
 from seq2attn.options import Section
-from seq2attn.runs.create import run_name, run_word
+from seq2attn.runs.create import run_word
 from seq2attn.runs.run import check_name
 from seq2attn.text import quoted
 
 CONFIG = "config"  # the axis of several base configs
-SEED = "seed"
-MOST_TRIALS = 10_000
-Metric = Literal[
-    "exact_match",
-    "character_accuracy",
-    "correct_prefix",
-    "teacher_forced",
-    "alignment",
-    "entropy",
-    "wer",
-    "ser",
-]
-ERROR_RATES = tuple(RATES)  # of runs on pairs, on their whole dev file; lower is better
-METRICS = HEADINGS | {"correct_prefix": "before the first error"} | RATES
-"""name -> how it is called in tables and figures"""
-HINT = "An experiment names base configs and what to vary; docs/comparing.md explains its keys."
+MAX_TRIALS = 10_000
+COMPARED = tuple(metric.name for metric in METRICS.values() if metric.heading)
+HINT = (
+    "An experiment names base configs and what to vary; docs/comparing.md explains its keys.\n"
+    "To compare the seeds of a model's config: seq2attn compare -c CONFIG --vary seed=1-5"
+)
+RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
+NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
+LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
 
 
-def _many(value: Any) -> Any:
+def _tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else (value,)
-
-
-class Published(Section):
-    """Published figures, shown next to ours."""
-
-    where: dict[str, Any] = Field(default_factory=dict)
-    """config keys and values of the groups that they belong to; `config` is a base's name"""
-    values: dict[Annotated[int, Field(strict=False)], float]
-    """the metric by length"""
-    loss: float | None = None
-    """the training loss at the end"""
 
 
 class Settings(Section):
@@ -65,16 +45,15 @@ class Settings(Section):
 
     description: str = ""
     """what is compared and why"""
-    configs: Annotated[tuple[str, ...], BeforeValidator(_many), Field(min_length=1)]
+    configs: Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=1)]
     """base configs, one or a list; paths from the experiment file's own folder"""
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
     """config keys that are the same in every trial"""
     vary: dict[str, Any] = Field(default_factory=dict)
-    """config keys and the values that each takes: a list, a range such as 1-10, or log:1e-4..1e-2:8
-    """
+    """config keys and the values of each: a list, a range as 1-10, or a grid as log:1e-4..1e-2:8"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
-    metric: Metric | None = None
+    metric: Literal[COMPARED] | None = None  # type: ignore[valid-type]
     """what the table shows, of runs on pairs of strings wer or ser; null: exact_match, of pairs wer
     """
     lengths: Lengths | None = None
@@ -85,8 +64,6 @@ class Settings(Section):
     """strings per length; null: the config's"""
     checkpoint: Literal["best", "last"] = "best"
     """which weights are measured: best (by validation) or last"""
-    published: Annotated[tuple[Published, ...], BeforeValidator(_many)] = ()
-    """published figures to show next to ours"""
 
 
 @dataclass(frozen=True)
@@ -97,20 +74,9 @@ class Experiment:
     source: str  # the file or command line, for messages
     bases: Mapping[str, Path]  # config files, by the name that tables use
     settings: Settings
-    overrides: tuple[str, ...]  # `KEY=VALUE`, the same in all trials
     axes: Mapping[str, Sequence[Any]]
-    """what varies, in the order of tables: the base configs first, the seed last; the last one
-    changes fastest"""
-    places: Mapping[str, str]  # dotted key -> where it was written
-
-    @property
-    def count(self) -> int:
-        """How many trials the grid has."""
-        return math.prod(map(len, self.axes.values()))
-
-    def __str__(self) -> str:
-        """`80 trials (4 config x 2 model.attention.mask_padding x 10 seed)`"""
-        return f"{self.count:,} trials ({' x '.join(f'{len(values):,} {key}' for key, values in self.axes.items())})"
+    """what varies, the base configs first; the last one changes fastest"""
+    places: Mapping[str, str]  # key, of the config or of the settings -> where it is written
 
 
 def compose_experiment(
@@ -123,160 +89,135 @@ def compose_experiment(
     baseline: Overrides = (),
     **options: Any,
 ) -> Experiment:
-    """The experiment of `file`, or of base `configs` and what to `vary`; the other arguments
+    """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
     replace the file's settings.
 
-    `vary` has `KEY=A,B`, `baseline` `KEY=VALUE`, `overrides` as for `train --set`; options:
-    `metric`, `lengths`, `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a
-    `ConfigError` with every problem found in the settings.
+    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; options: `metric`, `lengths`,
+    `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every
+    problem found in the settings.
     """
     if (file is None) == (not configs):
-        hint = "See: seq2attn compare --help"
         raise Seq2AttnError(
-            "expected an experiment file, or --config FILE and --vary KEY=A,B,...", hint=hint
+            "expected an experiment file, or --config FILE and --vary KEY=A,B,...",
+            hint="See: seq2attn compare --help",
         )
-    values, places = (
-        ({"configs": list(map(str, configs or ()))}, {}) if file is None else _read(file)
-    )
-    source, folder = (
-        ("seq2attn compare", Path()) if file is None else (str(file), find_config(file).parent)
-    )
-    _replace(values, places, vary, override_list(baseline), options)
-    settings, axes = _checked(values, source, places)
-    paths = [folder / config for config in settings.configs]
-    stems = [path.stem for path in paths]
-    bases = {path.stem if stems.count(path.stem) == 1 else run_name(path): path for path in paths}
-    if len(bases) < len(paths):
-        raise Seq2AttnError(
-            f"two base configs have the same name: {', '.join(stems)}", hint="Rename or drop one."
-        )
+    values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
+    places: dict[str, str] = {}
+    if file:
+        values, places = _read(file)
+    for option, value in options.items():
+        if value is not None:
+            values[option] = value
+            places[option] = f"--{option}"
+    if baseline:
+        values["baseline"] = {}  # the file's is replaced as a whole
+    _add("set", override_list(overrides), values, places)
+    _add("vary", vary, values, places)
+    _add("baseline", override_list(baseline), values, places)
+    source = str(file or "seq2attn compare")
+    settings, axes = _validated(values, source, places)
+    folder = find_config(file).parent if file else Path()
+    bases = {Path(config).stem: folder / config for config in settings.configs}
+    if len(bases) < len(settings.configs):
+        names = ", ".join(settings.configs)
+        raise Seq2AttnError(f"two base configs have the same name: {names}", hint="Rename one.")
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
-    elif not axes:
-        words = [str(file)] if file is not None else ["-c", str(paths[0])]
-        hint = f"For example: {shlex.join(['seq2attn', 'compare', *words, '--vary', 'seed=1-5'])}"
+    if not axes:
+        hint = "For example: --vary seed=1-5"
         raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
     if name is None:
-        name = (
-            run_word(file.stem if file else f"compare-{stems[0]}" if len(bases) == 1 else "")
-            or "compare"
-        )
+        default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
+        name = run_word(file.stem if file else default) or "compare"
     check_name(name)
-    given = override_list(overrides)
-    own = {
-        key.partition(".")[2]: place
-        for key, place in places.items()
-        if key.startswith(("set.", "vary."))
-    }
-    for text in given:  # load_config names their place
-        own.pop(text.partition("=")[0].strip(), None)
-    axes = dict(sorted(axes.items(), key=lambda axis: axis[0] == SEED))
-    return Experiment(
-        name, source, bases, settings, (*override_list(settings.fixed), *given), axes, own
-    )
+    return Experiment(name, source, bases, settings, axes, places)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values of an experiment file, and where each is written."""
+    """Return the values of an experiment file, and where each is written."""
     document = read_file(find_config(file))
-    if not isinstance(document.value, dict):
+    values = document.value
+    if not isinstance(values, dict):
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
-    if "configs" not in document.value and document.value.keys() & Config.model_fields.keys():
-        hint = f"To train it with several seeds: seq2attn compare -c {shlex.quote(str(file))} --vary seed=1-5"
-        raise Seq2AttnError(
-            f"{file}: this is a model's config, not an experiment, which names configs", hint=hint
-        )
-    return dict(document.value), {
-        ".".join(map(str, key)): f"{file}:{line}" for key, line in document.lines.items()
-    }
+    if values.keys() & {"task", "model", "training"}:
+        raise Seq2AttnError(f"{file}: this is a model's config, not an experiment", hint=HINT)
+    places = {}
+    for key, line in document.lines.items():
+        places[re.sub(r"^(set|vary)\.", "", key)] = f"{file}:{line}"
+    return dict(values), places
 
 
-def _replace(
-    values: dict[str, Any],
-    places: dict[str, str],
-    vary: Sequence[str],
-    baseline: Sequence[str],
-    options: Mapping[str, Any],
+def _add(
+    section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Replace the settings of a file by those of the command line."""
-    if options.get("metric") not in (None, values.get("metric", "exact_match")):
-        values.pop("published", None)
-    for option, value in options.items():
-        if value is not None:
-            values[option], places[option] = value, f"--{option}"
-    for section, texts, form in (
-        ("vary", vary, "KEY=VALUE,VALUE,..."),
-        ("baseline", baseline, "KEY=VALUE"),
-    ):
-        given: dict[str, Any] = {}
-        for text in texts:
-            where = f"--{section} {quoted(text)}"
-            key, equals, value = map(str.strip, text.partition("="))
-            if not (equals and key and value):
-                raise Seq2AttnError(
-                    f"{where}: expected {form} with a dotted key, such as model.attention.score=dot"
-                )
-            if key in given:
-                raise Seq2AttnError(f"--{section} names {key} twice; list all its values once")
-            given[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
-            places[f"{section}.{key}"] = where
-        if given:
-            kept = values.get(section) if section == "vary" else None
-            values[section] = {**(kept or {}), **given}
+    """Add `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE`, read as YAML, to a section
+    of the settings.
+    """
+    pairs: dict[str, Any] = {}
+    for text in texts:
+        where = f"--{section} {quoted(text)}"
+        key, _, value = map(str.strip, text.partition("="))
+        if not (key and value):
+            form = "KEY=VALUE,VALUE,..." if section == "vary" else "KEY=VALUE"
+            raise Seq2AttnError(
+                f"{where}: expected {form} with a dotted key, such as model.attention.score=dot"
+            )
+        if key in pairs:
+            raise Seq2AttnError(f"--{section} names {key} twice; give it once, with all its values")
+        pairs[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
+        if section != "baseline":
+            places[key] = where
+    before = values.get(section) or {}
+    if pairs and isinstance(before, dict):
+        values[section] = {**before, **pairs}
 
 
-def _checked(
+def _validated(
     values: Mapping[str, Any], source: str, places: Mapping[str, str]
 ) -> tuple[Settings, dict[str, Sequence[Any]]]:
-    """The settings, and the values of each key that varies."""
-    axes, problems = {}, list(surrogates(values))
+    """Return the settings, and the values of each key that varies."""
+    axes = {}
+    problems = []
+    for problem in surrogates(values):
+        problems.append(replace(problem, path=re.sub(r"^(set|vary)\.", "", problem.path)))
     try:
         settings = Settings.model_validate(values)
-        for key, some in settings.vary.items():
+        for key, given in settings.vary.items():
             try:
-                axes[key] = _expanded(key, some)
+                axes[key] = _expanded(key, given)
             except Seq2AttnError as error:
-                problems.append(Problem(f"vary.{key}", error.message))
+                problems.append(Problem(key, error.message))
     except ValidationError as error:
         problems += describe_errors(error)
     if problems:
-        raise ConfigError(
-            source, [replace(one, where=place_of(one, places)) for one in problems], hint=HINT
-        )
+        placed = [replace(problem, where=place_of(problem, places)) for problem in problems]
+        raise ConfigError(source, placed, hint=HINT)
     return settings, axes
 
 
 def _expanded(key: str, values: Any) -> Sequence[Any]:
-    """The values of a key: one value or a list. `1-10` is a range if the key is a whole number,
-    `log:1e-4..1e-2:8` a grid if it is a number.
+    """Return the values of a key, given one or a list: `1-10` is a range if the key is a whole
+    number, `log:1e-4..1e-2:8` a grid if it is a number.
     """
-    if isinstance(values, dict):
-        raise Seq2AttnError(
-            "expected a list of values, found keys; use dotted keys, as in model.hidden"
-        )
     if key == CONFIG:
         raise Seq2AttnError(
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
-    kind = getattr(dict(all_keys()).get(key), "annotation", None)
-    kinds = [getattr(one, "__origin__", one) for one in (kind, *get_args(kind))]
+    field = dict(all_keys()).get(key)
+    kinds = [field.annotation, *get_args(field.annotation)] if field else []
+    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
     expanded: list[Any] = []
-    for value in values if isinstance(values, list) else [values]:
-        match = (
-            re.fullmatch(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*", value)
-            if isinstance(value, str)
-            else None
-        )
-        if match and int in kinds:  # elsewhere `1-12` is one value, as in evaluation.lengths
+    for value in _tuple(values):
+        text = str(value)
+        if int in kinds and (match := RANGE.fullmatch(text)):
             numbers = range(int(match[1]), int(match[2]) + 1)
-            if not 0 < len(numbers) <= MOST_TRIALS:
-                raise Seq2AttnError(
-                    f"{quoted(value)}: expected FIRST-LAST, counting up, at most {MOST_TRIALS:,} numbers"
-                )
+            if not 0 < len(numbers) <= MAX_TRIALS:
+                expected = f"FIRST-LAST, counting up, at most {MAX_TRIALS:,} numbers"
+                raise Seq2AttnError(f"{quoted(value)}: expected {expected}")
             expanded += numbers
-        elif str(value).startswith("log:") and {int, float} & set(kinds):
-            expanded += _log_grid(str(value), whole=float not in kinds)
-        else:
+        elif text.startswith("log:") and (int in kinds or float in kinds):
+            expanded += _log_grid(text, whole=float not in kinds)
+        else:  # `1-12` too, as a value of evaluation.lengths
             expanded.append(value)
     if not expanded:
         raise Seq2AttnError("no values")
@@ -284,16 +225,17 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """`log:FIRST..LAST:COUNT`: numbers in equal ratios, both ends as written; those between are
-    rounded to three significant digits, or to whole numbers for a key that needs them.
+    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written; those
+    between are rounded to three significant digits, or to whole numbers for a key that needs them.
     """
-    number = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
-    match = re.fullmatch(rf"log:{number}\.\.{number}:([0-9]{{1,5}})", text)
-    first, last, count = (
-        (read_text(word, text).value for word in match.groups()) if match else (0, 0, 0)
-    )
-    if not (0 < first < last and last / first < math.inf and 2 <= count <= MOST_TRIALS):
+    match = LOG_GRID.fullmatch(text)
+    words = match.groups() if match else "000"
+    first, last, count = (read_text(word, text).value for word in words)
+    if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         expected = "log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as log:1e-4..1e-2:8"
         raise Seq2AttnError(f"{quoted(text)}: expected {expected}")
-    between = [first * (last / first) ** (place / (count - 1)) for place in range(1, count - 1)]
-    return [first, *(round(value) if whole else float(f"{value:.3g}") for value in between), last]
+    numbers = [first]
+    for index in range(1, count - 1):
+        number = first * (last / first) ** (index / (count - 1))
+        numbers.append(round(number) if whole else float(f"{number:.3g}"))
+    return [*numbers, last]

@@ -9,13 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from seq2attn.comparison.experiment import ERROR_RATES
 from seq2attn.comparison.plan import Plan
-from seq2attn.comparison.trial import Trial, find_evaluation
-from seq2attn.inference.results import METRICS as LARGEST
-from seq2attn.inference.results import Evaluation, FamilyLength
+from seq2attn.comparison.trial import find_evaluation
+from seq2attn.inference.metrics import METRICS, Metric
+from seq2attn.inference.results import Evaluation, FamilyLength, Row
 from seq2attn.inference.statistics import SeedMean, mean_over_seeds
-from seq2attn.parts import RANDOM
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
 
@@ -43,8 +41,8 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Summary:
-    """One group at one length of a family of strings, or by an error rate on all words of a file,
-    over its seeds.
+    """One group over its seeds, at one length of a family of strings, or by an error rate on all
+    words of a file.
     """
 
     family: str
@@ -58,16 +56,19 @@ class Summary:
     worst_seed: int  # with the lowest value, or the highest error rate; the first on a tie
     best: float
     best_seed: int
-    difference: (
-        SeedMean | None
-    )  # from the baseline's values with the same seeds; None for the baseline itself
-    published: float | None
+    difference: SeedMean | None
+    """from the baseline's values with the same seeds; None for the baseline itself"""
     by_seed: Mapping[int, float]
+
+    @property
+    def length_or_rate(self) -> Any:
+        """The length, or the name of the error rate."""
+        return self.length or self.metric.upper()
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A group's place among all, by the metric's mean over the lengths."""
+    """A group's position among all, by the metric's mean over the lengths."""
 
     rank: int | None = None
     """from 1, the best; groups with the same mean share a rank. None where groups are not ranked"""
@@ -75,9 +76,9 @@ class Ranked:
     behind: SeedMean | None = None
     """difference from the best group, seed by seed, so on average not better; None for the best
     itself, and without a common seed"""
-    may_be_best: bool = False
-    """whether these seeds leave open that the group is as good as the best: its difference's
-    interval has 0 in it"""
+    not_worse_than_best: bool = False
+    """True if these seeds leave open that the group is as good as the best: its difference's
+    interval contains 0"""
 
 
 @dataclass(frozen=True)
@@ -87,16 +88,17 @@ class Group:
     label: str
     values: Mapping[str, Any]  # what varies except the seed: config key -> value
     score: str  # its score function, which decides its colour
-    baseline: (
-        str | None
-    )  # the label of the group that it is compared with; None for the baseline itself
+    baseline: str | None  # label of the group to compare with; None for the baseline itself
     planned: int  # number of trials, some of which may not be done
     trials: tuple[TrialResult, ...]
     rows: tuple[Summary, ...]
     """by the comparison's metric; by an error rate, one row for each rate, the comparison's first
     """
-    published_loss: float | None
     ranked: Ranked = Ranked()
+
+    def has_curve(self, name: str) -> bool:
+        """Return True if a trial logged this number more than once."""
+        return any(len(trial.metrics.curve(name)) > 1 for trial in self.trials)
 
     @property
     def loss(self) -> float | None:
@@ -108,151 +110,131 @@ class Group:
     def overall(self) -> dict[int, float]:
         """The metric's mean over the lengths, or the error rate, by seed."""
         rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
-        seeds = [trial.seed for trial in self.trials if all(trial.seed in row for row in rows)]
-        return {seed: statistics.fmean(row[seed] for row in rows) for seed in seeds if rows}
+        means = {}
+        for trial in self.trials:
+            values = [row[trial.seed] for row in rows if trial.seed in row]
+            if values and len(values) == len(rows):
+                means[trial.seed] = statistics.fmean(values)
+        return means
 
     @property
     def main(self) -> list[Summary]:
-        """The rows of random strings, or of the first family if those were not measured."""
-        families = [row.family for row in self.rows]
-        return [
-            row
-            for row in self.rows
-            if row.family == (RANDOM if RANDOM in families else families[0])
-        ]
+        """The rows of the first family: random strings, if they were measured."""
+        return [row for row in self.rows if row.family == self.rows[0].family]
 
     @property
-    def least(self) -> dict[FamilyLength, float]:
+    def worst(self) -> dict[FamilyLength, float]:
         """The metric of the worst seed, by family and length."""
-        return {
-            (row.family, row.length): row.mean.least for row in self.rows if row.length is not None
-        }
+        return {(row.family, row.length): row.worst for row in self.rows if row.length is not None}
 
 
 def read_groups(plan: Plan) -> tuple[Group, ...]:
-    """The groups of `plan` that have a trial done, with their results by its metric."""
-    planned, groups = plan.groups, []
-    done = {
-        label: found
-        for label, trials in planned.items()
-        if (found := [*filter(None, map(_read, trials))])
-    }
-    for label, trials in done.items():
+    """Return the groups of `plan` that have a trial done, with their results by its metric."""
+    results: dict[str, list[TrialResult]] = {}
+    for trial in plan.trials:
+        if (saved := find_evaluation(trial)) is not None:
+            result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
+            results.setdefault(trial.group, []).append(result)
+    planned, baselines = plan.groups, plan.baselines
+    groups = []
+    for label, trials in results.items():
         first = planned[label][0]
-        baseline = None if first.baseline == label else first.baseline
-        groups.append(
-            Group(
-                label=label,
-                values=first.values,
-                score=first.config.score_name,
-                baseline=baseline,
-                planned=len(planned[label]),
-                trials=tuple(trials),
-                rows=tuple(
-                    _summaries(
-                        plan.metric, trials, done.get(baseline or "", []), first.published.values
-                    )
-                ),
-                published_loss=first.published.loss,
-            )
+        baseline = None if baselines[label] == label else baselines[label]
+        group = Group(
+            label=label,
+            values=first.values,
+            score=first.config.score_name,
+            baseline=baseline,
+            planned=len(planned[label]),
+            trials=tuple(trials),
+            rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", []))),
         )
-    if len(groups) < 2 or plan.metric == "entropy":  # of which neither more nor less is better
+        groups.append(group)
+    metric = METRICS[plan.metric]
+    if len(groups) < 2 or metric.lower_is_better is None:
         return tuple(groups)
     overall = {group.label: group.overall for group in groups}
-    ranking = rank(overall, lowest_first=plan.metric in ERROR_RATES, most=LARGEST[plan.metric])
-    return tuple(replace(group, ranked=ranking.get(group.label, Ranked())) for group in groups)
-
-
-def _read(trial: Trial) -> TrialResult | None:
-    """What a trial measured; None if it is not done."""
-    saved = find_evaluation(trial)
-    return (
-        None
-        if saved is None
-        else TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
-    )
+    ranks = rank(overall, metric)
+    return tuple(replace(group, ranked=ranks.get(group.label, Ranked())) for group in groups)
 
 
 def _summaries(
-    metric: str,
-    trials: Sequence[TrialResult],
-    baseline: Sequence[TrialResult],
-    published: Mapping[int, float],
+    metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
 ) -> Iterator[Summary]:
-    """A row for each family and length, or by an error rate one for each rate, the metric's first."""
-    wanted: list[tuple[str, int | None, str]] = [
-        (metric, length, family) for family, length in trials[0].evaluation.places
-    ]
-    if metric in ERROR_RATES:
-        wanted = [
-            (rate, None, RANDOM) for rate in sorted(ERROR_RATES, key=lambda rate: rate != metric)
-        ]
-    for name, length, family in wanted:
-        rows, others = (
-            {
-                trial.seed: row
-                for trial in side
-                if (row := trial.evaluation.get(name, length, family))
-            }
-            for side in (trials, baseline)
-        )
-        if not rows:
-            continue
-        values = {seed: row.value for seed, row in rows.items()}
-        over, goodness = (
-            mean_over_seeds(list(values.values()), 0.0, LARGEST[name]),
-            -1 if name in ERROR_RATES else 1,
-        )
-        worst, best = (
-            choose(values, key=lambda seed: goodness * values[seed]) for choose in (min, max)
-        )
-        yield Summary(
-            family=family,
-            length=length,
-            metric=name,
-            trained=next(iter(rows.values())).trained,
-            seeds=over.count,
-            mean=over,
-            sd=over.deviation,
-            worst=values[worst],
-            worst_seed=worst,
-            best=values[best],
-            best_seed=best,
-            difference=_difference(
-                values, {seed: row.value for seed, row in others.items()}, LARGEST[name]
-            ),
-            published=published.get(length) if length is not None and family == RANDOM else None,
-            by_seed=values,
-        )
+    """Yield a row for each family and length; by an error rate for each rate, `metric` first."""
+    metrics = [metric]
+    if METRICS[metric].of_file:
+        metrics += [rate.name for rate in METRICS.values() if rate.of_file and rate.heading]
+    for name in dict.fromkeys(metrics):
+        others = _rows(name, baseline)
+        for key, rows in _rows(name, trials).items():
+            yield _summary(rows, others.get(key, {}))
 
 
-def rank(
-    values: Mapping[str, Mapping[int, float]], *, lowest_first: bool = False, most: float = 1.0
-) -> dict[str, Ranked]:
-    """Groups with their numbers (0 to `most`) by seed -> their ranks, the best first: the largest,
-    or the smallest.
-    """
-    sign = 1 if lowest_first else -1
-    means = {
-        group: mean_over_seeds(list(by_seed.values()), 0.0, most)
-        for group, by_seed in values.items()
-        if by_seed
-    }
-    order = sorted(means, key=lambda group: sign * means[group].value)
+def _rows(
+    metric: str, trials: Sequence[TrialResult]
+) -> dict[tuple[str, int | None], dict[int, Row]]:
+    """Return the rows of a metric by family and length, and by seed."""
+    rows: dict[tuple[str, int | None], dict[int, Row]] = {}
+    for trial in trials:
+        for row in trial.evaluation.rows:
+            if row.metric == metric:
+                rows.setdefault((row.family, row.length), {})[trial.seed] = row
+    return rows
+
+
+def _summary(rows: Mapping[int, Row], baseline: Mapping[int, Row]) -> Summary:
+    """Summarise rows by seed, and their difference from the baseline's."""
+    row = next(iter(rows.values()))
+    metric = METRICS[row.metric]
+    values = {seed: row.value for seed, row in rows.items()}
+    others = {seed: row.value for seed, row in baseline.items()}
+    mean = mean_over_seeds(list(values.values()), 0.0, metric.largest)
+    worst = min(values, key=values.__getitem__)
+    best = max(values, key=values.__getitem__)
+    if metric.lower_is_better:
+        worst, best = best, worst
+    return Summary(
+        family=row.family,
+        length=row.length,
+        metric=row.metric,
+        trained=row.trained,
+        seeds=mean.count,
+        mean=mean,
+        sd=mean.deviation,
+        worst=values[worst],
+        worst_seed=worst,
+        best=values[best],
+        best_seed=best,
+        difference=_difference(values, others, metric),
+        by_seed=values,
+    )
+
+
+def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str, Ranked]:
+    """Return the ranks of groups, the best first, given their values of a metric by seed."""
+    means = {}
+    for group, by_seed in values.items():
+        if by_seed:
+            means[group] = mean_over_seeds(list(by_seed.values()), 0.0, metric.largest)
+    order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
+    ordered = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        place = 1 + sum(sign * other.value < sign * means[group].value for other in means.values())
-        behind = None if group == order[0] else _difference(values[group], values[order[0]], most)
-        end = None if behind is None else behind.low if lowest_first else behind.high
-        ranks[group] = Ranked(
-            place, means[group], behind, place == 1 or end is None or sign * end <= 0
-        )
+        behind = None
+        if group != order[0]:
+            behind = _difference(values[group], values[order[0]], metric)
+        not_worse = True
+        if behind and behind.low is not None and behind.high is not None:
+            not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
+        mean = means[group]
+        ranks[group] = Ranked(1 + ordered.index(mean.value), mean, behind, not_worse)
     return ranks
 
 
 def _difference(
-    values: Mapping[int, float], others: Mapping[int, float], most: float
+    values: Mapping[int, float], others: Mapping[int, float], metric: Metric
 ) -> SeedMean | None:
-    """Of values by seed from others with the same seed; None without a common seed."""
+    """Return the mean difference from others with the same seed; None without a common seed."""
     differences = [value - others[seed] for seed, value in values.items() if seed in others]
-    return mean_over_seeds(differences, -most, most) if differences else None
+    return mean_over_seeds(differences, -metric.largest, metric.largest) if differences else None

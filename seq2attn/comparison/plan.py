@@ -8,36 +8,31 @@ import contextlib
 import hashlib
 import itertools
 import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from seq2attn.comparison.experiment import (
-    CONFIG,
-    ERROR_RATES,
-    MOST_TRIALS,
-    SEED,
-    Experiment,
-    Published,
-)
+from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, Experiment, Settings
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import Config, load_config
-from seq2attn.config.load import flat_values, override_list, place_of
+from seq2attn.config import load_config
+from seq2attn.config.load import Values, flat_values, override_list, place_of
+from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import Run, check_name, check_plain, runs_dir_option
+from seq2attn.text import first_of, short_path
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
 """keys of which labels show only the value"""
-LONGEST_NAME = (
-    80  # characters of a run's name; a longer one is cut and ends with the seed and a digest
-)
+LONGEST_NAME = 80  # characters of a run's name; a longer one ends with the seed and a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
 
@@ -48,6 +43,8 @@ class Plan:
     name: str
     trials: tuple[Trial, ...]
     metric: str
+    baseline: Values
+    """each group is compared with the one that differs from it in these values only"""
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -57,250 +54,205 @@ class Plan:
             groups.setdefault(trial.group, []).append(trial)
         return groups
 
+    @property
+    def baselines(self) -> dict[str, str]:
+        """The group that each group is compared with, by label; an empty string for none."""
+        labels = {frozenset(trial.values.items()): trial.group for trial in self.trials}
+        baselines = {}
+        for trial in self.trials:
+            values = {**trial.values, **self.baseline}
+            baselines[trial.group] = labels.get(frozenset(values.items()), "")
+        return baselines
+
 
 def make_plan(experiment: Experiment, root: Path) -> Plan:
-    """Every trial of `experiment`, with its config loaded and checked; its runs are or will be in
+    """Return every trial of `experiment`, with its config validated; its runs are or will be in
     `root`.
 
-    Raises `ConfigError` with every problem of the whole grid: too many trials, invalid keys, values
-    and combinations, a trial that is there twice, and existing runs with another config.
+    Raises `ConfigError` with every problem of the whole grid: invalid keys, values and
+    combinations, a trial that is there twice, and existing runs with another config.
     """
-    hint = f"Nothing was run: {experiment}."
-    trials, problems = _make_trials(experiment, root)
-    problems = problems or _problems(experiment, trials)
-    if not problems and (problems := _blocked(trials)):
-        shown = f"seq2attn report {experiment.name}{runs_dir_option(root)}"
-        hint += f"\nChoose another --name, or remove those runs; {shown} shows what was measured."
+    count = math.prod(map(len, experiment.axes.values()))
+    if count > MAX_TRIALS:
+        raise Seq2AttnError(f"{count:,} trials; at most {MAX_TRIALS:,} are allowed")
+    hint = f"Nothing was run: {count:,} trials."
+    trials, problems = _make_trials(experiment, root.absolute())
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
-    metric = experiment.settings.metric or (
-        "wer" if all(trial.on_files for trial in trials) else "exact_match"
-    )
-    return Plan(experiment.name, tuple(trials), metric)
+    settings = experiment.settings
+    on_files = all(trial.on_files for trial in trials)
+    metric = settings.metric or ("wer" if on_files else "exact_match")
+    baseline = {}
+    for key, value in settings.baseline.items():
+        baseline[key] = _resolved(key, value)
+    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values)
+    problems = list(_problems(settings, plan))
+    if not problems and (problems := _blocked(trials)):
+        report = f"seq2attn report {experiment.name}{runs_dir_option(root)}"
+        hint += f"\nChoose another --name, or remove those runs; {report} shows what was measured."
+    if problems:
+        raise ConfigError(experiment.source, problems, hint=hint)
+    return plan
 
 
 def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
-    """The trial of each combination of values, and each problem once, where a file has it."""
-    if experiment.count > MOST_TRIALS:
-        return [], [Problem("", f"at most {MOST_TRIALS:,} trials are allowed")]
-    trials: list[Trial] = []
+    """Return the trial of each combination of values, and each problem once, with its place."""
+    trials = []
     problems: dict[Problem, None] = {}
     for values in itertools.product(*experiment.axes.values()):
+        given = dict(zip(experiment.axes, values, strict=True))
         try:
-            trials.append(
-                _make_trial(experiment, dict(zip(experiment.axes, values, strict=True)), root)
-            )
+            trials.append(_make_trial(experiment, given, root))
         except ConfigError as error:
             for problem in error.problems:
-                written = problem.where and not problem.where.startswith(
-                    "--set "
-                )  # in the config's file
-                where = (
-                    problem.where
-                    if written
-                    else place_of(problem, experiment.places) or problem.where
-                )
+                where = problem.where
+                if where is None or where.startswith("--set "):  # not in the config's file
+                    where = place_of(problem, experiment.places) or where
                 problems[replace(problem, where=where)] = None
-    baselines = _baselines(trials, experiment.settings.baseline)
-    return [replace(trial, baseline=baselines.get(trial.group, "")) for trial in trials], list(
-        problems
-    )
+    return trials, list(problems)
 
 
-def _make_trial(experiment: Experiment, values: Mapping[str, Any], root: Path) -> Trial:
-    settings, base = experiment.settings, values.get(CONFIG, next(iter(experiment.bases)))
-    varied = {key: value for key, value in values.items() if key != CONFIG}
-    config = load_config(experiment.bases[base], [*experiment.overrides, *override_list(varied)])
-    given = {key: value for key, value in values.items() if key != SEED}
-    resolved = {key: _value(config, key, value) for key, value in given.items()}
-    shown = {key: _value(config, key, value, experiment.axes[key]) for key, value in given.items()}
+def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Trial:
+    settings = experiment.settings
+    base = given.get(CONFIG, next(iter(experiment.bases)))
+    overrides = {**settings.fixed, **given}
+    overrides.pop(CONFIG, None)
+    config = load_config(experiment.bases[base], overrides)
+    flat = flat_values(config)
+    values, labels = {}, {}
+    for key, value in given.items():
+        if key == "seed":
+            continue
+        values[key] = labels[key] = _resolved(key, flat.get(key, value))
+        if isinstance(value, dict):
+            values[key] = _describe(value)
+            labels[key] = _describe(value, experiment.axes[key])
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)
-    return Trial(
-        name=_run_name(experiment.name, resolved, config.seed),
+    trial = Trial(
+        name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        group=", ".join(name_values(shown).values()) or base,
-        values=resolved,
+        group=", ".join(name_values(labels).values()) or base,
+        values=values,
         settings=config.model_dump(mode="json"),
         root=root,
         lengths=lengths,
         samples=settings.samples or config.evaluation.samples,
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
-        published=_published(settings.published, config, base),
     )
+    vars(trial)["config"] = config  # the cached property: this process validates it only once
+    return trial
 
 
-def _value(config: Config, key: str, given: Any, axis: Sequence[Any] = ()) -> Any:
-    """The value at a dotted key, the given one if no chosen part has this key; a part or a section
-    with its options, as `local_m(radius=3)` and `score=additive, history=shift`, without those that
-    all values of the axis share.
-    """
-    if isinstance(given, dict):
-        options = flat_values(given)
-        name = options.pop("name", "")
-        others = [
-            flat_values(other) if isinstance(other, dict) else {}
-            for other in axis
-            if other != given
-        ]
-        own = {
-            key: value
-            for key, value in options.items()
-            if any(other.get(key, ...) != value for other in others)
-        }
-        shown = own or (
-            {} if name and others else options
-        )  # of a named part, the name alone is a label
-        words = ", ".join(
-            f"{key.rpartition('.')[2]}={_text(value)}" for key, value in shown.items()
-        )
-        return f"{name}({words})" if name and words else name or words
-    value = flat_values(config).get(key, given)
+def _resolved(key: str, value: Any) -> Any:
+    """Return a value as `Trial.values` has it: a number or text, the name of a part, no synonym."""
+    if isinstance(value, dict):
+        return _describe(value)
+    with contextlib.suppress(KeyError, Seq2AttnError):  # an unknown name is that of no group
+        return PARTS[key].get(str(value)).name
     return _text(value) if isinstance(value, list) else value
+
+
+def _describe(given: Values, axis: Sequence[Any] = ()) -> str:
+    """Return a part or a section with its options, as `local_m(radius=3)` and `score=additive,
+    history=shift`, without those options that all other values of its axis share.
+    """
+    options = flat_values(given)
+    name = options.pop("name", "")
+    others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]
+    distinct = {}
+    for key, value in options.items():
+        if any(other.get(key, ...) != value for other in others):
+            distinct[key] = value
+    if len(axis) < 2 or not (distinct or name):
+        distinct = options
+    text = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in distinct.items())
+    return f"{name}({text})" if name and text else name or text
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def name_values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Labels by key, such as `dot` and `mask_padding=false`: the commonest keys are not shown."""
-    words = {}
+def name_values(values: Values) -> dict[str, str]:
+    """Return labels by key, such as `dot` and `mask_padding=false`: the commonest keys are left
+    out.
+    """
     lasts = Counter(key.rpartition(".")[2] for key in values)
+    labels = {}
     for key, value in values.items():
         last = key.rpartition(".")[2]
-        words[key] = (
-            _text(value)
-            if key in UNLABELLED
-            else f"{last if lasts[last] == 1 else key}={_text(value)}"
-        )
-    return words
+        name = last if lasts[last] == 1 else key
+        labels[key] = _text(value) if key in UNLABELLED else f"{name}={_text(value)}"
+    return labels
 
 
-def _run_name(experiment: str, values: Mapping[str, Any], seed: int) -> str:
-    """`chapter-dot-mask_padding_false-seed_1`, a function of the values."""
+def _run_name(experiment: str, values: Values, seed: int) -> str:
+    """Return `chapter-dot-mask_padding_false-seed_1`, a function of the values."""
     words = [word.replace("=", "_") for word in name_values(values).values()]
-    name = "-".join([experiment, *map(run_word, words), f"seed_{seed}"])
-    if len(name) <= LONGEST_NAME and words == list(map(run_word, words)):
-        return name
-    digest = hashlib.blake2b(
-        json.dumps([values, seed], sort_keys=True).encode(), digest_size=4
-    ).hexdigest()
-    end = f"-seed_{seed}-{digest}"
-    return name.removesuffix(f"-seed_{seed}")[: LONGEST_NAME - len(end)] + end
-
-
-def _has(config: Config, base: Any, values: Mapping[str, Any]) -> bool:
-    """Whether a config, made from `base`, has these values, however they are written."""
-    own = {key: value for key, value in values.items() if key != CONFIG}
-    with contextlib.suppress(ConfigError):
-        return bool(
-            values.get(CONFIG, base) == base and load_config(config, override_list(own)) == config
-        )
-    return False
-
-
-def _published(figures: Sequence[Published], config: Config, base: str) -> Published:
-    """The published figures of a config, the first ones of a length."""
-    own = [item for item in figures if _has(config, base, item.where)]
-    by_length = {length: value for item in reversed(own) for length, value in item.values.items()}
-    return Published(
-        values=by_length, loss=next((item.loss for item in own if item.loss is not None), None)
-    )
+    allowed = list(map(run_word, words))
+    name = "-".join([experiment, *allowed])
+    end = f"-seed_{seed}"
+    if len(name + end) > LONGEST_NAME or allowed != words:
+        text = json.dumps([values, seed], sort_keys=True)
+        end += f"-{hashlib.blake2b(text.encode(), digest_size=4).hexdigest()}"
+    return name[: LONGEST_NAME - len(end)] + end
 
 
 # ---- problems of the whole grid ----
 
 
-def _problems(experiment: Experiment, trials: Sequence[Trial]) -> list[Problem]:
-    """Trials that are there twice or have no baseline, error rates of strings that a task draws,
-    chosen lengths of a file of pairs, and published figures for keys that no config has.
+def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
+    """Yield a problem for trials that are there twice or have no baseline, for error rates of
+    strings that a task draws, and for lengths of a file of pairs.
     """
-    settings, found = experiment.settings, list[Problem]()
-    on_files = [trial.on_files for trial in trials]
-    name, count = Counter(trial.name for trial in trials).most_common(1)[0]
+    name, count = Counter(trial.name for trial in plan.trials).most_common(1)[0]
     if count > 1:
-        found.append(
-            Problem("", f"{name} is there {count:,} times; list each value once, and no synonym")
-        )
-    if alone := [trial.group for trial in trials if not trial.baseline]:
-        what = f"no group has {', '.join(override_list(settings.baseline))} and is otherwise {alone[0]}"
-        groups = "; ".join(dict.fromkeys(trial.group for trial in trials))
-        found.append(Problem("baseline", f"{what}; the groups are: {groups}"))
-    if settings.metric in ERROR_RATES and not all(on_files):
-        found.append(
-            Problem("metric", f"{settings.metric} is measured on files of pairs (task: pairs)")
-        )
+        yield Problem("", f"{name} is there {count:,} times; list each value once, and no synonym")
+    alone = [label for label, baseline in plan.baselines.items() if not baseline]
+    if alone:
+        wanted = ", ".join(override_list(settings.baseline))
+        groups = "; ".join(plan.groups)
+        message = f"no group has {wanted} and is otherwise {alone[0]}; the groups are: {groups}"
+        yield Problem("baseline", message)
+    on_files = [trial.on_files for trial in plan.trials]
+    if METRICS[plan.metric].of_file and not all(on_files):
+        yield Problem("metric", f"{plan.metric} is measured on files of pairs (task: pairs)")
     for option in ("lengths", "samples"):
-        if getattr(settings, option) is not None and any(on_files):
-            found.append(
-                Problem(
-                    option,
-                    "runs on pairs are measured on all pairs of their dev file; leave this out",
-                )
-            )
-    unknown = {key for item in settings.published for key in item.where} - {CONFIG}
-    for key in sorted(unknown.difference(*(flat_values(trial.config) for trial in trials))):
-        found.append(Problem("published", f"no config has the key {key}"))
-    return found
+        if getattr(settings, option) and any(on_files):
+            message = "runs on pairs are measured on all pairs of their dev file; leave this out"
+            yield Problem(option, message)
 
 
 def _blocked(trials: Sequence[Trial]) -> list[Problem]:
-    """Each reason for which runs cannot be continued, with the first of them and their number."""
-    blocked: dict[str, list[Trial]] = {}
+    """Return each reason why runs cannot be continued, with these runs."""
+    blocked: dict[str, list[str]] = {}
     for trial in trials:
         if reason := blocked_by(trial):
-            blocked.setdefault(reason, []).append(trial)
-    return [
-        Problem("", f"{first.run.path}{f' and {len(others):,} others' if others else ''}: {reason}")
-        for reason, (first, *others) in blocked.items()
-    ]
-
-
-def _baselines(trials: Sequence[Trial], baseline: Mapping[str, Any]) -> dict[str, str]:
-    """The group that each group is compared with: the first one, or the one that has `baseline`,
-    and its other values.
-    """
-    first = {trial.group: trial for trial in reversed(trials)}
-    if not baseline:
-        return dict.fromkeys(first, trials[0].group if trials else "")
-    others = {
-        name: {key: trial.values[key] for key in trial.values.keys() - baseline}
-        for name, trial in first.items()
-    }
-    varied = [trial for trial in first.values() if baseline.keys() <= trial.values.keys()]
-    found = [
-        trial.group for trial in varied if _has(trial.config, trial.values.get(CONFIG), baseline)
-    ]
-    return {
-        name: next((other for other in found if others[other] == others[name]), "")
-        for name in first
-    }
+            blocked.setdefault(reason, []).append(short_path(str(trial.run.path)))
+    return [Problem("", f"{first_of(paths)}: {reason}") for reason, paths in blocked.items()]
 
 
 # ---- the record in the runs directory ----
 
 
 def save_plan(plan: Plan, root: Path) -> None:
-    """Record the plan in the runs directory, for `load_plan`. One that cannot be written to stays
-    as it is.
+    """Record the plan in the runs directory, for `load_plan`, if it can be written to.
 
-    The record keeps the trials that it had and that have runs, if they are measured alike: the jobs
-    of an array may each start some of the seeds.
+    The record keeps trials that it had and that have runs, if all are measured alike: the jobs of
+    an array may each start some of the seeds.
     """
-
-    def measured_as(trial: Trial) -> tuple[object, ...]:
-        return trial.lengths, trial.families, trial.samples, trial.checkpoint
-
-    names, alike = {trial.name for trial in plan.trials}, set(map(measured_as, plan.trials))
     with contextlib.suppress(Seq2AttnError):
-        before = [trial for trial in load_plan(plan.name, root).trials if trial.name not in names]
+        names = {trial.name for trial in plan.trials}
+        alike = {trial.measured for trial in plan.trials}
         others = [
-            trial for trial in before if measured_as(trial) in alike and trial.run.path.exists()
+            trial
+            for trial in load_plan(plan.name, root).trials
+            if trial.name not in names and trial.measured in alike and trial.run.path.exists()
         ]
         plan = replace(plan, trials=(*plan.trials, *others))
     with contextlib.suppress(Seq2AttnError):
@@ -308,11 +260,10 @@ def save_plan(plan: Plan, root: Path) -> None:
 
 
 def load_plan(name: str, root: Path) -> Plan:
-    """The recorded plan of the comparison `name`: as last started, and what other calls of it
-    trained.
-    """
+    """Return the recorded plan of the comparison `name`: as last started, and what others train."""
     plan = read_record(Plan, root / RECORD.format(name), strict=False)
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
         check_plain(Run(root / trial.name))
-    return replace(plan, trials=tuple(replace(trial, root=root) for trial in plan.trials))
+    trials = tuple(replace(trial, root=root.absolute()) for trial in plan.trials)
+    return replace(plan, trials=trials)

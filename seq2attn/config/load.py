@@ -1,4 +1,5 @@
-"""YAML file + overrides -> `Config`, with every problem reported together under its key and line.
+"""From a YAML file and overrides to a `Config`, with all problems reported together, each under its
+key and line.
 
 An override replaces the value at its key. The name of a part, as in
 `model.attention.window=local_m`, is written to `name` below that key, so that the part's other
@@ -10,9 +11,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,37 +21,42 @@ from pydantic import ValidationError
 from seq2attn.config.messages import describe_errors
 from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config
-from seq2attn.config.yaml_files import DEEPEST, find_config, read_file, read_text, write_yaml
+from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.text import quoted
 
-Overrides = str | Sequence[str] | Mapping[str, Any]
+Values = Mapping[str, Any]
+"""keys and values of a config, nested"""
+Overrides = str | Sequence[str] | Values
 """`"model.hidden=64"`, several of them, or `{"model.hidden": 64}`"""
 
-HINT = "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE."
-REPLACED = "A part that --set names keeps the options that the file has; --set 'KEY={name: NAME}' replaces them too."
+HINT = (
+    "`seq2attn inspect CONFIG` shows every key with its value. "
+    "A part of your own needs --plugin FILE."
+)
+KEPT_OPTIONS = (
+    "A part that --set names keeps the options that the file has; "
+    "--set 'KEY={name: NAME}' replaces them too."
+)
 
 
-def load_config(
-    config: str | Path | Mapping[str, Any] | Config, overrides: Overrides = ()
-) -> Config:
-    """A config file, the user's or a shipped one, or a config in memory, with `overrides`; the last
-    one of a key counts.
+def load_config(config: str | Path | Values | Config, overrides: Overrides = ()) -> Config:
+    """Return the config of a file, the user's or a shipped one, or of keys and values, with
+    `overrides`, of which the last one of a key counts.
 
-    The paths of data files become absolute: they are relative to the config's file, in overrides
-    and in memory to the working directory. None of them is opened.
+    Relative paths of data files start at the folder of the config's file, in overrides and in
+    memory at the working directory. None of these files is opened.
 
-    Raises `ConfigError` with every problem found, or `Seq2AttnError` when the file cannot be read
-    as YAML.
+    Raises `ConfigError` with every problem, or `Seq2AttnError` if the file cannot be read as YAML.
     """
+    if isinstance(config, Config):
+        config = config.model_dump(mode="json")
+    if isinstance(config, Mapping):
+        return check_config(config, overrides)
     if not isinstance(config, str | Path):
-        if not isinstance(config, Mapping | Config):
-            kind = type(config).__name__
-            raise Seq2AttnError(
-                f"expected a config: a file's name, or its keys and values; found a {kind}"
-            )
-        return check_config(
-            config.model_dump(mode="json") if isinstance(config, Config) else config, overrides
+        kind = type(config).__name__
+        raise Seq2AttnError(
+            f"expected a config: a file's name, or its keys and values; found a {kind}"
         )
     file = find_config(config)
     document = read_file(file)
@@ -59,154 +64,159 @@ def load_config(
         raise Seq2AttnError(
             f"{config}: expected keys and values", hint="One line is enough: seed: 1"
         )
-    places = {".".join(map(str, key)): f"{config}:{line}" for key, line in document.lines.items()}
-    return _check(_absolute(document.value, file.parent), overrides, places, str(config))
+    places = {key: f"{config}:{line}" for key, line in document.lines.items()}
+    return check_config(_absolute(document.value, file.parent), overrides, str(config), places)
 
 
-def check_config(values: Mapping[str, Any], overrides: Overrides = ()) -> Config:
-    """The config of these keys and values, as `load_config` checks it."""
-    return _check(values, overrides, {}, "config")
-
-
-def dump_config(config: Config) -> str:
-    """The resolved config as YAML that `load_config` reads back to an equal one."""
-    return write_yaml(config.model_dump(mode="json"))
-
-
-def override_list(overrides: Overrides) -> list[str]:
-    """Overrides as `KEY=VALUE`."""
-    if isinstance(overrides, Mapping):
-        return [
-            f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
-            for key, value in overrides.items()
-        ]
-    several = isinstance(overrides, Iterable) and not isinstance(overrides, str)
-    made: list[str] = list(overrides) if several else [overrides]  # type: ignore[list-item]
-    for override in made:
-        if not isinstance(override, str):
-            raise Seq2AttnError(f"an override is KEY=VALUE; found {quoted(override)}")
-    return made
-
-
-def flat_values(config: Config | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Every dotted key with its value as plain JSON; the key of a part has its name, and its
-    options are keys below it.
-    """
-    values = config.model_dump(mode="json") if isinstance(config, Config) else config
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        key = f"{prefix}{name}".removesuffix(".name")
-        flat |= flat_values(value, f"{key}.") if isinstance(value, dict) else {key: value}
-    return flat
-
-
-def _check(
-    values: Mapping[str, Any], overrides: Overrides, places: dict[str, str], source: str
+def check_config(
+    values: Values,
+    overrides: Overrides = (),
+    source: str = "config",
+    written: Mapping[str, str] | None = None,
 ) -> Config:
-    problems = []
+    """Return the config of these keys and values, as `load_config` checks it.
+
+    written: where each dotted key is, for messages.
+    """
+    places = dict(written or {})
+    unusable = []
     for override in override_list(overrides):
         where = f"--set {quoted(override)}"
         try:
             key, value = parse_override(override)
-            values = _set(values, tuple(key.split(".")), value)
+            values = _replace(values, key, value)
         except Seq2AttnError as error:
-            problems.append(Problem("", str(error), where))
+            unusable.append(Problem("", str(error), where))
             continue
         places = {other: place for other, place in places.items() if not _is_in(other, key)}
         places[key.removesuffix(".name")] = where
-    config, wrong = _validated(_absolute(values, Path()))
-    problems += wrong
-    if not problems:
+    values = _absolute(values, Path())
+    config, problems = _validate(values)
+    problems = surrogates(values) + problems
+    invalid = [problem.path for problem in problems]
+    for problem in combination_problems(config):
+        keys = (problem.path, *problem.rests_on)
+        if not any(_is_in(key, path) for key in keys for path in invalid):
+            problems.append(problem)
+    if not unusable and not problems:
         return config
-    problems = [replace(one, where=one.where or place_of(one, places)) for one in problems]
-    kept = overrides and any(one.message.startswith("unknown key of '") for one in problems)
-    raise ConfigError(source, problems, hint=REPLACED if kept else HINT)
+    of_part = any(problem.message.startswith("unknown key of '") for problem in problems)
+    located = [replace(problem, where=place_of(problem, places)) for problem in problems]
+    hint = KEPT_OPTIONS if overrides and of_part else HINT
+    raise ConfigError(source, unusable + located, hint=hint)
+
+
+def _validate(values: Values) -> tuple[Config, list[Problem]]:
+    """Return the config of the valid values, and a problem for each of the others."""
+    try:
+        return Config.model_validate(values), []
+    except ValidationError as error:
+        problems = describe_errors(error)
+    valid = values
+    for problem in problems:
+        valid = _without(valid, problem.path.split("."))
+    config, others = _validate(valid if valid != values else {})
+    return config, problems + others
+
+
+def dump_config(config: Config) -> str:
+    """Return the config as YAML that `load_config` reads back to an equal one."""
+    return write_yaml(config.model_dump(mode="json"))
+
+
+def flat_values(config: Config | Values, prefix: str = "") -> dict[str, Any]:
+    """Return every dotted key with its value as plain JSON; the key of a part has its name, and its
+    options are keys below it.
+    """
+    values = config.model_dump(mode="json") if isinstance(config, Config) else config
+    flat = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}".removesuffix(".name")
+        if isinstance(value, dict):
+            flat.update(flat_values(value, f"{key}."))
+        else:
+            flat[key] = value
+    return flat
+
+
+# ---- overrides ----
+
+
+def override_list(overrides: Overrides) -> list[str]:
+    """Return overrides as `KEY=VALUE`."""
+    if isinstance(overrides, Mapping):
+        items = overrides.items()
+        return [
+            f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in items
+        ]
+    single = isinstance(overrides, str) or not isinstance(overrides, Iterable)
+    listed: list[Any] = [overrides] if single else list(overrides)
+    for override in listed:
+        if not isinstance(override, str):
+            raise Seq2AttnError(f"an override is KEY=VALUE; found {quoted(override)}")
+    return listed
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """The key and the value of an override, read as YAML; the name of a part is written to `name`."""
-    written, equals, text = override.partition("=")
-    keys = [word.strip() for word in written.split(".")]
-    if not equals or not all(keys) or len(keys) > DEEPEST:
+    """Return the key and the value of an override; the name of a part is written to `name`."""
+    key, equals, text = override.partition("=")
+    words = [word.strip() for word in key.split(".")]
+    if not equals or not all(words) or len(words) > MAX_LEVELS:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
-    key, value = ".".join(keys), read_text(text, source="value").value
+    key, value = ".".join(words), read_text(text, source="value").value
     return f"{key}.name" if key in PARTS and not isinstance(value, dict) else key, value
 
 
-def _set(values: Any, path: tuple[str, ...], value: Any, above: str = "") -> Any:
-    """A copy of `values` with another value at `path`."""
-    if not path:
-        return value
-    if not isinstance(values, Mapping):
-        if values is not None and above not in PARTS:
+def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
+    """Return a copy of the values below the key `above`, with another value at a dotted key."""
+    if values is None:
+        values = {}
+    elif not isinstance(values, Mapping):
+        if above not in PARTS:
             raise Seq2AttnError(f"{above} has no keys below it")
-        values = {} if values is None else {"name": values}
-    below = _set(values.get(path[0]), path[1:], value, f"{above}.{path[0]}".lstrip("."))
-    return {**values, path[0]: below}
+        values = {"name": values}
+    name, _, below = key.partition(".")
+    if below:
+        value = _replace(values.get(name), below, value, f"{above}.{name}".lstrip("."))
+    return {**values, name: value}
 
 
-def _absolute(values: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
-    """A copy of `values` in which the relative paths of data files start at `folder`."""
+# ---- values ----
+
+
+def _absolute(values: Values, folder: Path) -> Values:
+    """Return a copy of `values` in which the relative paths of data files start at `folder`."""
     task = values.get("task")
     if not isinstance(task, Mapping):
         return values
-    files = {name for entry in PARTS["task"] for name in entry.files}
-    paths = {
-        name: path
-        for name, path in task.items()
-        if name in files and isinstance(path, str) and path
-    }
-    absolute = {
-        name: os.path.abspath(folder / Path(path).expanduser()) for name, path in paths.items()
-    }
-    return {**values, "task": {**task, **absolute}}
+    task = dict(task)
+    for name in {name for entry in PARTS["task"] for name in entry.files}:
+        path = task.get(name)
+        if isinstance(path, str) and path:
+            task[name] = os.path.abspath(folder / os.path.expanduser(path))
+    return {**values, "task": task}
 
 
-def _validated(values: Mapping[str, Any]) -> tuple[Config, list[Problem]]:
-    """The config, and every problem: with invalid values, the others and their combinations are
-    checked.
+def surrogates(values: Values) -> list[Problem]:
+    """Return a problem for each text that no file can hold: it has half of a pair of code points,
+    or a byte of a file's name that is not UTF-8.
     """
-    problems = list(surrogates(values))
-    while True:
-        try:
-            config = Config.model_validate(values)
-            break
-        except ValidationError as error:
-            found = describe_errors(error)
-            problems += found
-            smaller = reduce(_without, [problem.path.split(".") for problem in found], values)
-            values = smaller if smaller != values else {}
-    wrong = [problem.path for problem in problems]
-    for problem in combination_problems(config):
-        if not any(
-            _is_in(key, path) for key in (problem.path, *problem.rests_on) for path in wrong
-        ):
-            problems.append(problem)
-    return config, problems
-
-
-def surrogates(values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Text that no file can hold: half of a pair of code points, or a byte of a file's name that is
-    not UTF-8.
-    """
+    problems = []
     for key, value in flat_values(values).items():
-        found = re.search(
-            "[\ud800-\udfff]",
-            key + json.dumps(value, ensure_ascii=False, default=str, skipkeys=True),
-        )
-        if found:
-            yield Problem(
-                key,
-                f"{quoted(value)} holds U+{ord(found[0]):04X}, which is not a character; leave it out",
-            )
+        text = json.dumps({key: value}, ensure_ascii=False, default=str, skipkeys=True)
+        surrogate = re.search("[\ud800-\udfff]", text)
+        if surrogate:
+            point = f"U+{ord(surrogate[0]):04X}"
+            message = f"{quoted(value)} holds {point}, which is not a character; leave it out"
+            problems.append(Problem(key, message))
+    return problems
 
 
-def _without(values: Mapping[str, Any], path: Sequence[str]) -> Mapping[str, Any]:
-    """A copy of `values` without the key at `path`, or without the list that has something there."""
+def _without(values: Values, path: Sequence[str]) -> Values:
+    """Return a copy of `values` without the key at `path`, or without the list that contains it."""
     name, *below = path
-    value = values.get(name)
-    if below and isinstance(value, Mapping):
-        return {**values, name: _without(value, below)}
+    if below and isinstance(values.get(name), Mapping):
+        return {**values, name: _without(values[name], below)}
     return {key: value for key, value in values.items() if key != name}
 
 
@@ -215,8 +225,8 @@ def _is_in(key: str, section: str) -> bool:
 
 
 def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
-    """Where the problem's key is written, one below it, a key that the problem rests on, or the
-    nearest key above.
+    """Return where the problem's key is written, or else a key below it, a key that the problem
+    rests on, or the nearest key above.
     """
     for key in (problem.path, *problem.rests_on):
         for written, place in places.items():

@@ -9,154 +9,176 @@ from seq2attn.errors import Problem
 from seq2attn.parts import DECODERS, HISTORIES, LETTERS, NORMALISERS, SCORES, TASKS
 
 COLUMNS = ("source_column", "target_column", "features_column")
-_ATTENTION = "model.attention"
-_SCORE = f"{_ATTENTION}.score"
-Rule = tuple[str, object, str, *tuple[str, ...]]
-"""the key to change, whether it is wrong, the message, and the other keys that the verdict depends
-on"""
+_SCORE = "model.attention.score"
 
 
-def combination_problems(config: Config) -> list[Problem]:
-    """Every combination in `config` that cannot work, under the key to change."""
-    model = config.model
-    rules = [
-        *(_files(config) if TASKS.get(config.task.name).files else _lengths(config)),
-        *_training(config),
-    ]
-    key, heads = (
-        ("model", model.heads)
-        if isinstance(model, TransformerConfig)
-        else (_ATTENTION, model.attention.heads)
-    )
-    message = f"{model.hidden} is not a multiple of {key}.heads, {heads}; change one of them"
-    rules.append(("model.hidden", model.hidden % heads, message, f"{key}.heads"))
-    if isinstance(model, TransformerConfig):
-        rules += _transformer(config, model)
+def combination_problems(config: Config) -> Iterator[Problem]:
+    """Yield a problem for every combination that cannot work, under the key to change."""
+    yield from _files(config) if TASKS.get(config.task.name).files else _lengths(config)
+    yield from _training(config)
+    if isinstance(config.model, TransformerConfig):
+        yield from _heads("model", config.model.hidden, config.model.heads)
+        yield from _transformer(config)
     else:
-        rules += [_widths(model), _normaliser(model), *_no_attention(config, model)]
-    return [
-        Problem(key, message, rests_on=tuple(others))
-        for key, wrong, message, *others in rules
-        if wrong
-    ]
+        yield from _heads("model.attention", config.model.hidden, config.model.attention.heads)
+        yield from _recurrent(config.model)
+        if config.score_name == "none":
+            yield from _no_attention(config, config.model)
 
 
-def _lengths(config: Config) -> Iterator[Rule]:
-    options = dict(config.task)
-    shortest, longest = options.get("min_length"), options.get("max_length")
-    if shortest is None or longest is None:  # the task itself says them
+def _problem(key: str, message: str, *rests_on: str) -> Problem:
+    return Problem(key, message, rests_on=rests_on)
+
+
+def _lengths(config: Config) -> Iterator[Problem]:
+    task = dict(config.task)
+    shortest, longest = task.get("min_length"), task.get("max_length")
+    if shortest is None or longest is None:  # the task itself determines them
         return
-    message = f"{shortest} is above task.max_length, {longest}; change one of them"
-    yield "task.min_length", shortest > longest, message, "task.max_length"
-    both = options.get("symbols") and options.get("alphabet") not in (None, LETTERS)
-    yield "task.symbols", both, "is set, and so is task.alphabet; set one of them", "task.alphabet"
-    measured = config.evaluation.lengths or [shortest]
-    unreachable = config.training.target is not None and not any(
-        shortest <= one <= longest for one in measured
-    )
-    message = f"no length of evaluation.lengths lies within {shortest}-{longest}; add one, or drop the target"
-    others = ("task", "task.min_length", "task.max_length", "evaluation.lengths")
-    yield "training.target", unreachable, message, *others
-
-
-def _training(config: Config) -> Iterator[Rule]:
-    training = config.training
-    steps, epochs, warmup = training.steps, training.epochs, training.warmup
-    message = "is set, and so is training.steps; set one of them to null"
-    yield "training.epochs", steps is not None and epochs is not None, message, "training.steps"
-    message = "is null, and so is training.epochs; set one of them"
-    yield "training.steps", steps is None and epochs is None, message, "training.epochs"
-    message = (
-        f"task {config.task.name!r} draws its examples without end; set training.steps instead"
-    )
-    yield (
-        "training.epochs",
-        epochs is not None and "max_length" in dict(config.task),
-        message,
-        "task",
-    )
-    message = f"{warmup} is above training.steps, {steps}; change one of them"
-    yield "training.warmup", steps is not None and warmup > steps, message, "training.steps"
-    useless = training.snapshot_weights and not training.snapshots
-    message = "has no effect with training.snapshots 0; change one of them"
-    yield "training.snapshot_weights", useless, message, "training.snapshots"
-
-
-def _files(config: Config) -> Iterator[Rule]:
-    """What a task that reads its pairs from files needs."""
-    options = dict(config.task)
-    for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
-        message = f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv"
-        yield f"task.{name}", options.get(name, "") is None, message, "task"
-    columns = {f"task.{name}": options[name] for name in COLUMNS if options.get(name) is not None}
-    for index, (key, number) in enumerate(columns.items()):
-        same = [other for other in list(columns)[:index] if columns[other] == number]
-        yield key, same, f"{number} is also {' and '.join(same)}; name another column", *same
-    most, last = options.get("columns"), max(columns.values(), default=0)
-    message = f"{most} is below the last column that is used, {last}; change one of them"
-    yield "task.columns", most is not None and most < last, message, *columns
-
-
-def _widths(model: RecurrentConfig) -> Rule:
-    """What needs encoder and decoder states of equal width, of a bidirectional encoder."""
-    score, width = SCORES.get(model.attention.score.name), model.hidden
-    others = ", ".join(
-        entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"
-    )
-    message = f"{score.name!r} needs encoder and decoder states of equal width, but a bidirectional encoder's are "
-    message += f"2 x {width} wide and the decoder's {width}; use one of {others}, or set model.bidirectional to false"
-    wrong = (
-        model.bidirectional and score.equal_widths and model.attention.heads == 1
-    )  # heads project both
-    return _SCORE, wrong, message, "model.bidirectional"
-
-
-def _normaliser(model: RecurrentConfig) -> Rule:
-    name, history = model.attention.normaliser.name, HISTORIES.get(model.attention.history.name)
-    message = f"{name!r} cannot work with history {history.name!r}, which makes its own weights; "
-    message += "leave it out, or choose another history"
-    wrong = history.own_weights and name != NORMALISERS.default
-    return f"{_ATTENTION}.normaliser", wrong, message, f"{_ATTENTION}.history"
-
-
-def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Rule]:
-    """What has no effect, or cannot work, with the attention score `none`."""
-    if config.score_name != "none":
-        return
-    for name, field in AttentionConfig.model_fields.items():
-        changed = name != "score" and getattr(model.attention, name) != field.default
-        yield (
-            f"model.attention.{name}",
-            changed,
-            "has no effect with attention score 'none'; leave it out",
-            _SCORE,
+    if shortest > longest:
+        yield _problem(
+            "task.min_length",
+            f"{shortest} is above task.max_length, {longest}; change one of them",
+            "task.max_length",
         )
-    decoder = DECODERS.get(model.decoder.name)
-    needs_attention = decoder.needs_attention or getattr(
-        decoder.implementation, "needs_attention", False
-    )
-    one_sided = (
-        model.bidirectional and model.layers == 1
-    )  # a second layer reads both directions of the first
-    for key, wrong, reason in (
-        ("training.coverage_weight", config.training.coverage_weight, "has no effect"),
-        (
-            "training.decoder_reset",
-            config.training.decoder_reset,
-            "destroys all that is known of the source",
-        ),
-        ("model.bidirectional", one_sided, "trains a forward direction that nothing reads"),
-        ("model.decoder", needs_attention, "cannot work"),
-        (
-            "model.initial_state",
-            model.initial_state.name == "zeros",
-            "leaves the decoder no way to see the source",
-        ),
-    ):
-        yield key, wrong, f"{reason}, with attention score 'none'; change one of them", _SCORE
+    if task.get("symbols") and task.get("alphabet") not in (None, LETTERS):
+        yield _problem(
+            "task.symbols", "is set, and so is task.alphabet; set one of them", "task.alphabet"
+        )
+    measured = config.evaluation.lengths or [shortest]
+    trained = any(shortest <= length <= longest for length in measured)
+    if config.training.target is not None and not trained:
+        yield _problem(
+            "training.target",
+            f"no length of evaluation.lengths lies within {shortest}-{longest}; add one, or drop "
+            "the target",
+            "task",
+            "task.min_length",
+            "task.max_length",
+            "evaluation.lengths",
+        )
 
 
-def _transformer(config: Config, model: TransformerConfig) -> Iterator[Rule]:
+def _training(config: Config) -> Iterator[Problem]:
+    training = config.training
+    steps, epochs = training.steps, training.epochs
+    if steps is None and epochs is None:
+        yield _problem(
+            "training.steps",
+            "is null, and so is training.epochs; set one of them",
+            "training.epochs",
+        )
+    if steps is not None and epochs is not None:
+        yield _problem(
+            "training.epochs",
+            "is set, and so is training.steps; set one of them to null",
+            "training.steps",
+        )
+    if epochs is not None and "max_length" in dict(config.task):
+        yield _problem(
+            "training.epochs",
+            f"task {config.task.name!r} draws its examples without end; set training.steps instead",
+            "task",
+        )
+    if steps is not None and training.warmup > steps:
+        yield _problem(
+            "training.warmup",
+            f"{training.warmup} is above training.steps, {steps}; change one of them",
+            "training.steps",
+        )
+    if training.snapshot_weights and not training.snapshots:
+        yield _problem(
+            "training.snapshot_weights",
+            "has no effect with training.snapshots 0; change one of them",
+            "training.snapshots",
+        )
+
+
+def _files(config: Config) -> Iterator[Problem]:
+    task = dict(config.task)
+    for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
+        if name in task and task[name] is None:
+            yield _problem(
+                f"task.{name}",
+                f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
+                "task",
+            )
+    columns: dict[str, int] = {}
+    for name in COLUMNS:
+        number = task.get(name)
+        if number is not None:
+            same = [key for key, other in columns.items() if other == number]
+            if same:
+                message = f"{number} is also {' and '.join(same)}; name another column"
+                yield _problem(f"task.{name}", message, *same)
+            columns[f"task.{name}"] = number
+    width, last = task.get("columns"), max(columns.values(), default=0)
+    if width is not None and width < last:
+        message = f"{width} is below the last column that is used, {last}; change one of them"
+        yield _problem("task.columns", message, *columns)
+
+
+def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
+    if width % heads:
+        yield _problem(
+            "model.hidden",
+            f"{width} is not a multiple of {section}.heads, {heads}; change one of them",
+            f"{section}.heads",
+        )
+
+
+def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
+    attention = model.attention
+    score, history = SCORES.get(attention.score.name), HISTORIES.get(attention.history.name)
+    if score.equal_widths and model.bidirectional and attention.heads == 1:  # heads project both
+        others = [entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"]
+        yield _problem(
+            _SCORE,
+            f"{score.name!r} needs encoder and decoder states of equal width, but a bidirectional "
+            f"encoder's are 2 x {model.hidden} wide and the decoder's {model.hidden}; use one of "
+            f"{', '.join(others)}, or set model.bidirectional to false",
+            "model.bidirectional",
+        )
+    normaliser = attention.normaliser.name
+    if history.makes_weights and normaliser != NORMALISERS.default:
+        yield _problem(
+            "model.attention.normaliser",
+            f"{normaliser!r} cannot work with history {history.name!r}, which makes its own "
+            "weights; leave it out, or choose another history",
+            "model.attention.history",
+        )
+
+
+def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
+    for name, field in AttentionConfig.model_fields.items():
+        if name != "score" and getattr(model.attention, name) != field.default:
+            yield _problem(
+                f"model.attention.{name}",
+                "has no effect with attention score 'none'; leave it out",
+                _SCORE,
+            )
+    reasons = {}
+    if config.training.coverage_weight:
+        reasons["training.coverage_weight"] = "has no effect"
+    if config.training.decoder_reset:
+        reasons["training.decoder_reset"] = "destroys all that is known of the source"
+    if model.bidirectional and model.layers == 1:  # a second layer reads both directions
+        reasons["model.bidirectional"] = "trains a forward direction that nothing reads"
+    if DECODERS.get(model.decoder.name).needs_attention:
+        reasons["model.decoder"] = "cannot work"
+    if model.initial_state.name == "zeros":
+        reasons["model.initial_state"] = "leaves the decoder no way to see the source"
+    for key, reason in reasons.items():
+        message = f"{reason}, with attention score 'none'; change one of them"
+        yield _problem(key, message, _SCORE)
+
+
+def _transformer(config: Config) -> Iterator[Problem]:
     for key in ("encoder_reset", "decoder_reset"):
-        message = "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
-        yield f"training.{key}", getattr(config.training, key), message, "model.architecture"
+        if getattr(config.training, key):
+            yield _problem(
+                f"training.{key}",
+                "has no effect with architecture 'transformer', which has no recurrent state; "
+                "leave it out",
+                "model.architecture",
+            )

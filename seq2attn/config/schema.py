@@ -36,21 +36,21 @@ _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of th
 
 
 def _words(values: Any, what: str) -> Iterator[str]:
-    """The words of `7`, `"3,5"` and `["3,5", 7]`."""
-    for value in (
-        values if isinstance(values, Iterable) and not isinstance(values, str | dict) else [values]
-    ):
+    """Yield the words of `7`, `"3,5"` and `["3,5", 7]`."""
+    if isinstance(values, str | dict) or not isinstance(values, Iterable):
+        values = [values]
+    for value in values:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise Seq2AttnError(f"{quoted(value)} is not {what}")
         yield from str(value).removesuffix(",").split(",")
 
 
 def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
-    """`[3, "5-7", "10,12"]` -> `(3, 5, 6, 7, 10, 12)`: sorted, without duplicates. A single one
-    needs no list.
+    """Return `(3, 5, 6, 7, 10, 12)` for `[3, "5-7", "10,12"]`: sorted, without duplicates. A single
+    length needs no list.
 
-    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and if there
-    is none.
+    Raises `Seq2AttnError` for anything except whole numbers from 1 and ranges of them, and for no
+    length at all.
     """
     lengths: set[int] = set()
     for word in _words(values, f"a length; {_LENGTHS}"):
@@ -65,15 +65,16 @@ def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
 
 
 def parse_families(values: Iterable[object] | str) -> tuple[str, ...]:
-    """`["unary,runs", "random"]` -> `("random", "unary", "runs")`: in the order of `seq2attn list`,
-    without duplicates.
+    """Return `("random", "unary", "runs")` for `["unary,runs", "random"]`: in the order of
+    `seq2attn list`, without duplicates. `all` is every family.
 
-    `all` is every family. Raises `Seq2AttnError` for anything else, and if there is none.
+    Raises `Seq2AttnError` for anything else, and for no family at all.
     """
     names = parts.FAMILIES.names()
     chosen: set[str] = set()
-    for word in map(str.strip, _words(values, "the name of a family of strings")):
-        chosen |= set(names) if word == "all" else {parts.FAMILIES.get(word).name}
+    for word in _words(values, "the name of a family of strings"):
+        name = word.strip()
+        chosen.update(names if name == "all" else [parts.FAMILIES.get(name).name])
     if not chosen:
         raise Seq2AttnError(f"no family given; allowed: all, {', '.join(names)}")
     return tuple(name for name in names if name in chosen)
@@ -84,10 +85,11 @@ Families = Annotated[tuple[str, ...], BeforeValidator(parse_families)]
 
 
 def _texts(value: Any) -> Any:
-    """Accept `hello` and `[hello, world]`; each in Unicode's normal form C, and once."""
+    """Return the texts of `hello` and `[hello, world]` in Unicode's normal form C, each once."""
     texts = [value] if isinstance(value, str) else value
-    plain = isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts)
-    return tuple(dict.fromkeys(map(composed, texts))) if plain else value
+    if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
+        return tuple(dict.fromkeys(map(composed, texts)))
+    return value
 
 
 class AttentionConfig(Section):
@@ -164,10 +166,12 @@ class TransformerConfig(ModelConfig):
     dropped in training"""
 
 
-_SECTIONS: Any = zip(parts.ARCHITECTURES, (RecurrentConfig, TransformerConfig), strict=True)
 ARCHITECTURES = Registry(
     "architecture",
-    [replace(entry, options=section) for entry, section in _SECTIONS],
+    [
+        replace(parts.ARCHITECTURES.get("gru"), options=RecurrentConfig),
+        replace(parts.ARCHITECTURES.get("transformer"), options=TransformerConfig),
+    ],
     key="architecture",
 )
 
@@ -265,37 +269,39 @@ class Config(Section):
 
     @property
     def score_name(self) -> str:
-        """The attention's score function: that of a Transformer is `scaled` by definition."""
-        return (
-            self.model.attention.score.name if isinstance(self.model, RecurrentConfig) else "scaled"
-        )
+        """The attention's score function; that of a Transformer is `scaled` by definition."""
+        if isinstance(self.model, TransformerConfig):
+            return "scaled"
+        return self.model.attention.score.name
 
     @property
     def data_files(self) -> dict[str, str]:
-        """The data files that the task names: option -> path."""
+        """The path of each data file that the task names, by its option."""
         paths = {name: getattr(self.task, name) for name in parts.TASKS.get(self.task.name).files}
         return {name: path for name, path in paths.items() if path is not None}
 
 
 def all_keys(
-    model: type[BaseModel] | None = None, prefix: str = ""
+    section: type[BaseModel] | None = None, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key that has a value, with its field: of every architecture, and the options of
-    every part.
+    """Yield every dotted key that has a value, with its field: those of every architecture, and the
+    options of every part.
     """
-    for name, field in (model or Config).model_fields.items():
-        registry = _registry_of(field)
-        sections = [field.annotation] if registry is None else [entry.options for entry in registry]
-        sections = [one for one in sections if isinstance(one, type) and issubclass(one, BaseModel)]
-        if not sections or (registry is not None and registry.key == "name"):
-            yield prefix + name, field
-        for section in sections:
-            below = all_keys(section, f"{prefix}{name}.")
-            yield from (one for one in below if one[0] != f"{prefix}{name}.name")
+    for name, field in (section or Config).model_fields.items():
+        key, registry = prefix + name, _registry_of(field)
+        if registry is not None:
+            if registry.key == "name":
+                yield key, field
+            for entry in registry:
+                yield from all_keys(entry.options, f"{key}.")
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from all_keys(field.annotation, f"{key}.")
+        elif name != "name":  # of a part: that is the value at the key of the part
+            yield key, field
 
 
 def _registry_of(field: FieldInfo) -> Registry | None:
-    return next((one for one in field.metadata if isinstance(one, Registry)), None)
+    return next((value for value in field.metadata if isinstance(value, Registry)), None)
 
 
 PARTS: dict[str, Registry] = {

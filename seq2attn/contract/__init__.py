@@ -1,3 +1,3 @@
-"""What every registered part satisfies: one implementation for `seq2attn check`, for training and
-for the tests.
+"""The contract that every registered part satisfies: one implementation for `seq2attn check`, for
+training and for the tests.
 """

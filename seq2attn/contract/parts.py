@@ -1,4 +1,4 @@
-"""Tries parts against their contract: any registered part alone, and before training those that a
+"""Checks parts against their contract: any registered part alone, and before training those that a
 config chose.
 """
 
@@ -14,12 +14,13 @@ from seq2attn.build import build_task
 from seq2attn.config import Config, check_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models, tasks
-from seq2attn.contract.models import make_subject
+from seq2attn.contract.subject import Broken, make_subject
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
-from seq2attn.registry import place_of
+from seq2attn.text import line_of
 
+CPU = torch.device("cpu")
 MODELS: tuple[dict[str, Any], ...] = (
     {"bidirectional": True, "attention": {"score": "general"}},
     {"decoder": "luong", "attention": {"window": "local_m"}},
@@ -29,14 +30,15 @@ MODELS: tuple[dict[str, Any], ...] = (
         "attention": {"score": "additive", "window": "local_m", "history": "location"},
     },
 )
-"""settings of the tiny models in which a part takes its place"""
+"""settings of the tiny models in which a part is checked"""
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Each rule of this part with these options, up to the first that is broken: what breaks it, or
-    nothing. `shape` is tried in float32, as in training, the others in float64.
+    """Check a part with these options, up to the first rule that it breaks. Returns by rule how it
+    is broken, or the empty string. `shape` is checked in float32, as in training, the others in
+    float64.
 
-    The rules build on each other: what breaks one often breaks those after it too.
+    The rules build on each other: what breaks a rule often breaks those after it too.
     """
     key, registry = next(pair for pair in PARTS.items() if pair[1].kind == kind)
     part = registry.load(name)
@@ -46,23 +48,20 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
         config = check_config(values, {key: {"name": name, **options}})
         task = build_task(config)
-        if kind == "task":
-            return task
-        return make_subject(config, task, [part], dtype, torch.device("cpu"))
+        return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
-    rules = tasks.RULES if kind == "task" else models.RULES
-    places = (
-        [{}]
-        if kind == "task"
-        else [{} if registry.get(name).equal_widths else MODELS[0], *MODELS[1:]]
-    )
+    rules = models.RULES
+    variants = [{} if registry.get(name).equal_widths else MODELS[0], *MODELS[1:]]
+    if kind == "task":
+        rules = tasks.RULES
+        variants = [{}]
     results: dict[str, str] = {}
     for rule, check in rules.items():
         dtype = torch.float32 if rule == "shape" else torch.float64
-        reasons = (_broken(check, partial(make, settings, dtype), part) for settings in places)
-        results[rule] = next(filter(None, reasons), "")
-        if results[rule]:
-            break
+        for settings in variants:
+            results[rule] = _reason(check, partial(make, settings, dtype), part)
+            if results[rule]:
+                return results
     return results
 
 
@@ -75,38 +74,37 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
-    of_model = [cls for cls in foreign if cls not in of_task]
+    of_model = [cls for cls in foreign if not issubclass(cls, Task)]
     lengths = config.evaluation.lengths or task.trained_lengths
     examples = {"examples": partial(tasks.check_examples, lengths=lengths)}
-    trial = partial(make_subject, config, task, of_model, torch.get_default_dtype(), device)
-    rules_of: list[Any] = [
+    subject = partial(make_subject, config, task, of_model, torch.get_default_dtype(), device)
+    groups: list[Any] = [
         (of_task, examples, lambda: task),
-        (of_model, models.WHILE_TRAINING, trial),
+        (of_model, models.WHILE_TRAINING, subject),
     ]
-    for classes, rules, make in rules_of:
-        for rule, check in rules.items() if classes else ():
-            reason = _broken(check, make, device=device)
+    for classes, rules, make in groups:
+        if not classes:
+            continue
+        for rule, check in rules.items():
+            reason = _reason(check, make, device=device)
             if reason:
-                hint = f"Check it: {'; '.join(dict.fromkeys(map(how_to_check, classes)))}"
-                raise Seq2AttnError(
-                    f"{' and '.join(map(described, classes))}: {rule}: {reason}", hint=hint
-                )
+                names = " and ".join(map(described, classes))
+                commands = dict.fromkeys(map(how_to_check, classes))
+                hint = f"Check it: {'; '.join(commands)}"
+                raise Seq2AttnError(f"{names}: {rule}: {reason}", hint=hint)
 
 
-def _broken(
+def _reason(
     check: Callable[[Any], None],
     make: Callable[[], Any],
     part: type | None = None,
-    device: torch.device | None = None,
+    device: torch.device = CPU,
 ) -> str:
-    """What breaks the rule that `check` is about, for what `make` returns; the empty string if
-    nothing does.
+    """Return how what `make` returns breaks the rule of `check`; the empty string if it does not.
 
-    part: the class whose place is named.
+    part: the class whose file and line the reason names.
     """
-    with torch.random.fork_rng(
-        devices=[device] if device is not None and device.type == "cuda" else []
-    ):
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         subject = make()  # a part that cannot be made says so itself
         try:
@@ -114,12 +112,12 @@ def _broken(
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            where = "" if part is None else f"{place_of(part, error)}: "
-            raised = (
-                ""
-                if isinstance(error, Seq2AttnError | models.Broken)
-                else f"raised {type(error).__name__}: "
-            )
-            explained = plugin_error(error)
-            return explained.message if explained else f"{where}{raised}{error}".partition("\n")[0]
+            if explained := plugin_error(error):
+                return explained.message
+            reason = str(error)
+            if not isinstance(error, Seq2AttnError | Broken):
+                reason = f"raised {type(error).__name__}: {reason}"
+            if part is not None:
+                reason = f"{line_of(part, error)}: {reason}"
+            return reason.partition("\n")[0]
     return ""

@@ -1,4 +1,4 @@
-"""Batches: examples as a model reads and writes them, with `<sos>` and `<eos>`.
+"""Batches: examples as a model takes and returns them, with `<sos>` and `<eos>`.
 
 Batch n of seed s is a pure function of (s, n) on one kind of device: two models trained with the
 same seed see the same strings, and resuming needs no loader state.
@@ -6,17 +6,18 @@ same seed see the same strings, and resuming needs no loader state.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.tasks.base import EncodedPair, pad_pairs, stable_hash
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 
 BLOCK = 4096  # strings drawn together at most
@@ -45,65 +46,59 @@ class Batch:
         return self.target_lengths + 1
 
     def select(self, index: Tensor | slice) -> Batch:
-        """The batch of the rows `index` (b,); of a slice, as views."""
+        """Return the rows `index` (b,); those of a slice are views."""
         return self._map(lambda tensor: tensor[index])
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on `device`."""
+        """Return the batch on `device`."""
         return self._map(lambda tensor: tensor.to(device))
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
-        return replace(
-            self,
-            **{name: function(tensor) for name, tensor in vars(self).items() if tensor is not None},
-        )
+        tensors = vars(self).items()
+        mapped = {name: function(tensor) for name, tensor in tensors if tensor is not None}
+        return replace(self, **mapped)
 
 
 def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
-    """A generator whose stream depends only on `key`, such as (seed, "training", 17)."""
-    digest = hashlib.blake2b(repr(key).encode(), digest_size=8).digest()
-    return torch.Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
+    """Return a generator whose stream depends only on `key`, such as (seed, "training", 17)."""
+    return torch.Generator(device).manual_seed(stable_hash(repr(key)) >> 1)
 
 
 def append_eos(ids: Tensor, lengths: Tensor) -> Tensor:
-    """ids (B, N), right-padded, of `lengths` (B,) -> (B, N + 1) with an `<eos>` after each row's
-    last token.
+    """Append `<eos>` to each row's last token: ids (B, N), right-padded, of lengths (B,) ->
+    (B, N + 1).
     """
-    return torch.cat([ids, ids.new_zeros(len(ids), 1)], dim=1).scatter(1, lengths.unsqueeze(1), EOS)
+    return F.pad(ids, (0, 1), value=PAD).scatter(1, lengths.unsqueeze(1), EOS)
 
 
-def read_sources(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Tensor, Tensor]:
-    """Sources (B, N) and lengths (B,) as the encoder reads them: each with an `<eos>` if
+def encoder_input(ids: Tensor, lengths: Tensor, *, source_eos: bool) -> tuple[Tensor, Tensor]:
+    """Return sources (B, N) and lengths (B,) as the encoder takes them: with `<eos>` if
     `source_eos`.
     """
     return (append_eos(ids, lengths), lengths + 1) if source_eos else (ids, lengths)
 
 
 def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
-    """The batch of these examples."""
-    source, source_lengths = read_sources(
+    """Return the batch of these examples."""
+    source, source_lengths = encoder_input(
         examples.source, examples.source_lengths, source_eos=source_eos
     )
-    column = examples.target.new_zeros(len(examples.target), 1)
     alignment = examples.alignment
     return Batch(
         source=source,
         source_lengths=source_lengths,
-        decoder_input=torch.cat([column + SOS, examples.target], dim=1),  # (B, L)
+        decoder_input=F.pad(examples.target, (1, 0), value=SOS),  # (B, L)
         decoder_output=append_eos(examples.target, examples.target_lengths),
         target_lengths=examples.target_lengths,
-        alignment=None if alignment is None else torch.cat([alignment, column - 1], dim=1),
+        alignment=None if alignment is None else F.pad(alignment, (0, 1), value=-1),
     )
 
 
 def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
-    """The batch with this share of the decoder's input replaced by `<pad>`, `<sos>` excepted."""
-    dropped = (
-        torch.rand(batch.decoder_input.shape, generator=random, device=batch.decoder_input.device)
-        < share
-    )
-    dropped &= batch.decoder_input != SOS
-    return replace(batch, decoder_input=batch.decoder_input.masked_fill(dropped, PAD))
+    """Replace this share of the decoder's input by `<pad>`; `<sos>` stays."""
+    ids = batch.decoder_input
+    dropped = torch.rand(ids.shape, generator=random, device=ids.device) < share
+    return replace(batch, decoder_input=ids.masked_fill(dropped & (ids != SOS), PAD))
 
 
 @dataclass(frozen=True)
@@ -123,25 +118,23 @@ class TrainingData:
     word_dropout: float = 0.0
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Batches number `start`, `start` + 1, ..., without end, the longest sources of each first:
-        views of blocks.
+        """Yield batches number `start`, `start` + 1, ... without end, the longest sources of each
+        first: views of blocks.
         """
         longest_target = self.task.target_length(self.task.max_length)
-        at_once = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
-        for block in itertools.count(start // at_once):
-            drawn = self._block(block, at_once)
-            for place in range(max(0, start - block * at_once), at_once):
-                yield drawn.select(slice(place * self.batch_size, (place + 1) * self.batch_size))
+        per_block = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
+        for block in itertools.count(start // per_block):
+            drawn = self._draw(block, per_block * self.batch_size)
+            rows = range(0, len(drawn.source), self.batch_size)
+            for first in rows[max(0, start - block * per_block) :]:
+                yield drawn.select(slice(first, first + self.batch_size))
 
-    def _block(self, block: int, at_once: int) -> Batch:
+    def _draw(self, block: int, count: int) -> Batch:
         random = generator(self.device, self.seed, "training", block)
-        examples = self.task.examples(random, at_once * self.batch_size)
-        batch = make_batch(examples, source_eos=self.source_eos)
-        order = batch.source_lengths.view(at_once, -1).argsort(dim=1, descending=True, stable=True)
-        order = (
-            order + torch.arange(at_once, device=self.device).unsqueeze(1) * self.batch_size
-        ).flatten()
-        batch = batch.select(order)
+        batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
+        by_length = batch.source_lengths.argsort(descending=True, stable=True)
+        in_batches = (by_length // self.batch_size).argsort(stable=True)
+        batch = batch.select(by_length[in_batches])
         return drop_words(batch, self.word_dropout, random) if self.word_dropout else batch
 
 
@@ -151,52 +144,48 @@ class EpochData(TrainingData):
 
     Batches hold sources of similar length, which saves padding. So that this does not bias
     training, lengths are sorted only within pools of `POOL` batches of a random order, ties stay in
-    that order, and the batches are shuffled again. Where the pairs do not fill the last batch, the
+    that order, and the batches are shuffled again. If the pairs do not fill the last batch, the
     smaller batch is a random sample of all.
     """
 
     @cached_property
-    def encoded(self) -> list[tuple[list[int], list[int]]]:
-        """The ids of source and target of each pair."""
-        read, write = self.task.source_vocabulary.encode, self.task.target_vocabulary.encode
-        return [(read(source), write(target)) for source, target in self.task.training_set or ()]
-
-    @cached_property
-    def lengths(self) -> Tensor:
-        """(N,) symbols of each source."""
-        return torch.tensor([len(source) for source, _ in self.encoded])
+    def encoded(self) -> list[EncodedPair]:
+        """The ids of each pair."""
+        return self.task.encode_pairs(self.task.training_set or ())
 
     @property
     def per_epoch(self) -> int:
         """Batches of one epoch."""
-        return -(-len(self.lengths) // self.batch_size)
+        return math.ceil(len(self.encoded) / self.batch_size)
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
-        """Batches number `start`, `start` + 1, ...: an endless stream."""
+        """Yield batches number `start`, `start` + 1, ... without end."""
         for epoch in itertools.count(start // self.per_epoch):
-            rows = self.epoch_rows(epoch)
-            for place in range(max(0, start - epoch * self.per_epoch), self.per_epoch):
-                yield self._make(rows[place], epoch * self.per_epoch + place)
+            first = epoch * self.per_epoch
+            for number, rows in enumerate(self.epoch_rows(epoch), first):
+                if number >= start:
+                    yield self._make(rows, number)
 
-    def epoch_rows(self, epoch: int) -> list[Tensor]:
-        """The pairs of each batch of an epoch, as rows of the training set: (b,) each."""
+    def epoch_rows(self, epoch: int) -> list[list[int]]:
+        """Return the rows of the training set in each batch of an epoch, longest sources first."""
         random = generator("cpu", self.seed, "epoch", epoch)
-        order = torch.randperm(len(self.lengths), generator=random)  # (N,)
-        left_over = len(order) % self.batch_size
-        batches = [order[:left_over]] if left_over else []
-        for start in range(left_over, len(order), POOL * self.batch_size):
-            pool = self._longest_first(order[start : start + POOL * self.batch_size])
-            batches += torch.split(pool, self.batch_size)
-        return [batches[place] for place in torch.randperm(len(batches), generator=random).tolist()]
+        order = torch.randperm(len(self.encoded), generator=random).tolist()
+        smaller = len(order) % self.batch_size
+        batches = [self._longest_first(order[:smaller])] if smaller else []
+        pool_size = POOL * self.batch_size
+        for start in range(smaller, len(order), pool_size):
+            pool = self._longest_first(order[start : start + pool_size])
+            for first in range(0, len(pool), self.batch_size):
+                batches.append(pool[first : first + self.batch_size])
+        return [batches[index] for index in torch.randperm(len(batches), generator=random).tolist()]
 
-    def _make(self, rows: Tensor, index: int) -> Batch:
-        pairs = [self.encoded[row] for row in self._longest_first(rows).tolist()]
-        source, target = (pad_rows(side, "cpu") for side in zip(*pairs, strict=True))
-        batch = make_batch(Examples(*source, *target), source_eos=self.source_eos)
+    def _longest_first(self, rows: list[int]) -> list[int]:
+        return sorted(rows, key=lambda row: len(self.encoded[row][0]), reverse=True)
+
+    def _make(self, rows: list[int], number: int) -> Batch:
+        examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
+        batch = make_batch(examples, source_eos=self.source_eos)
         if self.word_dropout:
-            random = generator("cpu", self.seed, "word dropout", index)
+            random = generator("cpu", self.seed, "word dropout", number)
             batch = drop_words(batch, self.word_dropout, random)
         return batch.to(self.device)
-
-    def _longest_first(self, rows: Tensor) -> Tensor:
-        return rows[self.lengths[rows].argsort(stable=True, descending=True)]

@@ -1,4 +1,4 @@
-"""Pairs of strings from files of columns, read strictly: every malformed line is reported, and
+"""Pairs of strings from files of columns, parsed strictly: every malformed line is reported, and
 nothing is guessed.
 
 Imports no torch.
@@ -19,13 +19,14 @@ from pathlib import Path
 from statistics import mode
 from typing import Any
 
-from seq2attn.data.vocabulary import FEATURE, composed
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError
+from seq2attn.data.vocabulary import FEATURE, FEATURES, normal_form
+from seq2attn.errors import Seq2AttnError
+from seq2attn.files import MAX_BYTES
 from seq2attn.text import did_you_mean, first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
 MOST_LISTED = 10  # kinds of malformed lines in one message
-SAMPLE = 1000  # lines with which other formats are tried
+SAMPLE = 1000  # lines on which other formats are tried
 
 Pair = tuple[str, str]
 """a source, with its features after a tab if it has any, and its right answer"""
@@ -33,7 +34,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Format:
-    """How a file is read. Columns are counted from 1."""
+    """The format of a file's lines. Columns are counted from 1."""
 
     source_column: int = 1
     target_column: int = 2
@@ -46,186 +47,183 @@ class Format:
     source_separator: str = ""
     target_separator: str = ""
     normalise: str = "nfc"
-    """Unicode's normal form in which symbols are read; texts are composed, also with nfd, unless it
-    is none"""
+    """the Unicode normal form of symbols; strings are composed, even with nfd, unless it is none"""
 
     @property
     def width(self) -> int:
-        """The columns that each line must have."""
-        return self.columns or max(
-            self.source_column, self.target_column, self.features_column or 0
-        )
+        """The number of columns that each line must have."""
+        last = max(self.source_column, self.target_column, self.features_column or 0)
+        return self.columns or last
 
-    def fields(self, line: str) -> list[str]:
-        """The columns of a line; none if its quotation marks do not match."""
-        if self.delimiter == " ":  # one or more; the last column may have some in it
-            line = re.sub(" +", "\t", line.strip(" "), count=self.width - 1)
-        plain = self.delimiter in "\t "
-        try:
-            fields = (
-                line.split("\t")
-                if plain
-                else next(csv.reader([line], delimiter=self.delimiter, strict=True))
-            )
-        except csv.Error:
-            return []
+    def split(self, line: str) -> list[str]:
+        """Split a line into fields; there are none if its quotation marks do not match."""
+        if self.delimiter == "\t":
+            fields = line.split("\t")
+        elif self.delimiter == " ":  # one or more; the last column may contain some
+            fields = re.split(" +", line.strip(" "), maxsplit=self.width - 1)
+        else:
+            try:
+                fields = next(csv.reader([line], delimiter=self.delimiter, strict=True))
+            except csv.Error:
+                return []
         return [field.strip() for field in fields] if self.strip else fields
 
-    def read(self, line: str) -> Pair:
-        """The pair of one line, without its end. Raises `ValueError` with what is wrong with it."""
-        if wrong := re.search(
-            "[\0\r\t\ud800-\udfff]", line.replace("\t", "") if self.delimiter == "\t" else line
-        ):
-            foreign = wrong[0] >= "\ud800"
-            raise ValueError(
-                "not UTF-8 text; save it as UTF-8" if foreign else f"it contains {quoted(wrong[0])}"
-            )
+    def parse_pair(self, line: str) -> Pair:
+        """Parse a line without its line end. Raises `ValueError` with what is wrong with it."""
+        text = line.replace("\t", "") if self.delimiter == "\t" else line
+        if wrong := re.search("[\0\r\t\ud800-\udfff]", text):
+            if wrong[0] >= "\ud800":
+                raise ValueError("not UTF-8 text; save it as UTF-8")
+            raise ValueError(f"it contains {quoted(wrong[0])}")
         if not line.strip():
             raise ValueError("blank; remove it (only the last line may be blank)")
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} characters")
-        fields = self.fields(line)
+        fields = self.split(line)
+        if not fields:
+            raise ValueError("unmatched quotation marks")
         if len(fields) != self.width:
-            columns = f"columns: found {len(fields)}, expected {self.width}"
-            raise ValueError(columns if fields else "unmatched quotation marks")
-        source = self._field("source", fields, self.source_column, self.source_separator)
+            raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        source = self._text_of("source", fields, self.source_column, self.source_separator)
         if self.features_column is not None:
-            source += "\t" + self._field("features", fields, self.features_column, FEATURE)
-        return source, self._field("target", fields, self.target_column, self.target_separator)
+            source += FEATURES + self._text_of("features", fields, self.features_column, FEATURE)
+        return source, self._text_of("target", fields, self.target_column, self.target_separator)
 
-    def _field(self, what: str, fields: list[str], column: int, separator: str) -> str:
-        field = composed(fields[column - 1], self.normalise)
-        if not field or field != field.strip() or (separator and "" in field.split(separator)):
+    def _text_of(self, name: str, fields: list[str], column: int, separator: str) -> str:
+        text = fields[column - 1]
+        if self.normalise != "none":
+            text = normal_form(text, "nfc")
+        has_empty_part = bool(separator) and "" in text.split(separator)
+        if not text or text != text.strip() or has_empty_part:
             raise ValueError(
-                f"the {what} (column {column}) is empty, has an empty part, or a blank at an end"
+                f"the {name} (column {column}) is empty, has an empty part, or a blank at an end"
             )
-        return field
+        return text
 
 
 @dataclass(frozen=True)
 class PairFile:
-    """The pairs of one file, in its order."""
+    """The pairs of a file, in its order."""
 
-    record: dict[
-        str, Any
-    ]  # what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256
+    record: dict[str, Any]
+    """what a run keeps of the file, to recognise it: its name, bytes, pairs and sha256"""
     pairs: tuple[Pair, ...]
 
 
-def read_pairs(path: Path, form: Format) -> PairFile:
-    """Read a file in UTF-8, or in UTF-16 with a byte order mark, one pair a line.
+def load_pairs(path: Path, form: Format) -> PairFile:
+    """Load a file in UTF-8, or in UTF-16 with a byte order mark, that has one pair a line.
 
     Raises `Seq2AttnError` for a file or lines that cannot be read.
     """
-    data, text = _read_text(path)
+    data, text = _read_file(path)
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if len(lines) > 1 and not lines[-1].strip():
         lines.pop()
-    pairs, problems = _pairs_in(lines, form)
+    pairs, problems = _parse_lines(lines, form)
     if problems:
-        listed = [
-            f"{path}: {sum(map(len, problems.values())):,} of {len(lines):,} lines cannot be read"
-        ]
-        for problem, numbers in problems.items():
-            first = first_of([*map(str, numbers)])
-            where = f"{len(numbers):,} lines ({first})" if numbers[1:] else f"line {first}"
-            listed.append(f"  {where}: {problem}: {quoted(lines[numbers[0] - 1])}")
-        listed[MOST_LISTED + 1 :] = ["  ..."] * (len(listed) > MOST_LISTED + 1)
-        raise Seq2AttnError("\n".join(listed), hint=_advice(lines, form, problems))
+        message = _describe(problems, lines)
+        raise Seq2AttnError(f"{path}: {message}", hint=_advise(problems, lines, form))
     sha256 = hashlib.sha256(data).hexdigest()
     record = {"name": path.name, "bytes": len(data), "pairs": len(pairs), "sha256": sha256}
     return PairFile(record, tuple(pairs))
 
 
-def _pairs_in(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[str, list[int]]]:
-    """The pairs, and the numbers of the malformed lines by what is wrong with them."""
-    pairs, problems = list[Pair](), dict[str, list[int]]()
-    rows = [
-        row
-        for row in enumerate(lines, start=1)
-        if not (form.comment and row[1].startswith(form.comment))
-    ]
-    for number, line in rows[form.header :]:
+def _parse_lines(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[int, str]]:
+    """Parse lines into pairs. Returns also what is wrong with malformed lines, by their numbers."""
+    pairs: list[Pair] = []
+    problems: dict[int, str] = {}
+    is_header = form.header
+    for number, line in enumerate(lines, start=1):
+        if form.comment and line.startswith(form.comment):
+            continue
+        if is_header:
+            is_header = False
+            continue
         try:
-            pairs.append(form.read(line))
+            pairs.append(form.parse_pair(line))
         except ValueError as error:
-            problems.setdefault(str(error), []).append(number)
-    return pairs, problems if pairs or problems else {"no pair follows": [len(lines)]}
+            problems[number] = str(error)
+    if not pairs and not problems:
+        problems[len(lines)] = "no pair follows"
+    return pairs, problems
 
 
-def _advice(lines: Sequence[str], form: Format, problems: Mapping[str, Sequence[int]]) -> str:
-    """The options with which more of the lines can be read; where none helps, what a file should
-    be.
-    """
-    malformed = sorted(itertools.chain(*problems.values()))
-    sample = [
-        *lines[:SAMPLE],
-        *(lines[number - 1] for number in malformed[:SAMPLE] if number > SAMPLE),
-    ]
-    trials = [form]
-    for delimiter, strip, comment in itertools.product(
-        "\t,;| ", (False, True), (form.comment, "#", "sep=")
-    ):
-        trial = replace(form, delimiter=delimiter, strip=strip, comment=comment, columns=None)
-        columns = mode(len(trial.fields(line)) for line in sample)
-        trials.append(replace(trial, columns=columns if columns > trial.width else None))
+def _describe(problems: Mapping[int, str], lines: Sequence[str]) -> str:
+    """List the malformed lines, those with the same problem together."""
+    message = f"{len(problems):,} of {len(lines):,} lines cannot be read"
+    kinds = list(dict.fromkeys(problems.values()))
+    for kind in kinds[:MOST_LISTED]:
+        numbers = [number for number, problem in problems.items() if problem == kind]
+        where = f"line {numbers[0]}"
+        if len(numbers) > 1:
+            where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
+        message += f"\n  {where}: {kind}: {quoted(lines[numbers[0] - 1])}"
+    return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
 
-    def changes(trial: Format) -> list[str]:
-        return [
-            f"task.{key}={json.dumps(value)}"
-            for key, value in vars(trial).items()
-            if value != vars(form)[key]
-        ]
 
-    def cost(trial: Format) -> tuple[int, ...]:
-        pairs, wrong = _pairs_in(sample, trial)
-        return (
-            sum(map(len, wrong.values())) - len(pairs),
-            trial.delimiter == " ",
-            len(changes(trial)),
-        )
+def _advise(problems: Mapping[int, str], lines: Sequence[str], form: Format) -> str:
+    """Name the options that read more of the lines; if none do, say what a file should be."""
+    sample = list(lines[:SAMPLE])
+    sample += [lines[number - 1] for number in problems if number > SAMPLE][:SAMPLE]
+    candidates = [form]
+    delimiters = form.delimiter + "\t,;| "
+    comments = (form.comment, "#", "sep=")
+    for delimiter, strip, comment in itertools.product(delimiters, (form.strip, True), comments):
+        candidate = replace(form, delimiter=delimiter, strip=strip, comment=comment, columns=None)
+        columns = mode(len(candidate.split(line)) for line in sample)
+        if columns > candidate.width:
+            candidate = replace(candidate, columns=columns)
+        candidates.append(candidate)
 
-    best = min(trials, key=cost)
-    pairs, _ = _pairs_in(lines, best)
-    advice = (
-        "Save it as UTF-8, one pair a line, a tab between columns. task.source_column, task.target_column and "
-        f"task.features_column say which columns are used; if there are more than {form.width}, set task.columns."
-    )
-    if pairs and best != form:
-        options = "train " + " ".join(f"--set {shlex.quote(change)}" for change in changes(best))
+    def cost(candidate: Format) -> int:
+        pairs, problems = _parse_lines(sample, candidate)
+        return len(problems) - len(pairs)
+
+    best = min(candidates, key=cost)  # the first of equals, which changes least
+    changes = vars(best).items() - vars(form).items()
+    pairs, _ = _parse_lines(lines, best)
+    if pairs and changes:
+        settings = [f"task.{key}={json.dumps(value)}" for key, value in sorted(changes)]
+        command = " --set ".join(["train", *map(shlex.quote, settings)])
         first = " -> ".join(map(quoted, pairs[0]))
-        advice = f"{len(pairs):,} of {len(lines):,} lines are read with these options, the first as {first}: {options}"
-    return (
-        f"{advice}\nIf line 1 is a header: --set task.header=true"
-        if malformed[0] == 1 > form.header
-        else advice
-    )
+        advice = (
+            f"{len(pairs):,} of {len(lines):,} lines are read with these options, "
+            f"the first as {first}: {command}"
+        )
+    else:
+        advice = (
+            "Save it as UTF-8, one pair a line, a tab between columns. task.source_column, "
+            "task.target_column and task.features_column say which columns are used; if there are "
+            f"more than {form.width}, set task.columns."
+        )
+    if 1 in problems and not form.header:
+        advice += "\nIf line 1 is a header: --set task.header=true"
+    return advice
 
 
-def _read_text(path: Path) -> tuple[bytes, str]:
-    """The contents of a regular file; a pipe or a device is not waited for. Bytes that are no text
-    become surrogates.
+def _read_file(path: Path) -> tuple[bytes, str]:
+    """Read a regular file, as bytes and as text, without waiting for a pipe or a device. Bytes that
+    are not UTF-8 become surrogates.
     """
-    most = LARGEST_FILE["pairs"]
     try:
-        if path.exists() and not path.is_file():
+        size = path.stat().st_size
+        if not path.is_file():
             raise ValueError("not a regular file")
-        if path.stat().st_size > most:
-            raise ValueError(f"it is larger than {most:,} bytes; train on a part of it")
+        if size > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
         data = path.read_bytes()
-        utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        return data, data.decode("utf-16") if utf_16 else data.decode(
-            "utf-8-sig", "surrogateescape"
-        )
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return data, data.decode("utf-16")
+        return data, data.decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        guess = did_you_mean(
-            path.name, [other.name for other in path.parent.glob("*") if other.is_file()]
+        files = [other.name for other in path.parent.glob("*") if other.is_file()]
+        guess = did_you_mean(path.name, files)
+        message = f"{path}: no such file; {guess[:-1]}" if guess else f"{path}: no such file"
+        hint = (
+            "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
+            "and eval takes --data FILE."
         )
-        hint = "Name your files: train takes --set task.train=FILE --set task.dev=FILE, and eval takes --data FILE."
-        raise Seq2AttnError(
-            f"{path}: no such file{guess and f'; {guess[:-1]}'}", hint=hint
-        ) from None
+        raise Seq2AttnError(message, hint=hint) from None
     except (OSError, ValueError) as error:
-        raise Seq2AttnError(
-            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        ) from None
+        reason = getattr(error, "strerror", None) or error
+        raise Seq2AttnError(f"{path}: cannot be read: {reason}") from None

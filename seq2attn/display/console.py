@@ -1,7 +1,7 @@
 """Where text goes: results on standard output, messages on standard error.
 
-What people see passes `printable` here: Rich's output in the consoles of `stdout()` and `stderr()`,
-all else in `Screen`.
+All that people see passes `printable` here: Rich's output in the consoles of `stdout()` and
+`stderr()`, everything else in `Screen`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import functools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import Seq2AttnError
@@ -20,20 +21,23 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.segment import Segment
 
-_RAW = "\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ud800-\udfff"  # a class of a pattern
-_UNITS = re.compile(
-    r"\s*(?:`[^`]*`\S*|(?<=: )(?:seq2attn|pip) .*?(?:;(?= )|$)|\S+)"
-)  # commands and words
+_RAW = (  # a class of a pattern
+    "\x00-\x09\x0b-\x1f\x7f-\x9f"  # control characters, but not the line feed
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction of writing
+    "\u2028\u2029\ud800-\udfff"  # ends of lines and paragraphs; surrogates
+)
+_COMMAND = re.compile(r"`[^`]*`|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
+_NO_BREAK = "\u00a0"  # a space that is not broken at
 
 
 def printable(text: str, also: str = "") -> str:
-    """`text` with what could control a terminal escaped as in JSON; of control characters only the
-    line feed is left.
+    """Escape what could control a terminal, as JSON does; of control characters only the line feed
+    is left.
 
-    That is control characters, the characters that set the direction of writing or end a line, and
+    That is control characters, those that set the direction of writing or end a line, and
     surrogates. also: further characters to escape.
     """
-    return re.sub(f"[{_RAW}{re.escape(also)}]", lambda found: json.dumps(found[0])[1:-1], text)
+    return re.sub(f"[{_RAW}{re.escape(also)}]", lambda match: json.dumps(match[0])[1:-1], text)
 
 
 class Screen:
@@ -56,17 +60,20 @@ class Screen:
 
 
 def escape_streams() -> None:
-    """Have all that this process writes to standard error, and to a terminal on standard output,
-    escaped.
+    """Escape all that this process writes to standard error, and to standard output if that is a
+    terminal.
     """
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is not None and (name == "stderr" or stream.isatty()):
-            setattr(sys, name, Screen(stream))
+    if sys.stdout is not None and on_terminal():
+        sys.stdout = Screen(sys.stdout)
+    if sys.stderr is not None:
+        sys.stderr = Screen(sys.stderr)
+
+
+# ---- results ----
 
 
 def on_terminal() -> bool:
-    """Whether results go to a terminal."""
+    """Return True if results go to a terminal."""
     return sys.stdout.isatty()
 
 
@@ -77,19 +84,19 @@ def write_line(text: str) -> None:
 
 def write_json(value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, in ASCII unless the stream is Unicode."""
-    write_line(
-        json_text(
-            value, indent=indent, ensure_ascii="utf" not in (sys.stdout.encoding or "").lower()
-        )
-    )
+    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+    write_line(json_text(value, indent=indent, ensure_ascii=ascii_only))
 
 
 def json_text(value: Any, **options: Any) -> str:
-    """`json.dumps(value, **options)`, printable, with null for numbers that are not finite, which
-    JSON does not have.
+    """Return printable JSON, with null for numbers that are not finite, which JSON lacks. options:
+    of `json.dumps`.
     """
     finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
     return printable(json.dumps(finite, **options))
+
+
+# ---- messages ----
 
 
 def say(text: str, style: str = "dim", console: Console | None = None) -> None:
@@ -98,30 +105,29 @@ def say(text: str, style: str = "dim", console: Console | None = None) -> None:
     """
     from rich.text import Text
 
-    console, text = console or stderr(), printable(text)
+    console = console or stderr()
+    text = printable(text)
     if console.is_terminal:
-        text = "\n".join(
-            broken for line in text.split("\n") for broken in _broken(line, console.width)
-        )
+        text = "\n".join(_broken(line, console.width) for line in text.split("\n"))
     message = Text(text, style)
     message.highlight_regex("^error: ", "bold red")
     console.print(message)
 
 
-def _broken(line: str, width: int) -> Iterator[str]:
-    """A line in pieces of at most `width` cells, indented as it is. Commands, and words that are
-    wider, stay whole.
+def _broken(line: str, width: int) -> str:
+    """Break a line between words, indented as it is. Commands, and words that are wider, stay
+    whole.
     """
-    from rich.cells import cell_len
-
-    indent = line[: len(line) - len(line.lstrip())]
-    piece = ""
-    for unit in _UNITS.findall(line):
-        if piece and cell_len(piece + unit) > width:
-            yield piece
-            piece, unit = indent, unit.lstrip()
-        piece += unit
-    yield piece
+    whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
+    (indent,) = re.findall(r"^\s*", line)
+    lines = textwrap.wrap(
+        whole,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines).replace(_NO_BREAK, " ")
 
 
 say_once = functools.cache(say)
@@ -134,17 +140,27 @@ def print_error(error: Seq2AttnError) -> None:
         say(error.hint)
 
 
+# ---- consoles ----
+
+
 def stdout() -> Console:
-    """A console for results."""
-    return _console(sys.stdout)
+    """Return a console for results."""
+    return _console(_innermost(sys.stdout))
 
 
 def stderr() -> Console:
-    """A console for messages. Writing to a terminal or pipe that was closed does nothing."""
-    return _console(sys.stderr, _Messages)
+    """Return a console for messages. Writing to a terminal or pipe that was closed does nothing."""
+    return _console(_Messages(_innermost(sys.stderr)))
 
 
-def _console(stream: Any, through: Callable[[Any], Any] = lambda stream: stream) -> Console:
+def _innermost(stream: Any) -> Any:
+    """Return the stream below a `Screen`, and below what Rich's progress puts there."""
+    while below := getattr(stream, "rich_proxied_file", None):
+        stream = below
+    return stream
+
+
+def _console(stream: Any) -> Console:
     from rich.console import Console
 
     class Escaping(Console):
@@ -153,13 +169,10 @@ def _console(stream: Any, through: Callable[[Any], Any] = lambda stream: stream)
                 yield segment if segment.control else segment._replace(text=printable(segment.text))
 
         def on_broken_pipe(self) -> None:
-            raise  # noqa: PLE0704  (rich calls this while it handles a BrokenPipeError, and would exit with code 1)
+            # called by Rich while it handles a BrokenPipeError; it would exit with code 1
+            raise  # noqa: PLE0704
 
-    while below := getattr(
-        stream, "rich_proxied_file", None
-    ):  # below a `Screen`, and what Rich's progress puts there
-        stream = below
-    return Escaping(file=through(stream), highlight=False, soft_wrap=True)
+    return Escaping(file=stream, highlight=False, soft_wrap=True)
 
 
 class _Messages:

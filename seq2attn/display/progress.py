@@ -1,5 +1,5 @@
-"""The progress of one training or of many: bars on a terminal and in a notebook, lines in a pipe,
-or nothing.
+"""The progress of one training or of many: bars on a terminal, lines in a pipe, one line in a
+notebook, or nothing.
 """
 
 from __future__ import annotations
@@ -21,31 +21,29 @@ NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
 
 
 class Display(AbstractContextManager["Display"]):
-    """What shows progress, and the silent one. Trials are told apart by their names; that of a
-    training alone is empty.
+    """A display that shows nothing; the others derive from it.
 
-    As a context manager it clears the screen of its bars at the end.
+    Trials are told apart by their names; that of a training alone is empty. As a context manager, a
+    display clears its bars from the screen at the end.
     """
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
-        """A trial of `total` steps begins; None: their number is not known. Texts are ready-made
-        and short.
-        """
+        """Begin a trial of `total` steps; None: their number is not known."""
 
     def step(self, trial: str, step: int, text: str = "") -> None:
-        """The trial has done `step` steps. Called often."""
+        """Show that the trial has done `step` steps. Called often."""
 
     def evaluation(self, trial: str, text: str) -> None:
-        """The trial was evaluated."""
+        """Show that the trial was evaluated."""
         self._print(_named(trial, text))
 
     def end(self, trial: str, text: str = "") -> None:
-        """The trial ended."""
+        """End a trial."""
         if text:
-            self._print(_named(trial, text))
+            self.evaluation(trial, text)
 
     def say(self, text: str) -> None:
-        """Something that a user should know, of no trial in particular."""
+        """Tell a user something of no trial in particular."""
         self._print(text, "dim")
 
     def _print(self, text: str, style: str = "") -> None:
@@ -59,10 +57,11 @@ def _named(trial: str, text: str) -> str:
 
 
 def make_display(wanted: bool | None = True) -> Display:
-    """The display that suits standard error. wanted: False: nothing; None: only on a terminal and
-    in a notebook.
+    """Return the display that suits standard error. wanted: False: the one that shows nothing;
+    None: that one, too, unless on a terminal or in a notebook.
     """
-    notebook, console = "ipykernel" in sys.modules, stderr()
+    console = stderr()
+    notebook = "ipykernel" in sys.modules
     live = console.is_terminal and not console.is_dumb_terminal
     if wanted is False or (wanted is None and not notebook and not live):
         return Display()
@@ -72,7 +71,7 @@ def make_display(wanted: bool | None = True) -> Display:
 
 
 def _replaced_line() -> Callable[[str], Any]:
-    """What shows a line in a notebook in place of the one before."""
+    """Return a function that shows a line in a notebook in place of the one before."""
     from IPython.display import display
 
     show: Any = display  # IPython has no types
@@ -88,22 +87,24 @@ class Lines(Display):
     def __init__(
         self, seconds: float = QUIET_SECONDS, show_steps: Callable[[str], Any] = say
     ) -> None:
-        self._seconds, self._show_steps, self._last = seconds, show_steps, time.monotonic()
-        self._running: dict[str, str] = {}
-        self._shown = ""
+        self._seconds = seconds
+        self._show_steps = show_steps
+        self._last_time = time.monotonic()
+        self._last_line = ""
+        self._running: dict[str, str] = {}  # trial -> its text
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._running[trial] = text
 
     def step(self, trial: str, step: int, text: str = "") -> None:
         self._running[trial] = text
-        if time.monotonic() - self._last >= self._seconds:
-            self._last, before = time.monotonic(), self._shown
-            self._shown = "; ".join(
-                _named(name, said) for name, said in self._running.items() if said
-            )
-            if self._shown != before:
-                self._show_steps(self._shown)
+        if time.monotonic() - self._last_time < self._seconds:
+            return
+        self._last_time = time.monotonic()
+        line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
+        if line != self._last_line:
+            self._last_line = line
+            self._show_steps(line)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -121,12 +122,15 @@ class Bars(Display):
     def __init__(self, console: Console) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        name, text = (
-            TextColumn(column, markup=False)
-            for column in ("{task.description}", "{task.fields[text]}")
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[text]}", markup=False),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            expand=True,
+            transient=True,
         )
-        columns = (name, BarColumn(bar_width=None), text, TimeRemainingColumn(compact=True))
-        self._progress = Progress(*columns, console=console, expand=True, transient=True)
         self._bars: dict[str, TaskID] = {}
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:

@@ -1,9 +1,8 @@
-"""What a trained model answers: the output for one string, with its attention."""
+"""The answer of a trained model: the output for one string, with its attention."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,7 +46,7 @@ class Answer:
     """the emitted tokens, with `<eos>`: the rows of `weights`"""
     weights: NDArray[np.floating] | None = None
     """(T, S) attention; None if not requested, without attention, and for sources of more than
-    1,000 characters"""
+    1,000 symbols"""
     hypotheses: tuple[Hypothesis, ...] = ()
     """what beam search found, best first: the first is the output"""
     task: Task | None = None
@@ -63,7 +62,7 @@ class Answer:
     def ideal(self) -> tuple[int, ...]:
         """The source position that each character of the right answer copies; empty if unknown."""
         solution = self.task and self.task.answer(self.source)
-        return (solution.alignment if solution else None) or ()
+        return (solution and solution.alignment) or ()
 
     @property
     def correct(self) -> bool | None:
@@ -76,23 +75,22 @@ class Answer:
         """The attention as a record that `seq2attn.plotting` draws; None without weights."""
         if self.weights is None:
             return None
-        rows = tuple(tuple(row) for row in np.asarray(self.weights).tolist())
+        rows = tuple(map(tuple, self.weights.tolist()))
         return AttentionMap(
             self.source, self.output, self.source_symbols, self.output_symbols, rows, self.ideal
         )
 
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
-        """Draw the attention map into `ax`, by default a new figure's, and return it. ideal:
-        outline the ideal alignment.
+        """Draw the attention map into `ax`, by default a new figure's, and return it.
+
+        ideal: outline the ideal alignment. Raises `Seq2AttnError` for an answer without weights.
         """
         from seq2attn.plotting.attention import draw_map
 
         if self.map is None:
-            reason = (
-                "the model has no attention, the string is too long, or weights=False was given"
-            )
             raise Seq2AttnError(
-                f"there is no attention to draw for {quoted(self.source)}: {reason}"
+                f"there is no attention to draw for {quoted(self.source)}: the model has no "
+                "attention, the string is too long, or weights=False was given"
             )
         ax = axes_for(ax)
         draw_map(ax, self.map, ideal=ideal)
@@ -101,11 +99,10 @@ class Answer:
     def to_json(self) -> dict[str, Any]:
         """Return plain values, without what is unknown."""
         record = asdict(replace(self, task=None, weights=None))
-        record |= {"expected": self.expected, "ideal": self.ideal}
+        record["expected"] = self.expected
+        record["ideal"] = self.ideal
         if self.weights is not None:
-            record["weights"] = [
-                [round(weight, 6) for weight in row] for row in self.weights.tolist()
-            ]
+            record["weights"] = self.weights.astype(float).round(6).tolist()
         return {name: value for name, value in record.items() if value not in (None, ())}
 
     def __str__(self) -> str:
@@ -115,15 +112,15 @@ class Answer:
         return f"Answer({self.source!r} -> {self.output!r}{self._remark})"
 
     def _repr_html_(self) -> str:
-        from seq2attn.plotting.cells import html_map
-        from seq2attn.plotting.style import isolate_direction
+        from seq2attn.plotting.cells import html_map, html_title
 
         if self.map is None:
-            return f"<div>{escape(f'{isolate_direction(self.source)} → {isolate_direction(self.output)}{self._remark}')}</div>"
+            return html_title(self.source, self.output, self._remark)
         return html_map(self.map, self._remark)
 
     @property
     def _remark(self) -> str:
+        """What is wrong with the answer, for people."""
         wrong = self.correct is False and self.output != self.expected
         remark = f", expected {self.expected!r}" if wrong else ""
         return remark if self.finished else f"{remark}, cut off"

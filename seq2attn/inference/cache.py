@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,19 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.changes import by_row, lead_of
+from seq2attn.inference.answer import Answer
+from seq2attn.inference.changes import by_row, row_axis
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, Point, points
 from seq2attn.text import quoted
 
-
-class Quantity(NamedTuple):
-    """What a model computed for a batch at the points of one name."""
-
-    axes: tuple[str, ...]
-    """of `rows`, without the batch: `step` or `source` first"""
-    rows: Tensor
-    """(B, L, ...)"""
+Axes = tuple[str, ...]
+Batch = tuple[Sequence[int], NDArray[Any]]
+"""the indices of B strings, and what the model computed for them (B, L, ...)"""
 
 
 class Cache(dict[str, NDArray[Any]]):
@@ -55,113 +53,98 @@ class Cache(dict[str, NDArray[Any]]):
     def __init__(
         self,
         arrays: Mapping[str, NDArray[Any]],
-        axes: Mapping[str, tuple[str, ...]],
-        lengths: Mapping[str, NDArray[np.integer] | int],
+        axes: Mapping[str, Axes],
+        lengths: Mapping[str, Any],
     ) -> None:
         super().__init__(arrays)
         self._axes = dict(axes)
         self.lengths = dict(lengths)
-        """`step` and `source`: how many there are, of several strings an array with a number for
+        """`step` and `source`: how many there are; of several strings, an array with a number for
         each"""
 
-    def names(self) -> dict[str, tuple[str, ...]]:
+    def names(self) -> dict[str, Axes]:
         """Return the names that this model has, each with the axes of its array."""
         return dict(self._axes)
 
-    def __repr__(self) -> str:
-        lines = []
+    def string(self, index: int) -> Cache:
+        """Return the cache of one of several strings, cut off at its ends."""
+        lengths = {axis: ends[index] for axis, ends in self.lengths.items()}
+        axes = {name: axes[1:] for name, axes in self._axes.items()}
+        arrays = {}
         for name, array in self.items():
-            sizes = zip(self._axes[name], array.shape, strict=True)
-            lines.append(f"{name} ({', '.join(f'{axis} {size}' for axis, size in sizes)})")
-        return f"Cache({', '.join(lines)})"
+            ends = (slice(lengths.get(axis)) for axis in axes[name])
+            arrays[name] = array[index][*ends]
+        return Cache(arrays, axes, lengths)
+
+    def __repr__(self) -> str:
+        arrays = []
+        for name, array in self.items():
+            sizes = zip(self._axes[name], map(str, array.shape), strict=True)
+            arrays.append(f"{name} ({', '.join(map(' '.join, sizes))})")
+        return f"Cache({', '.join(arrays)})"
 
     def __missing__(self, name: object) -> NDArray[Any]:
         raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")
 
 
 class Recorder:
-    """Keeps what passes through the points of a model, in the context of
+    """Keeps what a model computes for batches of strings, in the context of
     `hooked_points(recorder.hooks)`.
 
     Points without axes, and the encoder's single steps, are left out.
     """
 
     def __init__(self, model: Model) -> None:
-        self._groups = {
-            name: group for name, group in points(model).items() if _is_kept(name, group)
-        }
-        self._values: dict[Point, list[Tensor]] = {
-            point: [] for group in self._groups.values() for point in group
-        }
+        self._groups: dict[str, list[Point]] = {}
+        for name, group in points(model).items():
+            axes = group[0].axes
+            if axes and ("source" in axes or not name.startswith("encoder.")):
+                self._groups[name] = group
+        self._values: dict[Point, list[Tensor]] = defaultdict(list)  # of this batch
+        self._batches: dict[str, list[Batch]] = defaultdict(list)
 
     @property
     def hooks(self) -> dict[Point, Hook]:
         """The hooks that keep the values."""
-        return {point: partial(self._keep, point) for point in self._values}
+        kept = itertools.chain(*self._groups.values())
+        return {point: partial(self._keep, point) for point in kept}
 
     def _keep(self, point: Point, value: Tensor, _: int) -> None:
         self._values[point].append(by_row(point, value))
 
-    def take(self) -> dict[str, Quantity]:
-        """Return what was kept since the last call, of the names that were passed through."""
-        taken: dict[str, Quantity] = {}
+    def end_batch(self, indices: Sequence[int]) -> None:
+        """Assign what was kept since the last call to the strings with these indices, which have
+        the same length.
+        """
         for name, group in self._groups.items():
-            kept = [torch.cat(self._values[point], dim=1) for point in group if self._values[point]]
-            if not kept:
-                continue
-            lead = lead_of(group[0])
-            others = tuple(axis for axis in group[0].axes if axis != lead)
-            if len(kept) == 1:
-                taken[name] = Quantity((lead, *others), kept[0])
-            else:
-                taken[name] = Quantity(
-                    (lead, group[0].each or "point", *others), torch.stack(kept, dim=2)
-                )
-        for values in self._values.values():
-            values.clear()
-        return taken
+            rows = [torch.cat(self._values[point], dim=1) for point in group if self._values[point]]
+            if rows:
+                joined = rows[0] if len(group) == 1 else torch.stack(rows, dim=2)
+                self._batches[name].append((indices, joined.cpu().numpy()))
+        self._values.clear()
+
+    def cache(self, answers: Sequence[Answer]) -> Cache:
+        """Return the cache of all strings; answers: those to them, in order."""
+        steps = np.array([len(answer.output_symbols) for answer in answers])
+        sources = np.array([len(answer.source_symbols) for answer in answers])
+        arrays, axes = {}, {}
+        for name, batches in self._batches.items():
+            dtype = batches[0][1].dtype
+            blank = np.nan if dtype.kind == "f" else False
+            shape = np.max([rows.shape[1:] for _, rows in batches], axis=0)
+            array = np.full((len(answers), *shape), blank, dtype)
+            for indices, rows in batches:
+                region: Any = (indices, *map(slice, rows.shape[1:]))
+                array[region] = rows
+            axes[name] = ("string", *_axes_of(self._groups[name]))
+            if "step" in axes[name]:
+                array[np.arange(array.shape[1]) >= steps[:, None]] = blank
+            arrays[name] = array
+        return Cache(arrays, axes, {"step": steps, "source": sources})
 
 
-def _is_kept(name: str, group: Sequence[Point]) -> bool:
-    axes = group[0].axes
-    return bool(axes) and not (name.startswith("encoder.") and "source" not in axes)
-
-
-def collect(
-    count: int, batches: Sequence[tuple[Sequence[int], Mapping[str, Quantity], Sequence[int]]]
-) -> Cache:
-    """Join what was computed for batches of strings of one length each, (indices, quantities, steps
-    of each), into a cache.
-
-    count: of all strings.
-    """
-    steps, sources = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    arrays: dict[str, NDArray[Any]] = {}
-    axes: dict[str, tuple[str, ...]] = {}
-    for name, quantity in batches[0][1].items():
-        axes[name] = ("string", *quantity.axes)
-        shapes = [batch[name].rows.shape[1:] for _, batch, _ in batches]
-        shape = (count, *map(max, zip(*shapes, strict=True)))
-        dtype = quantity.rows.cpu().numpy().dtype
-        arrays[name] = np.full(shape, np.nan if dtype.kind == "f" else 0, dtype)
-    for indices, batch, ends in batches:
-        steps[list(indices)] = ends
-        for name, quantity in batch.items():
-            rows = quantity.rows.cpu().numpy()
-            if quantity.axes[0] == "source":
-                sources[list(indices)] = rows.shape[1]
-            else:
-                past_end = np.arange(rows.shape[1]) >= np.asarray(ends)[:, None]
-                rows[past_end] = np.nan if rows.dtype.kind == "f" else 0
-            place: Any = (list(indices), *map(slice, rows.shape[1:]))
-            arrays[name][place] = rows
-    return Cache(arrays, axes, {"step": steps, "source": sources})
-
-
-def only(cache: Cache) -> Cache:
-    """Return the cache of a single string without the axis `string`."""
-    arrays = {name: array[0] for name, array in cache.items()}
-    axes = {name: of[1:] for name, of in cache.names().items()}
-    return Cache(
-        arrays, axes, {axis: int(np.asarray(length)[0]) for axis, length in cache.lengths.items()}
-    )
+def _axes_of(group: Sequence[Point]) -> Axes:
+    """Return the axes of what the points of one name keep for a string."""
+    first = row_axis(group[0])
+    each = [group[0].each or "point"] if len(group) > 1 else []
+    return (first, *each, *(axis for axis in group[0].axes if axis != first))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,36 +16,52 @@ from seq2attn.model.interface import Model
 from seq2attn.text import quoted
 
 
+class Output(NamedTuple):
+    """One output for one source."""
+
+    tokens: list[int]
+    """the emitted ids before the `<eos>`"""
+    finished: bool
+    """True if the model emitted `<eos>`"""
+    weights: Tensor | None
+    """(T, S) of the tokens and the `<eos>`"""
+    log_probability: float = math.nan
+    """of a beam search: ln P(Y|X), nats"""
+    score: float = math.nan
+    """of a beam search: what hypotheses are ranked by"""
+
+
 @dataclass(frozen=True)
 class Decoding:
-    """Outputs of B sources, at most T steps: one each, or with a beam search the K best of each,
-    best first.
+    """The outputs for B sources, K for each, best first, at most T steps: greedily one, with a beam
+    search its hypotheses.
     """
 
-    tokens: Tensor  # (B, T) or (B, K, T) emitted ids; `<eos>` at the end of each output and past it
-    weights: (
-        Tensor | None
-    )  # (B, T, S) or (B, K, T, S) attention weights, if requested and the model has any
+    tokens: Tensor
+    """(B, K, T) emitted ids; `<eos>` at the end of each output and past it"""
+    weights: Tensor | None
+    """(B, K, T, S) attention weights, if requested and the model has any"""
     log_probabilities: Tensor | None = None
-    """(B, K) nats, natural logarithm of P(Y|X), of a beam search; -inf where fewer than K
-    hypotheses exist"""
-    scores: Tensor | None = None  # (B, K) what hypotheses are ranked by, in descending order
+    """(B, K) of a beam search, ln P(Y|X) in nats; -inf where fewer than K hypotheses exist"""
+    scores: Tensor | None = None
+    """(B, K) of a beam search, what hypotheses are ranked by, in descending order"""
 
-    @cached_property
-    def lengths(self) -> Tensor:
-        """(B,) or (B, K): tokens before the `<eos>`; T if there is none."""
-        return (self.tokens != EOS).sum(dim=-1)
-
-    @cached_property
-    def finished(self) -> Tensor:
-        """(B,) or (B, K): True where the model emitted `<eos>`."""
-        return (self.tokens == EOS).any(dim=-1)
-
-    def best(self) -> Decoding:
-        """The output of each source: of a beam search its first hypothesis."""
-        if self.scores is None:
-            return self
-        return Decoding(self.tokens[:, 0], None if self.weights is None else self.weights[:, 0])
+    def outputs(self) -> Iterator[list[Output]]:
+        """Yield the outputs for each source that exist, best first."""
+        fields = (self.tokens, self.log_probabilities, self.scores)
+        columns = [tensor.tolist() for tensor in fields if tensor is not None]
+        for row, hypotheses in enumerate(zip(*columns, strict=True)):
+            outputs = []
+            for rank, (tokens, *numbers) in enumerate(zip(*hypotheses, strict=True)):
+                if -math.inf in numbers:  # does not exist
+                    continue
+                finished = EOS in tokens
+                length = tokens.index(EOS) if finished else len(tokens)
+                weights = None
+                if self.weights is not None:
+                    weights = self.weights[row, rank, : length + finished]
+                outputs.append(Output(tokens[:length], finished, weights, *numbers))
+            yield outputs
 
 
 @torch.no_grad()
@@ -59,15 +76,14 @@ def greedy_decode(
 ) -> Decoding:
     """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
 
-    source (B, S) ids, right-padded; lengths (B,). `write` has the ids that some positions, from 0,
-    emit in place of the likeliest.
+    source (B, S) ids, right-padded; lengths (B,). write: step, from 0 -> the id that is emitted
+    there in place of the likeliest.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     finished = torch.zeros_like(lengths, dtype=torch.bool)
-    emitted = token.new_full(
-        (len(token), max_steps), EOS
-    )  # allocated once: growing it at each step fragments memory
+    # allocated once: growing it at each step fragments memory
+    emitted = token.new_full((len(token), max_steps), EOS)
     weights = []
     for position in range(max_steps):
         decoded, state = model.step(token, state, memory)
@@ -82,7 +98,8 @@ def greedy_decode(
         if finished.all():
             emitted = emitted[:, : position + 1]  # (B, T)
             break
-    return Decoding(emitted, torch.cat(weights, dim=1) if weights else None)
+    kept = torch.cat(weights, dim=1).unsqueeze(1) if weights else None  # (B, 1, T, S)
+    return Decoding(emitted.unsqueeze(1), kept)
 
 
 # ---- beam search ----
@@ -96,7 +113,8 @@ class BeamSearch:
     |Y| counts the tokens of Y with its `<eos>`.
     """
 
-    width: int = 5  # K, hypotheses kept per source; 1 is greedy decoding
+    width: int = 5
+    """K, hypotheses kept per source; 1 is greedy decoding"""
     length_penalty: float = 0.0
     """alpha: 0 ranks by probability, which favours short outputs; 0.6 to 1 is usual in translation
     """
@@ -109,7 +127,7 @@ class BeamSearch:
             )
 
     def score(self, log_probability: Tensor, count: Tensor) -> Tensor:
-        """log P(Y|X) / lp(Y); `count`: the tokens of Y."""
+        """Compute log P(Y|X) / lp(Y); count: the tokens of Y."""
         return log_probability / ((5 + count.to(log_probability)) / 6) ** self.length_penalty
 
 
@@ -123,49 +141,49 @@ def beam_decode(
     max_steps: int,
     keep_weights: bool = False,
 ) -> Decoding:
-    """The best hypotheses for source (B, S) ids, right-padded, lengths (B,).
+    """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,).
 
     A finished hypothesis stays in the beam with its score while fewer than K others are better; the
     search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the
     better parent and the smaller id come first. With K at least the number of possible outputs
     nothing is ever dropped, and the search is exact.
     """
-    count, width, device = len(lengths), search.width, source.device
+    width, device = search.width, source.device
     memory, state = model.encode(source, lengths)
-    first = torch.arange(count * width, device=device) // width  # (BK,) each source K times
-    memory, state = model.select(memory, first), model.select(state, first)
-    totals = torch.full((count, width), -torch.inf, device=device)  # log-probabilities
+    rows = torch.arange(len(lengths), device=device).repeat_interleave(width)  # (BK,)
+    memory = model.select(memory, rows)
+    state = model.select(state, rows)
+    totals = torch.full((len(lengths), width), -torch.inf, device=device)  # log-probabilities
     totals[:, 0] = 0  # one empty hypothesis; the others do not exist yet
-    counts = torch.zeros(count, width, dtype=torch.int64, device=device)  # tokens, with the <eos>
-    finished = torch.zeros_like(counts, dtype=torch.bool)
+    counts = torch.zeros_like(totals, dtype=torch.int64)  # tokens, with the <eos>
+    finished = torch.zeros_like(totals, dtype=torch.bool)
     tokens = torch.full_like(counts, SOS)
-    offsets = torch.arange(count, device=device).unsqueeze(1) * width  # (B, 1)
-    emitted, weights = (
-        tokens.view(-1, 1)[:, :0],
-        [],
-    )  # (BK, t), and of each step (BK, 1, S), of the hypotheses kept
+    first_rows = rows.view_as(counts)[:, :1] * width  # (B, 1) of each beam
+    emitted = tokens.view(-1, 1)[:, :0]  # (BK, t) of the hypotheses kept
+    weights: list[Tensor] = []  # one tensor (BK, t, S), once there is one
     for _ in range(max_steps):
         decoded, state = model.step(tokens.flatten(), state, memory)
-        if keep_weights and decoded.weights is not None:
-            weights.append(decoded.weights)
-        extended = decoded.logits.squeeze(1).log_softmax(dim=1).view(count, width, -1)  # (B, K, V)
-        size = extended.size(2)
-        only_eos = torch.where(torch.arange(size, device=device) == EOS, 0.0, -torch.inf).to(
-            extended
-        )  # (V,)
-        extended = totals.unsqueeze(2) + torch.where(finished.unsqueeze(2), only_eos, extended)
+        log_probabilities = decoded.logits.log_softmax(dim=2).view(*totals.shape, -1)  # (B, K, V)
+        # a finished hypothesis goes on with <eos> only, which costs nothing
+        log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
+        log_probabilities[..., EOS].masked_fill_(finished, 0.0)
+        extended = totals.unsqueeze(2) + log_probabilities
         counts = counts + ~finished
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
         chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, :width]  # (B, K)
-        parents, tokens = chosen // size, chosen % size
-        totals, counts = extended.flatten(1).gather(1, chosen), counts.gather(1, parents)
+        parents = chosen // extended.size(2)
+        tokens = chosen % extended.size(2)
+        totals = extended.flatten(1).gather(1, chosen)
+        counts = counts.gather(1, parents)
         finished = finished.gather(1, parents) | (tokens == EOS)
         finished |= totals == -torch.inf  # does not exist: nothing waits for it
-        rows = (offsets + parents).flatten()  # (BK,)
+        rows = (first_rows + parents).flatten()  # (BK,)
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
-        weights = [torch.cat(weights, dim=1)[rows]] if weights else []
+        if keep_weights and decoded.weights is not None:
+            weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
         if finished.all():
             break
         state = model.select(state, rows)
-    kept = weights[0].view(count, width, *weights[0].shape[1:]) if weights else None  # (B, K, T, S)
-    return Decoding(emitted.view(count, width, -1), kept, totals, search.score(totals, counts))
+    tokens = emitted.view(*totals.shape, -1)  # (B, K, T)
+    kept = weights[0].view(*tokens.shape, -1) if weights else None  # (B, K, T, S)
+    return Decoding(tokens, kept, totals, search.score(totals, counts))

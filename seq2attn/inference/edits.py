@@ -20,9 +20,7 @@ class Edit(NamedTuple):
 
     @property
     def is_error(self) -> bool:
-        """Whether this is a substitution, a deletion or an insertion, which cost 1; a match costs
-        0.
-        """
+        """True for a substitution, a deletion or an insertion, which cost 1; a match costs 0."""
         return self.reference != self.hypothesis
 
     def __str__(self) -> str:
@@ -31,33 +29,31 @@ class Edit(NamedTuple):
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
-    """A cheapest alignment, in order: the least number of substitutions, deletions and insertions.
+    """Return an alignment with the fewest substitutions, deletions and insertions, in order.
 
-    Of several cheapest ones, the one that, from the end, has a match or substitution before a
-    deletion, and a deletion before an insertion.
+    Of several, the one that, from the end, has a match or substitution before a deletion, and a
+    deletion before an insertion.
     """
-    distances = [
-        list(range(len(hypothesis) + 1))
-    ]  # [i][j]: between the first i symbols and the first j
+    # distances[i][j]: between the first i symbols of the reference and the first j of the other
+    distances = [list(range(len(hypothesis) + 1))]
     for symbol in reference:
-        above, row = distances[-1], [len(distances)]
+        above = distances[-1]
+        row = [len(distances)]
         for column, other in enumerate(hypothesis):
-            row.append(
-                min(above[column] + (symbol != other), above[column + 1] + 1, row[column] + 1)
-            )
+            substituted = above[column] + (symbol != other)
+            row.append(min(substituted, above[column + 1] + 1, row[column] + 1))
         distances.append(row)
-    i, j = len(reference), len(hypothesis)
     edits = []
+    i, j = len(reference), len(hypothesis)
     while i or j:
-        here, edit = (
-            distances[i][j],
-            Edit(reference[i - 1] if i else "", hypothesis[j - 1] if j else ""),
-        )
-        if i and j and here == distances[i - 1][j - 1] + edit.is_error:
+        edit = Edit(reference[i - 1] if i else "", hypothesis[j - 1] if j else "")
+        if i and j and distances[i][j] == distances[i - 1][j - 1] + edit.is_error:
             i, j = i - 1, j - 1
-        elif i and here == distances[i - 1][j] + 1:
-            edit, i = Edit(edit.reference, ""), i - 1
+        elif i and distances[i][j] == distances[i - 1][j] + 1:
+            edit = edit._replace(hypothesis="")
+            i -= 1
         else:
-            edit, j = Edit("", edit.hypothesis), j - 1
+            edit = edit._replace(reference="")
+            j -= 1
         edits.append(edit)
     return edits[::-1]

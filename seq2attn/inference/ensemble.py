@@ -19,50 +19,47 @@ from seq2attn.model.interface import Decoded, Model
 
 
 class Ensemble(Model):
-    """P(y_t | y_<t, x) = the mean of the models' probabilities; the weights shown are the mean of
+    """P(y_t | y_<t, x) is the mean of the models' probabilities, and the weights are the mean of
     theirs.
 
-    The models have the same vocabularies. Memory and state are tuples of the models' own.
+    The models have the same vocabularies. Memory and state are tuples of those of the models.
     """
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
-        self.models = nn.ModuleList(models)
-        self._members = list(models)  # the same, with their type
+        self.models: Any = nn.ModuleList(models)
         self.copies = all(model.copies for model in models)
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
-        encoded = [model.encode(source, lengths) for model in self._members]
-        return tuple(memory for memory, _ in encoded), tuple(state for _, state in encoded)
+        encoded = [model.encode(source, lengths) for model in self.models]
+        memories, states = zip(*encoded, strict=True)
+        return memories, states
 
     def forward(self, batch: Batch) -> Decoded:
-        return average([model(batch) for model in self._members])
+        return average([model(batch) for model in self.models])
 
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        stepped = [
-            model.step(tokens, *parts)
-            for model, *parts in zip(self._members, state, memory, strict=True)
-        ]
-        return average([decoded for decoded, _ in stepped]), tuple(after for _, after in stepped)
+        parts = zip(self.models, state, memory, strict=True)
+        stepped = [model.step(tokens, *of_model) for model, *of_model in parts]
+        outputs, states = zip(*stepped, strict=True)
+        return average(outputs), states
 
 
-def average(parts: Sequence[Decoded]) -> Decoded:
-    """The mean probabilities, as log-probabilities (B, L, V), and the mean weights; None if one
-    model has none.
+def average(outputs: Sequence[Decoded]) -> Decoded:
+    """Return the mean probabilities, as log-probabilities (B, L, V), and the mean weights, which
+    are None if a model has none.
     """
-    log_probabilities = torch.stack(
-        [part.logits.log_softmax(dim=2) for part in parts]
-    )  # (M, B, L, V)
-    weights = [part.weights for part in parts if part.weights is not None]
+    logs = torch.stack([output.logits.log_softmax(dim=2) for output in outputs])  # (M, B, L, V)
+    weights = [output.weights for output in outputs if output.weights is not None]
     return Decoded(
-        log_probabilities.logsumexp(dim=0) - math.log(len(parts)),
-        torch.stack(weights).mean(dim=0) if len(weights) == len(parts) else None,
+        logs.logsumexp(dim=0) - math.log(len(outputs)),
+        torch.stack(weights).mean(dim=0) if len(weights) == len(outputs) else None,
     )
 
 
 def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
-    """One predictor of several, by the names of their runs. Raises `Seq2AttnError` if they cannot
-    decode together.
+    """Return one predictor for several, by the names of their runs. Raises `Seq2AttnError` if they
+    cannot decode together.
     """
     (first, reference), *others = predictors.items()
     for name, predictor in others:
@@ -71,12 +68,13 @@ def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
                 f"{first} and {name} cannot form an ensemble: they read or write different symbols",
                 hint="Train them on the same task and data, with the same model.source_eos.",
             )
-    return replace(
-        reference, model=Ensemble([predictor.model for predictor in predictors.values()])
-    )
+    models = [predictor.model for predictor in predictors.values()]
+    return replace(reference, model=Ensemble(models))
 
 
 def symbols_of(predictor: Predictor) -> tuple[Any, ...]:
-    """What it reads and writes; equal for models that can decode together."""
+    """Return what describes the symbols that are read and written: equal for models that can decode
+    together.
+    """
     task = predictor.task
     return vars(task.source_vocabulary), vars(task.target_vocabulary), predictor.source_eos

@@ -1,4 +1,4 @@
-"""Activation patching: what each row of a quantity does for an answer."""
+"""Activation patching: how much each row of a quantity contributes to an answer."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class PatchMap:
-    """What the rows of a quantity do for an answer: `effect` is by how much ln p of each of the
-    answer's symbols falls, in nats, where a row is taken from another string, (P, T): a row for
-    each patched step or position, a column for each step.
-    """
+    """The effects of the rows of a quantity on an answer."""
 
     quantity: str
     answer: Answer
     """to the string as it is"""
     other: Answer
+    """to the string that rows are taken from"""
     effect: NDArray[np.floating] = field(repr=False)
+    """(P, T) by how much ln p of each of the answer's symbols falls, in nats: a row for each
+    patched step or position, a column for each step"""
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look
@@ -37,18 +37,19 @@ class PatchMap:
         """
         from seq2attn.plotting.attention import draw_map
 
-        answer, effect = self.answer, self.effect.tolist()
-        rows = answer.source_symbols if self.quantity == "encoder.states" else answer.output_symbols
+        answer, rows = self.answer, self.answer.output_symbols
+        if self.quantity == "encoder.states":
+            rows = answer.source_symbols
         drawn = AttentionMap(
             answer.source,
             answer.output,
             answer.output_symbols,
-            rows[: len(effect)],
-            tuple(map(tuple, effect)),
+            rows[: len(self.effect)],
+            tuple(map(tuple, self.effect.tolist())),
         )
-        ax, most = axes_for(ax), max(float(self.effect.max()), 1.0)
+        ax = axes_for(ax)
         title = f"{self.quantity} of {self.other.source!r} in {answer.source!r}"
-        draw_map(ax, drawn, title=title.replace("$", r"\$"), most=most)
+        draw_map(ax, drawn, title=title, largest=max(float(self.effect.max()), 1.0))
         ax.set(xlabel="ln p lost at", ylabel="patched at")
         ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
         return ax
@@ -61,22 +62,19 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that
     one of the two strings lacks are left out.
     """
-    (answer, cache), (answered, source) = map(model.run_with_cache, (text, other))
+    answer, cache = model.run_with_cache(text)
+    other_answer, source = model.run_with_cache(other)
     symbols = cache["logits"].argmax(axis=1)  # (T,)
-    write = {
-        step: model.task.target_vocabulary.tokens[symbol] for step, symbol in enumerate(symbols)
-    }
+    tokens = model.task.target_vocabulary.tokens
+    write = {step: tokens[symbol] for step, symbol in enumerate(symbols)}
 
-    def log_p(computed: Cache) -> NDArray[np.floating]:
-        return (
-            torch.from_numpy(computed["logits"])
-            .log_softmax(dim=1)
-            .numpy()[np.arange(len(symbols)), symbols]
-        )
+    def log_p(cache: Cache) -> NDArray[np.floating]:
+        logs = torch.from_numpy(cache["logits"]).log_softmax(dim=1)  # (T, V)
+        return logs.numpy()[np.arange(len(symbols)), symbols]
 
-    patches = [
-        {(quantity, index): row}
-        for index, row in enumerate(source[quantity][: len(cache[quantity])])
-    ]
-    patched = [log_p(model.run_with_cache(text, patch=patch, write=write)[1]) for patch in patches]
-    return PatchMap(quantity, answer, answered, log_p(cache) - np.array(patched))
+    effects = []
+    for index, row in enumerate(source[quantity][: len(cache[quantity])]):
+        patch = {(quantity, index): row}
+        patched = model.run_with_cache(text, patch=patch, write=write)[1]
+        effects.append(log_p(cache) - log_p(patched))
+    return PatchMap(quantity, answer, other_answer, np.array(effects))

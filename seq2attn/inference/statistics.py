@@ -15,15 +15,15 @@ RESAMPLES = 2000  # of a bootstrap
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, such as a share, with its 95 % confidence interval."""
+    """A number, such as a share, with its 95 % confidence interval, or without one."""
 
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 def share(value: float, count: int) -> Estimate:
-    """The mean `value` of `count` independent numbers from [0, 1], with Wilson's 95 % score
+    """Return the mean `value` of `count` independent numbers from [0, 1] with Wilson's 95 % score
     interval (Wilson 1927).
 
     For numbers other than 0 and 1, such as each string's character accuracy, the interval is
@@ -32,22 +32,24 @@ def share(value: float, count: int) -> Estimate:
     z2 = Z_95**2
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
     half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
-    return Estimate(value, max(0.0, min(value, centre - half)), min(1.0, max(value, centre + half)))
+    low = min(value, centre - half)  # rounding might exclude the value itself
+    high = max(value, centre + half)
+    return Estimate(value, max(0.0, low), min(1.0, high))
 
 
 def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estimate:
-    """`statistic` of `count` words, with its 95 % percentile bootstrap interval over words (Efron
-    1979).
+    """Return a statistic of `count` words with its 95 % percentile bootstrap interval over words
+    (Efron 1979).
 
-    It takes an array of indices of words: each resample draws as many as there are, with
-    replacement. The interval depends only on the arguments.
+    statistic: a function of an array of indices of words; each resample draws as many as there are,
+    with replacement. The interval depends only on the arguments.
     """
     import numpy  # not at the top: `--help` does not wait for it
 
     random = numpy.random.default_rng(seed)
-    value = statistic(numpy.arange(count))
+    value = float(statistic(numpy.arange(count)))
     values = [statistic(random.integers(count, size=count)) for _ in range(RESAMPLES)]
-    low, high = (float(limit) for limit in numpy.quantile(values, [0.025, 0.975]))
+    low, high = numpy.quantile(values, [0.025, 0.975]).tolist()
     return Estimate(value, min(value, low), max(value, high))
 
 
@@ -56,45 +58,38 @@ class SeedMean:
     """How a number varies from seed to seed."""
 
     count: int
-    value: float  # the mean, as a table shows it
-    deviation: float | None  # standard deviation over seeds (n - 1); None for one seed
+    value: float
+    """the mean, as a table shows it"""
+    deviation: float | None
+    """standard deviation over seeds (n - 1); None for one seed"""
     low: float | None
-    high: float | None  # 95 % confidence interval of the mean, Student's; None for one seed
-    least: float
-    most: float
+    high: float | None
+    """the ends of Student's 95 % confidence interval of the mean; None for one seed"""
 
 
 def mean_over_seeds(
-    values: Sequence[float], least: float = -math.inf, most: float = math.inf
+    values: Sequence[float], lowest: float = -math.inf, highest: float = math.inf
 ) -> SeedMean:
-    """Mean, standard deviation, Student's 95 % interval of the mean, and the extremes of
-    independent numbers.
+    """Compute mean, standard deviation, and Student's 95 % interval of the mean of independent
+    numbers.
 
     The interval assumes roughly normal numbers and is cut to the range of possible means, from
-    `least` to `most`. If all numbers are equal its width is 0; that describes these numbers, not
-    others.
+    `lowest` to `highest`. If all numbers are equal its width is 0; that describes these numbers,
+    not others.
     """
-    count = len(values)
-    mean = statistics.fmean(values)
+    count, mean = len(values), statistics.fmean(values)
     if count == 1:
-        return SeedMean(1, mean, None, None, None, mean, mean)
+        return SeedMean(1, mean, None, None, None)
     deviation = statistics.stdev(values, mean)
     half = t_quantile(count - 1) * deviation / math.sqrt(count)
-    return SeedMean(
-        count,
-        mean,
-        deviation,
-        max(least, mean - half),
-        min(most, mean + half),
-        min(values),
-        max(values),
-    )
+    low, high = max(lowest, mean - half), min(highest, mean + half)
+    return SeedMean(count, mean, deviation, low, high)
 
 
 @functools.cache
 def t_quantile(freedom: int) -> float:
-    """t such that |T| < t with probability 0.95, T of Student's distribution with `freedom` degrees
-    of freedom.
+    """Return t such that |T| < t with probability 0.95, T of Student's distribution with `freedom`
+    degrees of freedom.
 
     The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz &
     Stegun 26.7.3 and 26.7.4.
@@ -102,7 +97,10 @@ def t_quantile(freedom: int) -> float:
     low, high = 0.0, math.pi / 2
     for _ in range(100):
         angle = (low + high) / 2
-        low, high = (angle, high) if _t_probability(angle, freedom) < 0.95 else (low, angle)
+        if _t_probability(angle, freedom) < 0.95:
+            low = angle
+        else:
+            high = angle
     return math.sqrt(freedom) * math.tan(low)
 
 

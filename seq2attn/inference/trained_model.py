@@ -1,6 +1,4 @@
-"""A trained model: the answers that it gives, and what is measured of it; and how it is loaded from
-a run's files.
-"""
+"""A trained model: its answers, its evaluation, and how it is loaded from a run's files."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, overload
 
 from seq2attn.build import build_model, build_task, build_training_data, load_task
 from seq2attn.config import Config, load_config
@@ -20,8 +18,8 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.cache import Cache, only
-from seq2attn.inference.changes import AttentionChanges, Changes, DecodingChanges
+from seq2attn.inference.cache import Cache
+from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
@@ -33,14 +31,6 @@ from seq2attn.runs.checkpoint import load_checkpoint, load_weights
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
 from seq2attn.text import quoted
-
-
-class PredictOptions(DecodingChanges, total=False):
-    """The keywords of `TrainedModel.predict`."""
-
-    weights: bool
-    beam: int | None
-    length_penalty: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,10 +57,10 @@ class TrainedModel:
         return self.predictor.task
 
     @overload
-    def predict(self, text: str, **options: Unpack[PredictOptions]) -> Answer: ...  # type: ignore[overload-overlap]
+    def predict(self, text: str, **options: Any) -> Answer: ...
 
     @overload
-    def predict(self, text: Iterable[str], **options: Unpack[PredictOptions]) -> list[Answer]: ...
+    def predict(self, text: Iterable[str], **options: Any) -> list[Answer]: ...
 
     def predict(
         self,
@@ -79,60 +69,44 @@ class TrainedModel:
         weights: bool = True,
         beam: int | None = None,
         length_penalty: float = 0.0,
-        **changes: Unpack[DecodingChanges],
+        **changes: Any,
     ) -> Answer | list[Answer]:
-        """The answer to one string, or the answers to several, in order.
+        """Answer one string, or several, in order.
 
-        weights: whether to keep the attention weights. beam: search with so many hypotheses instead
-        of greedily; length_penalty: the exponent of its length normalisation, 0 for none.
+        weights: True to keep the attention weights. beam: search with so many hypotheses instead of
+        greedily; length_penalty: the exponent of its length normalisation, 0 for none.
 
-        The others intervene while a string is decoded; steps of the output and positions of the
-        source count from 0:
+        The others change what is computed while a string is decoded; steps of the output and
+        positions of the source count from 0:
 
         force: (step, position) -> the attention weight there, 0 to 1; the others of the step are
         scaled to sum to the rest. ban: positions, or (step, position), that get no attention.
         temperature: the scores are divided by it. write: step -> the symbol that the output gets
         there, and the next step reads, instead of the model's own. padding: so many empty positions
-        after the source; mask_padding: whether attention is kept from them, by default as in
+        after the source; mask_padding: True if attention is kept from them, by default as in
         training. patch: (name, step) -> an array in place of what the model computes there
         (activation patching): a row of decoder.state, attention.weights or attention.context as
         `run_with_cache` returns them, or with a position in place of the step, of encoder.states.
 
-        Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and
-        interventions that do not fit.
+        Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and changes that
+        do not fit.
         """
-        texts = text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
         if length_penalty and beam is None:
             raise Seq2AttnError(
                 "length_penalty ranks the outputs of a beam", hint="Add a beam, such as beam=5."
             )
         search = self.predictor.search if beam is None else BeamSearch(beam, length_penalty)
-        made = Changes.of("predict", DecodingChanges, changes)
-        predictor = replace(self.predictor, search=search, changes=made)
-        answers = list(predictor.predict(texts, keep_weights=weights))
+        predictor = replace(self.predictor, search=search, changes=Changes(**changes))
+        answers = list(predictor.predict(_listed(text), keep_weights=weights))
         return answers[0] if isinstance(text, str) else answers
 
-    @overload
-    def run_with_cache(  # type: ignore[overload-overlap]
-        self, text: str, **changes: Unpack[DecodingChanges]
-    ) -> tuple[Answer, Cache]: ...
-
-    @overload
-    def run_with_cache(
-        self, text: Iterable[str], **changes: Unpack[DecodingChanges]
-    ) -> tuple[list[Answer], Cache]: ...
-
-    def run_with_cache(
-        self, text: str | Iterable[str], **changes: Unpack[DecodingChanges]
-    ) -> tuple[Answer | list[Answer], Cache]:
+    def run_with_cache(self, text: str | Iterable[str], **changes: Any) -> tuple[Any, Cache]:
         """Answer a string, or several, greedily, with the changes of `predict`, and return what the
-        model computed, too.
+        model computed, too: an `Answer`, or a list, and a cache.
         """
-        made = Changes.of("run_with_cache", DecodingChanges, changes)
-        predictor = replace(self.predictor, search=None, changes=made)
-        texts = [text] if isinstance(text, str) else list(text)
-        answers, cache = predictor.look_inside(texts)
-        return (answers[0], only(cache)) if isinstance(text, str) else (answers, cache)
+        predictor = replace(self.predictor, search=None, changes=Changes(**changes))
+        answers, cache = predictor.run_with_cache(_listed(text))
+        return (answers[0], cache.string(0)) if isinstance(text, str) else (answers, cache)
 
     def evaluate(
         self,
@@ -144,59 +118,62 @@ class TrainedModel:
         data: str | Path | None = None,
         errors: bool = False,
         watch: Callable[[], None] | None = None,
-        **changes: Unpack[AttentionChanges],
+        **changes: Any,
     ) -> Evaluation:
-        """Accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the config has
-        the defaults.
+        """Measure accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the
+        config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing
         else is then chosen. errors: keep the wrong answers to strings that the task draws; those to
-        pairs are always kept. watch: called after each length of a family. changes: `force`, `ban`
-        and `temperature`, as for `predict`, in every string. Nothing is saved.
+        pairs are always kept. watch: called after each length of a family. changes: as for
+        `predict`, in every string. Nothing is saved.
         """
-        made = Changes.of("evaluate", AttentionChanges, changes)
-        predictor = replace(self.predictor, changes=made) if changes else self.predictor
-        config, task, name = self.config, self.task, self.run.name
+        predictor = self.predictor
+        if changes:
+            predictor = replace(predictor, changes=Changes(**changes))
         need_count("seed", seed, 0)
-        need_count("samples", 1 if samples is None else samples)
-        if isinstance(task, Pairs):
-            given = {
-                "lengths": lengths,
-                "samples": samples,
-                "families": families,
-                "seed": seed or None,
-            }
-            for option in (option for option, value in given.items() if value is not None):
+        if samples is not None:
+            need_count("samples", samples)
+        if isinstance(self.task, Pairs):
+            if lengths or samples or families or seed:
                 raise Seq2AttnError(
-                    f"{option}: run {name!r} is measured on all pairs of a file; leave it out"
+                    f"run {self.run.name!r} is measured on all pairs of a file; leave out lengths, "
+                    "samples, families and seed"
                 )
-            if data is None:
-                dev = shlex.quote(config.data_files.get("dev", "FILE"))
-                raise Seq2AttnError(
-                    f"run {name!r} is measured on a file of pairs, which a run's own config never opens",
-                    hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
-                )
-            file = task.read(data)
-            results = replace(evaluate_pairs(predictor, file.pairs), data=file.record)
+            results = self._evaluate_pairs(predictor, self.task, data)
         elif data is not None:
             raise Seq2AttnError(
-                f"data: run {name!r} is on task {config.task.name!r}, which draws its own strings"
+                f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "
+                "its own strings"
             )
         else:
-            trained = config.evaluation.lengths or task.trained_lengths
+            config = self.config.evaluation
+            if lengths is None:
+                lengths = config.lengths or self.task.trained_lengths
             results = evaluate(
                 predictor,
-                parse_lengths(trained if lengths is None else lengths),
-                samples=samples or config.evaluation.samples,
+                parse_lengths(lengths),
+                samples=samples or config.samples,
                 seed=seed,
-                families=parse_families(
-                    config.evaluation.families if families is None else families
-                ),
+                families=parse_families(config.families if families is None else families),
                 errors=errors,
                 watch=watch,
             )
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
         return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)
+
+    def _evaluate_pairs(
+        self, predictor: Predictor, task: Pairs, data: str | Path | None
+    ) -> Evaluation:
+        if data is None:
+            name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))
+            raise Seq2AttnError(
+                f"run {name!r} is measured on a file of pairs, which a run's own config never "
+                "opens",
+                hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
+            )
+        file = task.load_pairs(data)
+        return replace(evaluate_pairs(predictor, file.pairs), data=file.record)
 
     def __repr__(self) -> str:
         return (
@@ -204,23 +181,27 @@ class TrainedModel:
         )
 
 
+def _listed(text: str | Iterable[str]) -> Iterable[str]:
+    return text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+
+
 # ---- from a run's files ----
 
 
 def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> TrainedModel:
-    """The model of `run` with the weights of its checkpoint `best`, `last` or `step-N` (`last` if
-    there is no `best`).
+    """Load the model of `run` with the weights of its checkpoint `best`, `last` or `step-N` (`last`
+    if there is no `best`).
 
     Raises `Seq2AttnError` for a run without a checkpoint, or one that is damaged or does not fit
     the config.
     """
-    names = ["best", "last", *(f"step-{step}" for step in run.kept_steps())]
-    if checkpoint not in names:
-        hint = "To keep weights through training: --set training.snapshot_weights=true"
+    allowed = ["best", "last", *map("step-{}".format, run.kept_steps())]
+    if checkpoint not in allowed:
         raise Seq2AttnError(
-            f"unknown checkpoint {quoted(checkpoint)}; allowed: {', '.join(names)}", hint=hint
+            f"unknown checkpoint {quoted(checkpoint)}; allowed: {', '.join(allowed)}",
+            hint="To keep weights through training: --set training.snapshot_weights=true",
         )
-    config = need_checkpoint(run).config()
+    config = need_checkpoint(run).config
     if checkpoint == "best" and not run.checkpoint("best").exists():
         checkpoint = "last"
     path = run.checkpoint(checkpoint)
@@ -236,34 +217,34 @@ def new_model(
     config: str | Path | Mapping[str, Any] | Config,
     overrides: Overrides = (),
     *,
-    device: str = "cpu",
+    device: str = "auto",
     plugins: str | Path | Sequence[str | Path] = (),
 ) -> tuple[TrainedModel, Iterator[Batch]]:
-    """A model with its first weights, and an endless stream of its training batches, for a training
-    loop of your own.
+    """Return a model with its first weights, and an endless stream of its training batches, for a
+    training loop of your own.
 
     The model has no run: nothing is saved. The arguments are those of `train`.
     """
     load_plugins(plugins)
-    chosen, place = load_config(config, overrides), choose_device(device)
-    task = load_task(chosen)
-    predictor = Predictor(build_model(chosen, task), task, chosen.model.source_eos, place)
-    model = TrainedModel(Run(Path("unsaved")), chosen, predictor, "none", 0)
-    return model, build_training_data(chosen, place, task).batches()
+    config = load_config(config, overrides)
+    chosen = choose_device(device)
+    task = load_task(config)
+    predictor = Predictor(build_model(config, task), task, config.model.source_eos, chosen)
+    model = TrainedModel(Run(Path("unsaved")), config, predictor, "none", 0)
+    return model, build_training_data(config, chosen, task).batches()
 
 
 def load_ensemble(
     runs: Sequence[Run], checkpoint: str = "best", device: str = "auto"
 ) -> TrainedModel:
-    """The models of several runs as one, which averages their probabilities; of a single run, its
-    own model.
+    """Load the models of several runs as one, which averages their probabilities; of a single run,
+    its own model.
 
     The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode
     together.
     """
-    loaded = [load_run(run, checkpoint, device) for run in runs]
-    if len(loaded) == 1:
-        return loaded[0]
-    return replace(
-        loaded[0], predictor=ensemble({trained.run.name: trained.predictor for trained in loaded})
-    )
+    models = [load_run(run, checkpoint, device) for run in runs]
+    if len(models) == 1:
+        return models[0]
+    predictors = {model.run.name: model.predictor for model in models}
+    return replace(models[0], predictor=ensemble(predictors))

@@ -34,77 +34,78 @@ from seq2attn.model.points import hooked_points
 from seq2attn.model.resets import Reset, Resets, reset_hooks
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
-LARGE = (
-    2**25
-)  # B x D^2 from which on PyTorch's products on several threads are faster than the C, which uses one
-
+LARGE = 2**25
+"""B x D^2 from which on PyTorch's products on several threads are faster than the C on one"""
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
-KNOWN = (
-    *(
-        Reverser,
-        Encoder,
-        Layer,
-        GRU,
-        BahdanauDecoder,
-        LuongDecoder,
-        Attention,
-        NoAttention,
-        Additive,
-        *PRODUCTS,
-    ),
-    *(Coverage, Location, LocationCoverage, NoHistory, Shift, ShiftByKey, Softmax),
-    *(nn.Linear, nn.Embedding, nn.Dropout, nn.Conv1d),
-)
+DECODERS = (BahdanauDecoder, LuongDecoder)
+KNOWN = {
+    Reverser,
+    Encoder,
+    Layer,
+    GRU,
+    *DECODERS,
+    Attention,
+    NoAttention,
+    Additive,
+    *PRODUCTS,
+    Softmax,
+    NoHistory,
+    Coverage,
+    Location,
+    LocationCoverage,
+    Shift,
+    ShiftByKey,
+    nn.Linear,
+    nn.Embedding,
+    nn.Dropout,
+    nn.Conv1d,
+}
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_COMPUTE_NOTHING = ("__init__", "__setstate__")  # torch.compile replaces these
 
 
-def _methods() -> list[dict[str, Any]]:
-    """The methods of every known class and of its bases, except two that torch.compile replaces and
-    that compute nothing.
-    """
-    bases, other = (
-        dict.fromkeys(base for kind in KNOWN for base in kind.__mro__),
-        ("__init__", "__setstate__"),
-    )
-    return [
-        {name: one for name, one in vars(base).items() if callable(one) and name not in other}
-        for base in bases
-    ]
+def _methods() -> dict[type, dict[str, Any]]:
+    """Return the methods of every known class and of its bases."""
+    methods: dict[type, dict[str, Any]] = {}
+    for kind in KNOWN:
+        for base in kind.__mro__:
+            methods[base] = {
+                name: value
+                for name, value in vars(base).items()
+                if callable(value) and name not in _COMPUTE_NOTHING
+            }
+    return methods
 
 
 _WRITTEN = _methods()
+"""the methods as they were when this module was imported"""
 
 
 def leaf_for(model: Model) -> Leaf | None:
-    """A function `(batch, resets) -> Decoded` that computes what `model` does, faster; None if
-    there is none.
+    """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster.
 
-    It reads the model's weights whenever it is called. Only for models of built-in parts without
-    hooks, changed methods and parametrizations, on a CPU; the model must stay as it is.
+    None if there is none: it is only for models of built-in parts without forward hooks, changed
+    methods and parametrizations, on a CPU. It reads the model's weights whenever it is called; the
+    model must stay as it is.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
     dtype = next(model.parameters()).dtype
-    kinds = {(type(weight), weight.dtype, weight.device.type) for weight in model.parameters()}
-    kernels, reads, decodes = (
-        load(dtype),
-        _is_known_encoder(model.encoder),
-        _is_known_decoder(model.decoder),
-    )
-    if (
-        kinds != {(nn.Parameter, dtype, "cpu")}
-        or isinstance(kernels, str)
-        or not (reads or decodes)
-    ):
+    for weight in model.parameters():
+        if type(weight) is not nn.Parameter or weight.dtype != dtype or weight.device.type != "cpu":
+            return None
+
+    kernels = load(dtype)
+    reads = _is_known_encoder(model.encoder)
+    decodes = _is_known_decoder(model.decoder)
+    if isinstance(kernels, str) or not (reads or decodes):
         return None
     return Leaf(model, kernels, reads, decodes)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """The model with the first layer of its encoder (`reads`), its decoder (`decodes`) or both in
-    C.
-    """
+    """A model whose encoder's first layer (`reads`), decoder (`decodes`) or both are in C."""
 
     model: Reverser
     kernels: Kernels
@@ -125,9 +126,10 @@ class Leaf:
             encoded = self._encode(batch.source, batch.source_lengths, resets)
         else:
             encoded = model.encoder(batch.source, batch.source_lengths)
-        memory = model.decoder.attention.prepare(
-            encoded.states, valid_mask(batch.source_lengths, batch.source.size(1)), batch.source
-        )
+
+        valid = valid_mask(batch.source_lengths, batch.source.size(1))
+        memory = model.decoder.attention.prepare(encoded.states, valid, batch.source)
+
         state = model.decoder.begin(model.initial_state(encoded), memory)
         if self.decodes:
             return self._decode(batch, state, memory, resets.get(model.decoder.cell))
@@ -136,32 +138,32 @@ class Leaf:
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         encoder: Any = self.model.encoder
         bottom, *above = encoder.layers
-        states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
+        states, final = self._run(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
-            turned = source.gather(1, index)
-            back, final = self._read(bottom, bottom.backward_cell, turned, lengths, resets)
+            flipped = source.gather(1, index)
+            back, final = self._run(bottom, bottom.backward_cell, flipped, lengths, resets)
             states = torch.cat([states, flip(back, index)], dim=2)
         for layer in above:
             states, last = layer(states, lengths)
             final += last
         return Encoded(states, final)
 
-    def _read(
+    def _run(
         self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets
     ) -> tuple[Tensor, State]:
-        """What a cell makes of embedded tokens (B, S): outputs (B, S, D), and the state at each
-        string's end.
-        """
-        embedding, attention = self.model.encoder.embedding, self.model.decoder.attention
+        """Read the tokens source (B, S): outputs (B, S, D), and the state at each string's end."""
         first = cell.initial(len(source))
-        ends = attention.mask_padding and _is_descending(lengths, source.size(1))
-        inputs = _embedded(embedding, layer.dropout, source) | _cell(cell, first, resets.get(cell))
-        inputs["lengths"] = lengths if ends else None
+        inputs = _embedded(self.model.encoder.embedding, layer.dropout, source)
+        inputs |= _cell(cell, first, resets.get(cell))
+
+        masked = self.model.decoder.attention.mask_padding
+        if masked and _is_descending(lengths, source.size(1)):
+            inputs["lengths"] = lengths
+
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
-        return outputs, (
-            outputs.gather(1, (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)).squeeze(1),
-        )
+        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)  # (B, 1, D)
+        return outputs, (outputs.gather(1, last).squeeze(1),)
 
     def _decode(
         self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None
@@ -170,17 +172,16 @@ class Leaf:
         attends = isinstance(decoder.attention, Attention)
         inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)
         inputs |= _cell(decoder.cell, state.cell, reset)
-        lengths = batch.decoder_lengths
-        inputs["lengths"] = (
-            lengths if _is_descending(lengths, batch.decoder_input.size(1)) else None
-        )
+
+        if _is_descending(batch.decoder_lengths, batch.decoder_input.size(1)):
+            inputs["lengths"] = batch.decoder_lengths
         if attends:
             inputs |= _attention(decoder.attention, memory)
+
         combines = isinstance(decoder, LuongDecoder)
-        if combines and attends:
-            inputs["combine"] = decoder.combine.weight.roll(
-                decoder.cell.width, 1
-            )  # of [c; s] -> of [s; c]
+        if combines and attends:  # the columns of [c; s] become those of [s; c]
+            inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
+
         features, weights = gru(self.kernels, inputs)
         if combines and not attends:
             features = decoder.features(features[..., :0], features, features[..., :0])
@@ -191,21 +192,24 @@ class Leaf:
 
 
 def _is_as_written(*modules: nn.Module) -> bool:
-    """Whether these modules, without those inside them, are of known classes, without hooks and
-    methods of their own.
+    """Return whether these modules, without those inside them, are as this package wrote them.
+
+    They are of known classes, and have neither forward hooks nor methods of their own.
     """
-    return not _has_any_global_hook() and all(  # type: ignore[no-untyped-call]
-        type(module) in KNOWN
-        and not any(getattr(module, hooks) for hooks in _HOOKS)
-        and not any(
-            callable(value) and hasattr(type(module), name) for name, value in vars(module).items()
-        )
-        for module in modules
-    )
+    if _has_any_global_hook():  # type: ignore[no-untyped-call]
+        return False
+    for module in modules:
+        kind = type(module)
+        if kind not in KNOWN or any(getattr(module, hooks) for hooks in _HOOKS):
+            return False
+        for name, value in vars(module).items():
+            if callable(value) and hasattr(kind, name):
+                return False
+    return True
 
 
 def _is_known_encoder(encoder: nn.Module) -> bool:
-    """Whether its first layer is a GRU."""
+    """Return whether the first layer of an encoder is a GRU."""
     if type(encoder) is not Encoder:
         return False
     parts = list(encoder.layers[0].modules())  # the layer itself, its cells and its dropout
@@ -214,13 +218,13 @@ def _is_known_encoder(encoder: nn.Module) -> bool:
 
 
 def _is_known_decoder(decoder: Any) -> bool:
-    """Whether it is a GRU that attends with the softmax of the scores of projected keys, perhaps
-    changed by a history, or that does not attend.
+    """Return whether a decoder is a GRU that attends as the C does, or that does not attend.
+
+    The C attends with the softmax of the scores of projected keys, perhaps changed by a history.
     """
-    if type(decoder) not in (BahdanauDecoder, LuongDecoder) or not _is_as_written(
-        *decoder.modules()
-    ):
+    if type(decoder) not in DECODERS or not _is_as_written(*decoder.modules()):
         return False
+
     attention = decoder.attention
     if type(attention) is NoAttention:
         known = not getattr(decoder, "input_feeding", False)
@@ -230,8 +234,9 @@ def _is_known_decoder(decoder: Any) -> bool:
 
 
 def _is_descending(lengths: Tensor, steps: int) -> bool:
-    """Whether rows come longest first, each of 1 to `steps` tokens: then those that have ended take
-    no part.
+    """Return whether rows come longest first, each of 1 to `steps` tokens.
+
+    Then those that have ended take no part in the later steps.
     """
     counts = lengths.tolist()
     return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
@@ -241,14 +246,12 @@ def _is_descending(lengths: Tensor, steps: int) -> bool:
 
 
 def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> dict[str, Any]:
-    if (
-        dropout.training and dropout.p
-    ):  # a token's vector differs from place to place: a table of places
+    if dropout.training and dropout.p:  # each occurrence of a token has a vector of its own
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         return {"embedding": table, "tokens": torch.arange(tokens.numel()).view_as(tokens)}
-    table, row = embedding.weight, embedding.padding_idx  # (V, E)
-    if row is not None:  # it has no gradient
-        fixed = (torch.arange(len(table)) == row).unsqueeze(1)
+    table = embedding.weight  # (V, E)
+    if embedding.padding_idx is not None:  # a row without gradients
+        fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
         table = torch.where(fixed, table.detach(), table)
     return {"embedding": table, "tokens": tokens}
 
@@ -265,22 +268,26 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
     if attention.scalable_softmax:
         inputs["scale"] = log_count(memory.valid, memory.keys[..., :1].mT)
+
     if isinstance(score, Additive):
-        inputs |= {"query_weight": score.query_map.weight, "v": score.v.weight}
+        inputs["query_weight"] = score.query_map.weight
+        inputs["v"] = score.v.weight
+
     if isinstance(history, Shift):
         inputs["power"] = 1 + F.softplus(history.power).view(1)
+
     if isinstance(history, ShiftByKey):
         weight = history.speed * history.by_past.permute(1, 2, 0)  # (C, T, 2 reach + 1)
-        inputs |= {"past_weight": weight, "moves": history.speed * memory.prepared.mT}
+        inputs["past_weight"] = weight
+        inputs["moves"] = history.speed * memory.prepared.mT
         inputs["returning"] = weight.new_tensor([history.returning])
     elif isinstance(history, Shift):
-        inputs["past_weight"] = (
-            torch.softmax(history.speed * history.logits, dim=0).flip(0).view(1, -1, 1)
-        )
+        distribution = torch.softmax(history.speed * history.logits, dim=0)
+        inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)
     elif isinstance(history, Coverage):  # 0 for the last weights
-        inputs["past_weight"] = F.pad(history.map.weight.t().unsqueeze(0), (0, 0, 0, 0, 1, 0))
+        weight = history.map.weight.t().unsqueeze(0)
+        inputs["past_weight"] = F.pad(weight, (0, 0, 0, 0, 1, 0))
     elif isinstance(history, Location):
-        inputs["past_weight"] = (
-            history.convolution.weight.permute(1, 2, 0) @ history.map.weight.t()
-        )  # (C, T, features)
+        filters = history.convolution.weight.permute(1, 2, 0)
+        inputs["past_weight"] = filters @ history.map.weight.t()  # (C, T, features)
     return inputs

@@ -22,9 +22,7 @@ WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not c
 
 
 def load(dtype: torch.dtype) -> Kernels | str:
-    """The compiled recurrence for tensors of this dtype on this processor, or the reason why there
-    is none.
-    """
+    """Return the compiled recurrence for this dtype and processor, or why there is none."""
     value = os.environ.get(SWITCH) or "on"
     if value not in ("on", "off"):
         raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
@@ -32,7 +30,7 @@ def load(dtype: torch.dtype) -> Kernels | str:
 
 
 def describe(device: torch.device) -> str:
-    """Which compiled recurrence training on this device uses, or why it uses none."""
+    """Say which compiled recurrence training on this device uses, or why it uses none."""
     if device.type != "cpu":
         return f"none for {device.type}"
     found = load(torch.float32)
@@ -40,13 +38,13 @@ def describe(device: torch.device) -> str:
 
 
 def why_slow(device: torch.device) -> str | None:
-    """One sentence where training on a CPU could be faster than it will be, and how to change that."""
+    """Say how training on this CPU could be faster; None if it is as fast as it can be."""
     found = load(torch.float32)
     if device.type != "cpu" or not isinstance(found, str) or found.startswith(SWITCH):
         return None
     return (
-        f"{found}; training takes longer than it would compiled. "
-        "To change that, install a C compiler, and seq2attn again with pip install --force-reinstall --no-deps"
+        f"{found}; training takes longer than with compiled kernels. To change that, install a C "
+        "compiler, then seq2attn again with pip install --force-reinstall --no-deps"
     )
 
 
@@ -55,11 +53,9 @@ def _load(dtype: torch.dtype) -> Kernels | str:
     if dtype not in (torch.float32, torch.float64):
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():
-        reason = (
-            WHY_NONE.read_text(encoding="utf-8").strip()
-            if WHY_NONE.is_file()
-            else "there is no " + LIBRARY.name
-        )
+        reason = f"there is no {LIBRARY.name}"
+        if WHY_NONE.is_file():
+            reason = WHY_NONE.read_text(encoding="utf-8").strip()
         return f"the recurrences were not compiled when seq2attn was installed: {reason}"
     try:
         library = ctypes.CDLL(str(LIBRARY))
@@ -73,6 +69,6 @@ def _load(dtype: torch.dtype) -> Kernels | str:
 
 
 def checksum(folder: Path) -> str:
-    """Of the C sources in a folder; setup.py computes the same."""
+    """Compute the checksum of the C sources in a folder, as setup.py does."""
     sources = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]

@@ -108,29 +108,28 @@ class Attention(AttentionPoints):
         self.context_width = score.value_width + self.history.extra_width
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
-        """states (B, S, key_width), valid (B, S), True = real token, source ids (B, S) -> what
-        `forward` attends to.
+        """Prepare what `forward` attends to.
+
+        states (B, S, key_width); valid (B, S), True = real token; source (B, S) ids.
         """
+        unmasked = valid if self.mask_padding else torch.ones_like(valid)
         return Memory(
             keys=self.keys(self.score.project(states)),
             values=self.score.values(states),
             source=source,
-            valid=(valid if self.mask_padding else torch.ones_like(valid)).unsqueeze(
-                1
-            ),  # (B, 1, S)
+            valid=unmasked.unsqueeze(1),
             lengths=None if self.window is None else valid.sum(dim=1),
             prepared=self.history.prepare(states),
         )
 
     def begin(self, memory: Memory) -> Tensor | None:
-        """The `past` of the first step (B, C, S); None without a history."""
+        """Return the `past` of the first step (B, C, S); None without a history."""
         return self.history.begin(memory.values)
 
     def forward(
         self, query: Tensor, memory: Memory, past: Any = None, first: Tensor | int = 0
     ) -> Attended:
-        """query (B, L, query_width) of output positions first, ..., first + L - 1 -> contexts,
-        weights and scores of each.
+        """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1.
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it
         is None.

@@ -23,8 +23,9 @@ State = tuple[Tensor, ...]
 
 
 class Cell(nn.Module):
-    """Every cell is made the same way, `Cell(input_width, width, **options)`. A cell of your own
-    defines `step`.
+    """A recurrent cell. Every one is made the same way, `Cell(input_width, width, **options)`.
+
+    A cell of your own defines `step`.
     """
 
     registry: ClassVar = CELLS
@@ -47,8 +48,9 @@ class Cell(nn.Module):
         """
 
     def project_input(self, inputs: Tensor) -> Tensor:
-        """Compute what depends on the inputs (..., input_width) alone, for all steps at once. The
-        default: the inputs.
+        """Compute what depends on the inputs (..., input_width) alone, for all steps at once.
+
+        The default: the inputs themselves.
         """
         return inputs
 
@@ -63,9 +65,8 @@ class Cell(nn.Module):
 
     def enter(self, state: State) -> State:
         """Return the state with which a step begins: `state`, unless hooks replace it."""
-        return tuple(
-            [point(tensor) for point, tensor in zip(self.state_points, state, strict=True)]
-        )
+        points = zip(self.state_points, state, strict=True)
+        return tuple([point(tensor) for point, tensor in points])
 
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
@@ -80,20 +81,19 @@ class Cell(nn.Module):
             return self.output(state).unsqueeze(1), state
         projected = self.project_input(inputs)  # (B, S, ...)
         states = []
-        for position, step_inputs in zip(
-            positions(projected.size(1)), projected.unbind(1), strict=True
-        ):
+        steps = projected.unbind(1)  # S times (B, ...)
+        for position in positions(len(steps)):
             if position:
                 state = self.enter(state)
-            state = self.step(step_inputs, state)  # (B, ...)
+            state = self.step(steps[position], state)
             states.append(state)
-        outputs = torch.stack([self.output(one) for one in states], dim=1)  # (B, S, D)
+        outputs = torch.stack([self.output(state) for state in states], dim=1)  # (B, S, D)
         if lengths is not None:
             last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-            tensors = [
-                torch.stack(tensor, dim=1) for tensor in zip(*states, strict=True)
-            ]  # (B, S, D) each
-            state = tuple(tensor.gather(1, last).squeeze(1) for tensor in tensors)
+            state = tuple(
+                torch.stack(tensors, dim=1).gather(1, last).squeeze(1)
+                for tensors in zip(*states, strict=True)
+            )
         return outputs, state
 
 
@@ -108,19 +108,14 @@ class TorchCell(Cell):
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
 
-        rows, bound = self.blocks * width, 1 / math.sqrt(width)
-
-        def drawn(*shape: int) -> nn.Parameter:
-            # drawn as a parameter: what is drawn before it is one is a constant to those who trace
-            # this
-            return cast(
-                nn.Parameter, nn.init.uniform_(nn.Parameter(torch.empty(shape)), -bound, bound)
-            )
-
-        self.weight_ih = drawn(rows, input_width)
-        self.weight_hh = drawn(rows, width)
-        self.bias_ih = drawn(rows)
-        self.bias_hh = drawn(rows)
+        rows = self.blocks * width
+        self.weight_ih = nn.Parameter(torch.empty(rows, input_width))
+        self.weight_hh = nn.Parameter(torch.empty(rows, width))
+        self.bias_ih = nn.Parameter(torch.empty(rows))
+        self.bias_hh = nn.Parameter(torch.empty(rows))
+        bound = 1 / math.sqrt(width)
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -bound, bound)
 
     def project_input(self, inputs: Tensor) -> Tensor:
         """Compute W_i x + b_i of all gates: (..., E) -> (..., G D)."""
@@ -160,7 +155,8 @@ class LSTM(TorchCell):
     """Long short-term memory (Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al.
     2000).
 
-    i, f, o = sigmoid(W x + b + U h + d), each with its own weights;  g = tanh(W_g x + b_g + U_g h + d_g)
+    i, f, o = sigmoid(W x + b + U h + d), each with its own weights
+    g = tanh(W_g x + b_g + U_g h + d_g)
     c' = f * c + i * g        h' = o * tanh(c')
     """
 

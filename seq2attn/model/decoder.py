@@ -14,7 +14,7 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import Memory
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.encoder import Encoder, InitialState
+from seq2attn.model.encoder import Encoded, Encoder, InitialState
 from seq2attn.model.heads import Attends
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Point, at
@@ -52,9 +52,9 @@ class Decoder(nn.Module):
 
     registry: ClassVar = DECODERS
     needs_attention: ClassVar[bool] = False
-    """whether it works only with attention; configs with `score: none` are then refused"""
+    """True if it works only with attention; configs with `score: none` are then refused"""
     needs_one_vocabulary: ClassVar[bool] = False
-    """whether it works only where source and target have the same symbols, as for copying ids of
+    """True if it works only where source and target have the same symbols, as for copying ids of
     the source"""
     copies: ClassVar[bool] = False
     """as of the model: `Model.copies`"""
@@ -125,7 +125,8 @@ class Decoder(nn.Module):
 class BahdanauDecoder(Decoder):
     """`bahdanau`: attend with the previous state, then step (Bahdanau et al. 2015).
 
-    c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1});  logits = W_o [s_t; c_t] + b
+    c_t = attention(s_{t-1});  s_t = cell([emb(y_{t-1}); c_t], s_{t-1})
+    logits = W_o [s_t; c_t] + b
     """
 
     def __init__(
@@ -147,7 +148,8 @@ class BahdanauDecoder(Decoder):
 class LuongDecoder(Decoder):
     """`luong`: step, then attend with the new state (Luong et al. 2015, eq. 5 and 6).
 
-    s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t);  a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
+    s_t = cell(emb(y_{t-1}), s_{t-1});  c_t = attention(s_t)
+    a_t = tanh(W_c [c_t; s_t]);  logits = W_o a_t + b
 
     input_feeding: the cell also reads the previous attentional vector, [emb(y_{t-1}); a_{t-1}],
         zeros at first (section 3.3). Without it, states do not depend on attention.
@@ -165,9 +167,8 @@ class LuongDecoder(Decoder):
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding
         self.cell = cells.stack(embedding + cells.width * input_feeding)
-        self.combine = nn.Linear(
-            attention.context_width + cells.width, cells.width, bias=False
-        )  # W_c
+        width = attention.context_width + cells.width
+        self.combine = nn.Linear(width, cells.width, bias=False)  # W_c
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
         state = super().begin(first, memory)
@@ -190,8 +191,8 @@ class LuongDecoder(Decoder):
         return after, features, attended.weights
 
     def features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
-        """The attentional vectors of contexts (B, L, Dv), states (B, L, D), embedded tokens (B, L,
-        E): (B, L, D). What a subclass adds follows them, and is not fed back.
+        """Compute the attentional vectors (B, L, D) of context (B, L, Dv), states (B, L, D) and
+        embedded tokens (B, L, E). What a subclass appends to them is not fed back.
         """
         return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
 
@@ -212,7 +213,14 @@ class Reverser(Model):
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Memory, DecoderState]:
         encoded = self.encoder(source, lengths)
-        valid = valid_mask(lengths, source.size(1))
+        return self.prepare(encoded, valid_mask(lengths, source.size(1)), source)
+
+    def prepare(
+        self, encoded: Encoded, valid: Tensor, source: Tensor
+    ) -> tuple[Memory, DecoderState]:
+        """Return the decoder's memory and first state from what the encoder made of source ids
+        (B, S); valid (B, S), True = real token.
+        """
         memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 

@@ -1,6 +1,4 @@
-"""`hard_monotonic`: every symbol is written from one source position, and the loss counts all
-alignments.
-"""
+"""`hard_monotonic`: each symbol is written from one source position; the loss sums over them."""
 
 from __future__ import annotations
 
@@ -17,24 +15,32 @@ from seq2attn.model.points import Point, at
 
 NEVER = -1e30
 """stands for the logarithm of 0: differences of two are finite"""
+FIXED = (
+    "`hard_monotonic` computes its weights from all alignments so far; "
+    "`attention.transition` can be changed"
+)
 
 
 class HardMonotonicDecoder(Decoder):
     """`hard_monotonic`: exact hard attention, monotonic and of first order (Wu & Cotterell 2019),
     or of order 0 (Wu, Shapiro & Cotterell 2018).
 
-    Symbol y_t is written at one source position a_t. With s_t = cell(emb(y_{t-1}), s_{t-1}) and attention weights w_t:
+    Symbol y_t is written at one source position a_t. With s_t = cell(emb(y_{t-1}), s_{t-1}) and
+    attention weights w_t:
     emission    e_t(j, v) = softmax_v(W_o tanh(V [s_t; h_j]) + b)
-    transition  A_t(i, j) = w_tj / (w_ti + ... + w_tS) for j >= i, else 0;  order 0: w_tj / (w_t1 + ... + w_tS)
-    prior       p_t(j) = P(a_t = j | y_<t) = sum_i q_{t-1}(i) A_t(i, j);  q_0 is 1 at the first position
+    transition  A_t(i, j) = w_tj / (w_ti + ... + w_tS) for j >= i, else 0
+                order 0: w_tj / (w_t1 + ... + w_tS)
+    prior       p_t(j) = P(a_t = j | y_<t) = sum_i q_{t-1}(i) A_t(i, j)
+                q_0 is 1 at the first position
     logits      log P(y_t = v | y_<t) = log sum_j p_t(j) e_t(j, v)
     posterior   q_t(j) = P(a_t = j | y_<=t) = p_t(j) e_t(j, y_t) / P(y_t | y_<t)
 
     The sum of log P(y_t | y_<t) over t is the logarithm of the exact marginal over all alignments
     (the forward algorithm): cross-entropy is the exact negative log-likelihood, and label smoothing
-    smooths the marginal. After a token that word dropout replaced by `<pad>`, q = p: it tells
-    nothing of the position. The weights shown are p_t. Keys to which attention gives the weight 0
-    (outside a window, banned) count as 1e-38, so that there is always one to move to; padding as 0.
+    smooths the marginal. After a token that word dropout replaced by `<pad>`, q = p, since it says
+    nothing about the position. The weights of an answer are p_t. Keys to which attention gives the
+    weight 0 (outside a window, banned) count as 1e-38, so that one can always be reached; padding
+    counts as 0.
     """
 
     needs_attention = True
@@ -51,14 +57,10 @@ class HardMonotonicDecoder(Decoder):
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
         self.cell = cells.stack(embedding)
-        self.combine_state = nn.Linear(cells.width, cells.width)  # V, its columns of s, and of h
+        # the columns of V for s, and those for h
+        self.combine_state = nn.Linear(cells.width, cells.width)
         self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
-        self.prior = Point(
-            "attention.weights",
-            "step",
-            "source",
-            fixed="`hard_monotonic` computes its weights from all alignments so far; `attention.transition` can be changed",
-        )
+        self.prior = Point("attention.weights", "step", "source", fixed=FIXED)
         for part in attention.modules():
             if isinstance(part, Attention):
                 part.weights.name = "transition"
@@ -68,26 +70,26 @@ class HardMonotonicDecoder(Decoder):
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device).unsqueeze(1) == 0  # (S, 1)
         start = torch.where(is_first, 0.0, NEVER).to(memory.values)
-        return (
-            super()
-            .begin(first, memory)
-            ._replace(joint=start.expand(rows, width, self.output.out_features))
-        )
+        joint = start.expand(rows, width, self.output.out_features)
+        return super().begin(first, memory)._replace(joint=joint)
 
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`. States do not depend on alignments, so that only the recursion over
-        these is a loop; with a history everything is, and without gradients too, in less memory
-        than (B, L, S, V).
+        """As `Decoder.forward`.
+
+        States do not depend on alignments, so that only the recursion over these is a loop. With a
+        history every position is computed alone; without gradients too, in less memory than
+        (B, L, S, V).
         """
-        if tokens.size(1) > 1 and (state.past is not None or not torch.is_grad_enabled()):
-            parts = []
+        one_by_one = state.past is not None or not torch.is_grad_enabled()
+        if one_by_one and tokens.size(1) > 1:
+            logits, weights = [], []
             for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
                 decoded, state = self(token, state, memory)
-                parts.append(decoded)
-            logits, weights = (torch.cat(part, dim=1) for part in zip(*parts, strict=True))
-            return Decoded(logits, weights), state
+                logits.append(decoded.logits)
+                weights.append(decoded.weights)
+            return Decoded(torch.cat(logits, dim=1), torch.cat(weights, dim=1)), state
         at(state.position)
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
@@ -95,21 +97,20 @@ class HardMonotonicDecoder(Decoder):
         logs = self._transitions(attended.weights, memory)
         priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
         joint = priors.unsqueeze(3) + emissions
-        last = torch.cat(
-            [priors[:, -1].unsqueeze(2), joint[:, -1, :, PAD + 1 :]], dim=2
-        )  # (B, S, V)
+        prior = priors[:, -1].unsqueeze(2)  # (B, S, 1)
+        last = torch.cat([prior, joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
         return Decoded(joint.logsumexp(dim=2), self.prior(priors.exp())), after
 
     def _emissions(self, states: Tensor, values: Tensor) -> Tensor:
-        """log e: states (B, L, D), values (B, S, Dv) -> (B, L, S, V)."""
-        mixed = self.combine_state(states).unsqueeze(2) + self.combine_value(values).unsqueeze(
-            1
-        )  # (B, L, S, D)
+        """Compute log e (B, L, S, V) from states (B, L, D) and values (B, S, Dv)."""
+        of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
+        of_values = self.combine_value(values).unsqueeze(1)  # (B, 1, S, D)
+        mixed = of_states + of_values
         return self.output(self.dropout(torch.tanh(mixed))).log_softmax(dim=3)
 
     def _transitions(self, weights: Tensor | None, memory: Memory) -> Tensor:
-        """log w: weights (B, L, S), as the attention has them -> (B, L, S)."""
+        """Compute log w (B, L, S) from the weights of the attention (B, L, S)."""
         assert weights is not None
         logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
         return logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
@@ -117,23 +118,22 @@ class HardMonotonicDecoder(Decoder):
     def _priors(
         self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None
     ) -> Tensor:
-        """log p: log w (B, L, S), log e (B, L, S, V), the tokens before (B, L), of which the first
-        was written with `joint` (B, S, V) -> (B, L, S).
+        """Compute log p (B, L, S) from log w (B, L, S), log e (B, L, S, V) and the tokens before
+        (B, L), of which the first was written with `joint` (B, S, V).
         """
         if self.order == 0:
             return logs.log_softmax(dim=2)
         assert joint is not None
         onward = logs.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
         written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, logs.size(2), 1)
-        reached = joint.gather(2, written[:, 0]).squeeze(
-            2
-        )  # (B, S) log p + log e, of the token before
-        heard = emissions[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S)
-        heard = heard.masked_fill(tokens[:, 1:, None] == PAD, 0)
+        emitted = emissions[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S) log e
+        emitted = emitted.masked_fill(tokens[:, 1:, None] == PAD, 0)
+        # log p + log e of the token before
+        reached = joint.gather(2, written[:, 0]).squeeze(2)  # (B, S)
         priors: list[Tensor] = []
         for position in range(tokens.size(1)):
             if position:
-                reached = priors[-1] + heard[:, position - 1]
+                reached = priors[-1] + emitted[:, position - 1]
             posterior = reached.log_softmax(dim=1)
             priors.append(logs[:, position] + (posterior - onward[:, position]).logcumsumexp(dim=1))
         return torch.stack(priors, dim=1)

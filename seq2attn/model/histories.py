@@ -17,7 +17,7 @@ from seq2attn.parts import HISTORIES
 
 
 class AttentionStep(NamedTuple):
-    """What a history knows of one step of attention."""
+    """One step of attention, as a history sees it."""
 
     query: Tensor
     """(B, 1, query_width)"""
@@ -28,22 +28,26 @@ class AttentionStep(NamedTuple):
     valid: Tensor
     """(B, 1, S) the real tokens"""
     allowed: Tensor
-    """(B, 1, S) those that are in the window, too"""
+    """(B, 1, S) the keys that may be attended to: valid, and inside the window"""
 
 
 class History(nn.Module):
-    """Every history is constructed as `History(query_width, key_width, feature_width, **options)`:
-    the last is the width of the features that the score expects.
+    """How attention depends on its past.
+
+    Every history is constructed as `History(query_width, key_width, feature_width, **options)`,
+    where feature_width is the width of the features that the score expects. A history of your own
+    overrides some of these methods.
     """
 
     registry: ClassVar = HISTORIES
     channels = 1
-    """C"""
+    """C, numbers for each key"""
     extra_width: int = 0
-    """numbers that it adds to each context"""
+    """how many numbers it adds to each context"""
+    makes_weights: ClassVar[bool] = False
+    """True if it makes the weights itself, whatever the normaliser"""
     sums_to_one: ClassVar[bool] = True
-    """whether the weights of `combine` sum to 1 where those of the normaliser do; otherwise to 1 at
-    most"""
+    """True if the weights of `combine` sum to 1 where the normaliser's do; False: to 1 at most"""
 
     def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
         super().__init__()
@@ -52,45 +56,43 @@ class History(nn.Module):
         self.feature_width = feature_width
 
     def prepare(self, keys: Tensor) -> Any | None:
-        """What depends on the keys alone, computed once per sequence.
+        """Compute what depends on the keys (B, S, key_width) alone, once per sequence.
 
-        keys (B, S, key_width) -> tensors whose first dimension is B, perhaps in tuples. The
-        default: None.
+        Returns tensors whose first dimension is B, perhaps in tuples. The default: None.
         """
         return None
 
     def begin(self, values: Tensor) -> Tensor | None:
-        """The past (B, C, S) of the first step, of the type of values (B, S, Dv). The default:
-        zeros.
+        """Return the past (B, C, S) of the first step, of the dtype of values (B, S, Dv).
+
+        The default: zeros.
         """
         return values.new_zeros(len(values), self.channels, values.size(1))
 
     def forward(self, step: AttentionStep) -> Tensor | None:
-        """The features of each key (B, 1, S, feature_width). The default: None, the score has no
-        features.
-        """
+        """Compute features of each key, (B, 1, S, feature_width), for the score. The default: None."""
         return None
 
     def scores(self, step: AttentionStep) -> Tensor | None:
-        """Scores (B, 1, S) in place of the score function's. The default: None, there are none."""
+        """Compute scores (B, 1, S) to use in place of the score function's. The default: None."""
         return None
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        """The weights to attend with (B, 1, S), from those of the normaliser (B, 1, S), which are 0
-        where not allowed, and what these were made of, logits (B, 1, S). The default: the
-        normaliser's.
+        """Compute the weights to attend with (B, 1, S). The default: the normaliser's, `weights`.
+
+        weights (B, 1, S) are 0 where a key is not allowed; logits (B, 1, S) are what the normaliser
+        was given.
         """
         return weights
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        """The past (B, C, S) after a step that has attended with weights (B, 1, S). The default:
-        the weights.
-        """
+        """Return the past (B, C, S) after a step with weights (B, 1, S). The default: these."""
         return weights
 
     def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        """Return what a step with weights (B, 1, S) adds to the context: (B, 1, extra_width). The
-        default: nothing.
+        """Compute what a step with weights (B, 1, S) adds to the context: (B, 1, extra_width).
+
+        The default: nothing.
         """
         return weights[..., :0]
 
@@ -176,6 +178,7 @@ class Shift(History):
     """
 
     channels = 2
+    makes_weights = True
     speed = 8.0
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
@@ -190,7 +193,8 @@ class Shift(History):
         evaluation_power: float = 1.0,
     ) -> None:
         super().__init__(query_width, key_width, feature_width)
-        self.reach, self.evaluation_power = reach, evaluation_power
+        self.reach = reach
+        self.evaluation_power = evaluation_power
         self.extra_width = int(rereading)
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
         self.power = nn.Parameter(torch.tensor(0.0))
@@ -202,21 +206,18 @@ class Shift(History):
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)
         moving = moved.sum(dim=2, keepdim=True) > 0.5
-        moved = torch.where(
-            moving, moved ** (1.0 if self.training else self.evaluation_power), weights
-        )
+        power = 1.0 if self.training else self.evaluation_power
+        moved = torch.where(moving, moved**power, weights)
         sharp = moved ** (1 + F.softplus(self.power))
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        """The previous weights where they arrive (B, 1, S), around sources of these lengths (B, 1,
-        1).
-        """
+        """Move the previous weights around sources of lengths (B, 1, 1): (B, 1, S)."""
         return arrived(self.distribution(step, lengths) * step.past[:, :1], lengths)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        """p over the distances from -reach to reach: of all keys (2 reach + 1, 1), or of each key
-        (B, 2 reach + 1, S).
+        """Compute p over the distances from -reach to reach: one for all keys, (2 reach + 1, 1), or
+        one for each key, (B, 2 reach + 1, S).
         """
         return torch.softmax(self.speed * self.logits, dim=0).unsqueeze(1)
 
@@ -270,9 +271,8 @@ class ShiftByKey(Shift):
         return torch.cat([super().update(weights, step), step.past[:, :1]], dim=1)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
-        moves = F.conv1d(
-            wrapped(step.past, lengths, self.by_past.size(2) // 2), self.by_past
-        )  # (B, 2 reach + 1, S)
+        around = wrapped(step.past, lengths, self.by_past.size(2) // 2)
+        moves = F.conv1d(around, self.by_past)  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)
 
     def extra_context(self, weights: Tensor, step: AttentionStep) -> Tensor:
@@ -295,7 +295,6 @@ def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
     """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), of positions j
     mod n from j = -reach.
     """
-    places = (
-        torch.arange(-reach, values.size(2) + reach, device=values.device) % lengths
-    )  # (B, 1, S + 2 reach)
-    return values.gather(2, places.expand(-1, values.size(1), -1))
+    positions = torch.arange(-reach, values.size(2) + reach, device=values.device)
+    index = positions % lengths  # (B, 1, S + 2 reach)
+    return values.gather(2, index.expand(-1, values.size(1), -1))

@@ -39,9 +39,8 @@ class Gaussian(History):
     def scores(self, step: AttentionStep) -> Tensor:
         share, precision, means = self._mixture(step)
         distance = torch.arange(1, step.past.size(2) + 1, device=means.device) - means  # (B, K, S)
-        return torch.logsumexp(
-            share - precision * distance.square(), dim=1, keepdim=True
-        )  # (B, 1, S)
+        logs = share - precision * distance.square()
+        return torch.logsumexp(logs, dim=1, keepdim=True)  # (B, 1, S)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
         return self._mixture(step)[2].expand_as(step.past)
@@ -59,7 +58,7 @@ class DynamicConvolution(History):
     filters: number of filters, of F and of G; kernel: their width, odd.
     """
 
-    least = 1e-6
+    floor = 1e-6
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(
@@ -83,21 +82,19 @@ class DynamicConvolution(History):
         return at_first(values)
 
     def scores(self, step: AttentionStep) -> Tensor:
-        past, kernel = step.past, self.static.in_features
-        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(
-            1
-        )  # (kernel, 1, kernel)
+        past = step.past  # (B, 1, S)
+        kernel = self.static.in_features
+        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
         near = F.conv1d(
             past, each, padding=kernel // 2
-        ).mT  # (B, S, kernel) the weights around each key
-        filters = self.dynamic(torch.tanh(self.hidden(step.query))).view(
-            len(past), kernel, -1
-        )  # (B, kernel, filters)
+        ).mT  # (B, S, kernel) weights around each key
+        dynamic = self.dynamic(torch.tanh(self.hidden(step.query)))
+        filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
         prior = past.new_tensor(self.prior[::-1]).view(1, 1, -1)
         ahead = F.conv1d(F.pad(past, (len(self.prior) - 1, 0)), prior)  # (B, 1, S)
-        return energies + ahead.clamp(min=self.least).log()
+        return energies + ahead.clamp(min=self.floor).log()
 
 
 class Monotonic(History):
@@ -113,6 +110,7 @@ class Monotonic(History):
     deviation of what is added to e + r in training, so that p becomes 0 or 1.
     """
 
+    makes_weights = True
     sums_to_one = False
 
     def __init__(
@@ -135,11 +133,9 @@ class Monotonic(History):
         logits = logits + self.bias
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
-        stop, passed = torch.sigmoid(logits), F.logsigmoid(-logits)  # p, ln (1 - p)
-        stop, passed = stop.masked_fill(~step.allowed, 0.0), passed.masked_fill(~step.allowed, 0.0)
-        before = torch.cat(
-            [torch.zeros_like(passed[..., :1]), passed[..., :-1]], dim=2
-        )  # (B, 1, S) of the key before
+        stop = torch.sigmoid(logits).masked_fill(~step.allowed, 0.0)  # p
+        passed = F.logsigmoid(-logits).masked_fill(~step.allowed, 0.0)  # ln (1 - p)
+        before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) of the key before
         later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S)
         reached = (before * later).cumsum(dim=2).exp().triu()  # (B, S, S) from key k to key j
         return stop * (step.past @ reached)
@@ -151,13 +147,13 @@ def at_first(values: Tensor) -> Tensor:
     return first.to(values.dtype).expand(len(values), 1, -1)
 
 
-def beta_binomial(most: int, a: float, b: float) -> list[float]:
-    """The probabilities of 0, 1, ..., `most`."""
+def beta_binomial(largest: int, a: float, b: float) -> list[float]:
+    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`."""
 
     def log_beta(x: float, y: float) -> float:
         return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
 
     return [
-        math.comb(most, d) * math.exp(log_beta(d + a, most - d + b) - log_beta(a, b))
-        for d in range(most + 1)
+        math.comb(largest, d) * math.exp(log_beta(d + a, largest - d + b) - log_beta(a, b))
+        for d in range(largest + 1)
     ]

@@ -16,14 +16,14 @@ from seq2attn.parts import NORMALISERS
 
 
 class Normaliser(nn.Module):
-    """Every normaliser is constructed as `Normaliser(**options)`."""
+    """What makes weights of scores. Every one is constructed as `Normaliser(**options)`."""
 
     registry: ClassVar = NORMALISERS
     sums_to_one: ClassVar[bool] = True
-    """whether the weights of a row with an allowed key sum to 1"""
+    """True if the weights of a row with an allowed key sum to 1"""
 
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
-        """Weights over the valid entries of the last dimension.
+        """Compute weights over the valid entries of the last dimension.
 
         scores (..., S); valid broadcasts to it, True = may be attended to. Returns weights (...,
         S): exactly 0 where not valid; a row without valid entries is all zeros, with zero
@@ -35,8 +35,9 @@ class Normaliser(nn.Module):
 
     @abstractmethod
     def normalise(self, scores: Tensor) -> Tensor:
-        """scores (..., S) -> weights (..., S), not below 0. What is not valid has the lowest score
-        that there is.
+        """Compute weights (..., S), not below 0, from scores (..., S).
+
+        What is not valid has the lowest score of the dtype.
         """
 
 
@@ -58,9 +59,8 @@ class Sparsemax(Normaliser):
     def normalise(self, scores: Tensor) -> Tensor:
         scores = below_largest(scores)
         ordered, sums, counts = _ordered(scores)
-        support = (1 + counts * ordered > sums).sum(
-            dim=-1, keepdim=True
-        )  # (..., 1) keys above the threshold
+        above = 1 + counts * ordered > sums
+        support = above.sum(dim=-1, keepdim=True)  # (..., 1) keys above the threshold
         threshold = (sums.gather(-1, support - 1) - 1) / support
         return (scores - threshold).clamp(min=0)
 
@@ -77,9 +77,8 @@ class Entmax15(Normaliser):
         left = (
             1 - (ordered.square().cumsum(dim=-1) - counts * means.square())
         ) / counts  # positive for the support
-        support = (means - left.clamp(min=0).sqrt() <= ordered).sum(
-            dim=-1, keepdim=True
-        )  # (..., 1)
+        above = means - left.clamp(min=0).sqrt() <= ordered
+        support = above.sum(dim=-1, keepdim=True)  # (..., 1)
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()
         return (scores - threshold).clamp(min=0).square()
 
@@ -104,26 +103,23 @@ masked_softmax = Softmax()
 
 
 def below_largest(scores: Tensor) -> Tensor:
-    """Scores (..., S) less the largest of their row, at least -2: below -1, sparsemax and entmax
-    give the weight 0.
+    """Subtract the largest score of a row from scores (..., S), and clamp to -2 from below.
+
+    Below -1, sparsemax and entmax give the weight 0.
     """
     return (scores - scores.amax(dim=-1, keepdim=True).detach()).clamp(min=-2)
 
 
 def _ordered(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """scores (..., S) -> the same from the largest to the smallest, their running sums (..., S),
-    and 1, 2, ..., S (S,).
-    """
+    """Sort scores (..., S), the largest first: also their running sums (..., S), and 1 to S (S,)."""
     ordered = scores.sort(dim=-1, descending=True).values
-    return (
-        ordered,
-        ordered.cumsum(dim=-1),
-        torch.arange(1, scores.size(-1) + 1, device=scores.device),
-    )
+    counts = torch.arange(1, scores.size(-1) + 1, device=scores.device)
+    return ordered, ordered.cumsum(dim=-1), counts
 
 
 def log_count(allowed: Tensor, scores: Tensor) -> Tensor:
-    """ln n, n the number of allowed keys of each query, at least 1: (..., S) -> (..., 1), of the
-    type of `scores`.
+    """Compute ln n, n the number of allowed keys of each query, at least 1: (..., S) -> (..., 1).
+
+    scores: of the dtype that is wanted.
     """
     return allowed.sum(dim=-1, keepdim=True).clamp(min=1).to(scores.dtype).log()

@@ -68,7 +68,8 @@ class Point:
         if not isinstance(new, Tensor) or new.shape != value.shape:
             found = tuple(new.shape) if isinstance(new, Tensor) else quoted(new)
             raise Seq2AttnError(
-                f"a hook of {self.name} returned {found}; expected a tensor {tuple(value.shape)}, or None"
+                f"a hook of {self.name} returned {found}; "
+                f"expected a tensor {tuple(value.shape)}, or None"
             )
         return new
 
@@ -168,7 +169,7 @@ def at(position: Any) -> None:
 
 
 def positions(count: int) -> Iterator[int]:
-    """Yield 0, 1, ..., count - 1, while hooks are told that many positions after the current one."""
+    """Yield 0, 1, ..., count - 1; hooks are told that many positions after the current one."""
     if not _hooks.get():
         yield from range(count)
         return

@@ -20,10 +20,12 @@ __all__ = ["Score", "register"]
 
 
 class Score(nn.Module):
-    """e(s, h) for all queries and keys of a batch at once.
+    """A score function e(s, h), for all queries and keys of a batch at once.
 
     Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask,
-    softmax and contexts.
+    softmax and contexts. A score sees what queries and keys contain, not where they stand: the index
+    of a query among L is not its output position. What depends on positions is a `Window`, which is
+    told the first one, or a `History`.
     """
 
     registry: ClassVar[Registry] = SCORES
@@ -38,7 +40,7 @@ class Score(nn.Module):
         """width of the features in `with_features`"""
 
     def project(self, keys: Tensor) -> Tensor:
-        """The part of the score that depends only on the keys, computed once per sequence.
+        """Compute what depends on the keys alone, once per sequence.
 
         keys (B, S, key_width) -> (B, S, ...), passed to `forward` as `keys`. The default: the keys.
         """
@@ -46,17 +48,19 @@ class Score(nn.Module):
 
     @abstractmethod
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
-        """query (B, L, query_width), keys (B, S, ...) from `project` -> scores (B, L, S)."""
+        """Score query (B, L, query_width) with keys (B, S, ...) from `project`: (B, L, S)."""
 
     def values(self, states: Tensor) -> Tensor:
-        """The values that contexts average: states (B, S, key_width) -> (B, S, value_width). The
-        default: the states.
+        """Compute the values (B, S, value_width) that contexts average. The default: the states.
+
+        states (B, S, key_width)
         """
         return states
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
-        """`forward` with features (B, L, S, feature_width) for each key. The default: added to the
-        scores.
+        """As `forward`, with features (B, L, S, feature_width) of each key.
+
+        The default: they are added to the scores.
         """
         return self(query, keys) + features.squeeze(3)
 
@@ -73,7 +77,7 @@ class Dot(Score):
 
 
 class Scaled(Dot):
-    """`scaled`: s.h / sqrt(D) (Vaswani et al. 2017, eq. 1). Needs equal widths; has no parameters."""
+    """`scaled`: s.h / sqrt(D) (Vaswani et al. 2017, eq. 1). Equal widths; no parameters."""
 
     def project(self, keys: Tensor) -> Tensor:
         return keys / math.sqrt(self.key_width)
@@ -184,12 +188,10 @@ class Additive(Score):
         return self.key_map(keys)  # (B, S, D_a)
 
     def forward(self, query: Tensor, keys: Tensor, features: Tensor | None = None) -> Tensor:
-        total = self.query_map(query).unsqueeze(2) + keys.unsqueeze(
-            1
-        )  # (B, L, 1, D_a) + (B, 1, S, D_a)
-        return self.v(torch.tanh(total if features is None else total + features)).squeeze(
-            3
-        )  # (B, L, S)
+        hidden = self.query_map(query).unsqueeze(2) + keys.unsqueeze(1)  # (B, L, S, D_a)
+        if features is not None:
+            hidden = hidden + features
+        return self.v(torch.tanh(hidden)).squeeze(3)  # (B, L, S)
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
         """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq.

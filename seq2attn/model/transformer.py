@@ -1,8 +1,7 @@
-"""`architecture: transformer`: the same tasks on a Transformer encoder-decoder (Vaswani et al.
-2017).
+"""`architecture: transformer`: a Transformer encoder-decoder (Vaswani et al. 2017).
 
 Attention is used three times: the encoder's positions attend to each other, the decoder's to those
-before them, and the decoder's to the encoder's (cross-attention, whose weights are those shown).
+before them, and the decoder's to the encoder's: cross-attention, whose weights an answer shows.
 The layers are PyTorch's own, with the normalisation before each sublayer (Xiong et al. 2020), which
 trains without a long warm-up.
 
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -37,8 +36,7 @@ class TransformerMemory(NamedTuple):
 
 
 TransformerState = tuple[tuple[Tensor, Tensor], ...]
-"""the output so far: (B, positions so far, D) keys and values of each decoder layer's
-self-attention"""
+"""(B, positions so far, D) keys and values of each decoder layer's self-attention"""
 
 
 class Transformer(Model):
@@ -62,20 +60,16 @@ class Transformer(Model):
         self.width = width
         self.source_embedding = nn.Embedding(source_size, width)
         self.target_embedding = nn.Embedding(target_size, width)
-        for embedding in (self.source_embedding, self.target_embedding):
-            nn.init.normal_(
-                embedding.weight, std=width**-0.5
-            )  # x sqrt(D): variance 1, as the positions' is about 1/2
+        # times sqrt(D), they have variance 1; that of the positions is about 1/2
+        nn.init.normal_(self.source_embedding.weight, std=width**-0.5)
+        nn.init.normal_(self.target_embedding.weight, std=width**-0.5)
         sizes = (width, heads, feedforward, dropout)
-        self.encoder = nn.ModuleList(
-            nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=True)
-            for _ in range(layers)
-        )
+        options: Any = {"batch_first": True, "norm_first": True}
+        encoder = [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(layers)]
+        self.encoder = nn.ModuleList(encoder)
         self.encoder_norm = nn.LayerNorm(width)
-        self.decoder = nn.ModuleList(
-            nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=True)
-            for _ in range(layers)
-        )
+        decoder = [nn.TransformerDecoderLayer(*sizes, **options) for _ in range(layers)]
+        self.decoder = nn.ModuleList(decoder)
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
         self.encoder_states = Point("encoder.states", "source", "width")
@@ -117,21 +111,18 @@ class Transformer(Model):
         first = state[0][0].size(1)
         at(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
-        earlier = (positions <= positions[first:].unsqueeze(1)).unsqueeze(
-            0
-        )  # (1, L, first + L) True = not in the future
+        # (L, first + L) True = not in the future
+        past = positions <= positions[first:].unsqueeze(1)
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         after = []
-        for (layer, points), past, source in zip(
-            self._decoder_layers(), state, memory.layers, strict=True
-        ):
+        inputs = zip(self._decoder_layers(), state, memory.layers, strict=True)
+        for (layer, points), (past_keys, past_values), source in inputs:
             normed = layer.norm1(states)
-            new = project(layer.self_attn, normed)
-            keys, values = (
-                torch.cat(pair, dim=1) for pair in zip(past, new, strict=True)
-            )  # (B, first + L, D)
+            keys, values = project(layer.self_attn, normed)  # (B, L, D)
+            keys = torch.cat([past_keys, keys], dim=1)  # (B, first + L, D)
+            values = torch.cat([past_values, values], dim=1)
             after.append((keys, values))
-            attended = attend(layer.self_attn, normed, (keys, values), earlier)
+            attended = attend(layer.self_attn, normed, (keys, values), past.unsqueeze(0))
             states = states + layer.dropout1(attended.context)
             normed = layer.norm2(states)
             attended = attend(layer.multihead_attn, normed, source, memory.valid, points)
@@ -147,28 +138,26 @@ class Transformer(Model):
         return cast(Iterator[tuple[nn.TransformerDecoderLayer, AttentionPoints]], layers)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
-        """tokens (B, L) at positions first, first + 1, ... -> (B, L, D)"""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
         positions = sinusoids(first, tokens.size(1), self.width).to(embedding.weight)
         return embedding(tokens) * math.sqrt(self.width) + positions
 
 
 def sinusoids(first: int, count: int, width: int) -> Tensor:
-    """Positions first, ..., first + count - 1 as sines and cosines, (count, width) (Vaswani et al.
-    2017, section 3.5).
+    """Compute the encodings of positions first, ..., first + count - 1, (count, width): sines and
+    cosines in turn (Vaswani et al. 2017, section 3.5).
     """
     positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)
-    places = torch.arange(width, dtype=torch.float64)
-    angles = positions / 10_000 ** ((places - places % 2) / width)
-    return torch.where(places % 2 == 0, angles.sin(), angles.cos())
+    columns = torch.arange(width, dtype=torch.float64)
+    angles = positions / 10_000 ** ((columns - columns % 2) / width)
+    return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
 def project(attention: nn.MultiheadAttention, states: Tensor) -> tuple[Tensor, Tensor]:
     """Project states (B, S, D) to keys and values, (B, S, D) each."""
     width = attention.embed_dim
-    both = F.linear(
-        states, attention.in_proj_weight[width:], attention.in_proj_bias[width:]
-    )  # (B, S, 2D)
-    keys, values = both.chunk(2, dim=2)
+    weight, bias = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
+    keys, values = F.linear(states, weight, bias).chunk(2, dim=2)
     return keys, values
 
 
@@ -183,28 +172,26 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> Attended:
-    """Compute what `attention` itself does, for keys and values that are already projected, (B, S,
-    D) each.
+    """Compute what `attention` does, for projected keys and values, (B, S, D) each.
 
     query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
     each head (B, H, L, S).
     """
     width = attention.embed_dim
-    mapped = F.linear(
-        query, attention.in_proj_weight[:width], attention.in_proj_bias[:width]
-    )  # (B, L, D)
-    queries, keys, values = (_heads(attention, one) for one in (mapped, *projected))
-    queries = points.query(queries)  # (B, H, L, d)
+    weight, bias = attention.in_proj_weight[:width], attention.in_proj_bias[:width]
+    queries = points.query(_heads(attention, F.linear(query, weight, bias)))  # (B, H, L, d)
+    keys = _heads(attention, projected[0])  # (B, H, S, d)
+    values = _heads(attention, projected[1])
     valid = points.valid(valid).expand(-1, query.size(1), -1)  # (B, L, S)
     allowed = points.allowed(valid.unsqueeze(1))  # (B, 1, L, S)
     scores = points.scores(queries @ keys.mT / math.sqrt(keys.size(3)))  # (B, H, L, S)
-    weights = points.normalised(masked_softmax(points.logits(scores), allowed))
-    weights = points.weights(weights)
+    normalised = points.normalised(masked_softmax(points.logits(scores), allowed))
+    weights = points.weights(normalised)
     mixed = F.dropout(weights, attention.dropout, attention.training) @ values  # (B, H, L, d)
     context = attention.out_proj(mixed.transpose(1, 2).flatten(2))  # (B, L, D)
     return Attended(points.context(context), weights)
 
 
 def _heads(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:
-    """(B, n, D) -> (B, H, n, d)"""
+    """Split (B, n, D) into heads: (B, H, n, d)."""
     return states.view(*states.shape[:2], attention.num_heads, -1).transpose(1, 2)

@@ -25,9 +25,11 @@ class View(NamedTuple):
 
 
 class Window(nn.Module):
-    """Every window is constructed as `Window(query_width, source_eos, **options)`.
+    """Which keys a query may attend to.
 
-    source_eos: whether the source's last token is `<eos>`, not a character.
+    Every window is constructed as `Window(query_width, source_eos, **options)`.
+
+    source_eos: True if the source's last token is `<eos>`, not a character.
     """
 
     registry: ClassVar = WINDOWS
@@ -41,12 +43,14 @@ class Window(nn.Module):
 
     @abstractmethod
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
-        """query (B, L, query_width), the queries of output positions first, ..., first + L - 1;
-        lengths (B,), real source tokens; width: S, including padding.
+        """Return the window of each query (B, L, query_width).
+
+        first: the output position of the first of the L queries; lengths (B,), real source tokens;
+        width: S, including padding.
         """
 
     def inside(self, centre: Tensor, width: int) -> Tensor:
-        """centre (B, L, 1) -> (B, L, S), True within R of it."""
+        """Return (B, L, S): True within R positions of centre (B, L, 1)."""
         return (torch.arange(width, device=centre.device) - centre).abs() <= self.radius
 
 
@@ -91,6 +95,7 @@ class LocalP(Window):
         return self.around((lengths - 1).view(-1, 1, 1) * relative, width)
 
     def around(self, centre: Tensor, width: int) -> View:
-        """The window with these centres (B, L, 1)."""
+        """Return the window with these centres (B, L, 1)."""
         distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
-        return View(self.inside(centre, width), torch.exp(-2 * (distance / self.radius).square()))
+        factor = torch.exp(-2 * (distance / self.radius).square())
+        return View(self.inside(centre, width), factor)

@@ -14,7 +14,10 @@ function hold(kind, key, value) {
   update();
 }
 
-function setWeight(t, j, weight) { hold("force", `${t},${j}`, possible(t, j, weight)); }
+// Whether a weight of one of the models can be set: those of hard_monotonic cannot.
+const canForce = () => data.models.some(model => model.attends && !model.force_reason);
+
+function setWeight(t, j, weight) { if (canForce()) hold("force", `${t},${j}`, possible(t, j, weight)); }
 
 // The weight of a cell, within what the other weights that are set in its row leave.
 function possible(t, j, weight) {
@@ -46,9 +49,10 @@ function undoAll() {
 function mapKey(event) {
   const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
   const undo = () => letGo(t, j), acts = {Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
-  const act = /^[0-9]$/.test(event.key) ? () => setWeight(t, j, Number(event.key) / 10) : acts[event.key];
+  const digit = /^[0-9]$/.test(event.key), act = digit ? () => setWeight(t, j, Number(event.key) / 10) : acts[event.key];
   if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
   else if (!act) return;
+  else if ((digit || event.key === "Enter") && active.spec.force_reason) toast(active.spec.force_reason);
   else {
     state.position = j;
     act();

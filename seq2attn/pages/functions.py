@@ -1,11 +1,10 @@
-"""The model's own functions, one call each, with their inputs and outputs by name."""
+"""The computations of a model as functions of named tensors, to be exported as graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, cast
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,202 +13,204 @@ from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.inference.changes import set_weights
-from seq2attn.model.cells import Cell, State
-from seq2attn.model.decoder import DecoderState, Reverser
-from seq2attn.model.encoder import Encoded, Layer
+from seq2attn.model.cells import Cell
+from seq2attn.model.decoder import Reverser
+from seq2attn.model.encoder import Encoded
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, hooked, points
-from seq2attn.model.transformer import Transformer
 
 Tensors = dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Function:
-    """A function of named tensors. `state.*` returned are the next call's, `memory.*` every step's."""
+class Function(NamedTuple):
+    """A function of named tensors. Its next call takes the `state.*` that it returns."""
 
     name: str
     call: Callable[[Tensors], Tensors]
     inputs: Tensors
-    """examples"""
-    first: Tensors = field(default_factory=dict)
-    """the first values of inputs `state.*` that `prepare` does not return"""
+    """example values"""
 
 
 @torch.no_grad()
 def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
-    """The functions of a model, with examples from decoding `steps` positions of source (1, S)."""
-    encoder = (
-        _encoder_functions(model, source)
-        if isinstance(model, Reverser)
-        else [_encode_whole(model, source)]
-    )
-    return [*encoder, _step(model, source, steps)]
+    """Return the functions that decode with a model, in the order in which they are called.
+
+    source (1, S), steps: the example inputs are those after `steps` output positions.
+
+    A recurrent encoder has a function for each of its cells, `encoder_*`, and `begin`, which
+    returns their first states. `prepare` returns the first `state.*` of `step`, and the `memory.*`
+    that each step takes.
+    """
+    encoder = _encoder(model.encoder, source) if isinstance(model, Reverser) else []
+    return [*encoder, _prepare(model, source), _step(model, source, steps)]
 
 
 def right_answer(task: StringTask, length: int) -> Function:
-    """The rule of a task: a source without `<eos>` -> its target, right-padded, and the target's
-    length.
+    """Return the rule of a task as a function of a source without `<eos>`: the target, padded on
+    the right, and its length.
     """
 
     def answer(tensors: Tensors) -> Tensors:
         solved = task.solve(tensors["source"], tensors["lengths"])
         return {"target": solved.target, "target_lengths": solved.target_lengths}
 
-    source = (torch.arange(length) ** 2 // 3).unsqueeze(0) % len(
-        task.source_vocabulary.symbols
-    ) + len(SPECIAL)
+    symbols = torch.arange(length) ** 2 // 3 % len(task.source_vocabulary.symbols)
+    source = symbols.unsqueeze(0) + len(SPECIAL)  # (1, S)
     return Function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
 
 
-def named(prefix: str, value: Any) -> Tensors:
-    """The tensors of a nested tuple: `memory.keys`, `state.cell.0`."""
-    return {
-        _name(prefix, path): one
-        for path, one in tree_leaves_with_path(value)
-        if isinstance(one, Tensor)
-    }
+# ---- nested values, such as {"memory": Memory(...)}, as named tensors, such as memory.keys ----
 
 
-def rebuilt(prefix: str, like: Any, tensors: Tensors) -> Any:
-    """The nested tuple that `like` is, with the tensors that have its names."""
-    return tree_map_with_path(
-        lambda path, one: tensors[_name(prefix, path)] if isinstance(one, Tensor) else one, like
-    )
+def named(values: Any) -> Tensors:
+    """Return tensors and numbers, as tensors, by names such as `memory.keys` and `state.cell.0`."""
+    tensors = {}
+    for path, leaf in tree_leaves_with_path(values):
+        if leaf is not None:
+            tensors[_name(path)] = torch.as_tensor(leaf)
+    return tensors
 
 
-def _name(prefix: str, path: Any) -> str:
-    return ".".join([prefix, *(str(key).strip(".[]'") for key in path)])
+def nested(like: Any, tensors: Tensors) -> Any:
+    """Return values such as `like`, with the tensors of these names."""
+
+    def tensor_at(path: Any, leaf: Any) -> Any:
+        return None if leaf is None else tensors[_name(path)]
+
+    return tree_map_with_path(tensor_at, like)
 
 
-def _encoder_functions(model: Reverser, source: Tensor) -> Iterator[Function]:
-    """One token into each cell of the encoder, without dropout, and the preparation of what the
-    decoder attends to.
-    """
-    encoder = model.encoder
+def _name(path: Any) -> str:
+    return ".".join(str(key).strip(".[]'") for key in path)
+
+
+# ---- the encoder ----
+
+
+def _encoder(encoder: Any, source: Tensor) -> list[Function]:
+    """Return `begin`, and for each layer and direction the function that reads one token."""
+    functions = []
+    first = {}
+    embed = encoder.embedding
     inputs = source[:, 0]  # (1,)
-    final: State = ()
-    for number, layer in enumerate(cast(list[Layer], list(encoder.layers))):
+    for number, layer in enumerate(encoder.layers):
         for direction, cell in (("forward", layer.cell), ("backward", layer.backward_cell)):
             if cell is not None:
-                first = cell.initial(1)
-                last = first
-                yield Function(
-                    f"encoder_{number}_{direction}",
-                    partial(_read, nn.Identity() if number else encoder.embedding, cell, first),
-                    {"input": inputs, **named("state", first)},
-                    named("state", first),
-                )
-        final += last
+                name = f"encoder_{number}_{direction}"
+                functions.append(_encoder_cell(name, embed, cell, inputs))
+                first[name] = cell.initial
+        embed = nn.Identity()  # the next layer reads the outputs of this one
         inputs = torch.zeros(1, encoder.width)
-    states = torch.zeros(1, source.size(1), encoder.width)
-    valid = torch.ones_like(source, dtype=torch.bool)
+
+    def begin(_: Tensors) -> Tensors:
+        return named({name: {"state": initial(1)} for name, initial in first.items()})
+
+    return [Function("begin", begin, {}), *functions]
+
+
+def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Function:
+    """Return the function that reads one token with a cell, without dropout."""
+    first = {"state": cell.initial(1)}
+
+    def read(tensors: Tensors) -> Tensors:
+        embedded = embed(tensors["input"]).unsqueeze(1)  # (1, 1, E)
+        output, state = cell(embedded, **nested(first, tensors))
+        return named({"output": output.squeeze(1), "state": state})
+
+    return Function(name, read, named({"input": inputs, **first}))
+
+
+def _prepare(model: Model, source: Tensor) -> Function:
+    """Return the function that computes the memory and first state of the decoder, from what the
+    encoder's cells made. Of a Transformer it is the whole encoder.
+    """
+    inputs: dict[str, Any] = {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)}
+    if isinstance(model, Reverser):
+        encoder: Any = model.encoder
+        inputs["states"] = torch.zeros(1, source.size(1), encoder.width)
+        inputs["final"] = ()
+        for layer in encoder.layers:
+            inputs["final"] += layer.cell.initial(1)
 
     def prepare(tensors: Tensors) -> Tensors:
-        memory = model.decoder.attention.prepare(
-            tensors["states"], tensors["valid"], tensors["source"]
-        )
-        encoded = Encoded(tensors["states"], rebuilt("final", final, tensors))
-        state = model.decoder.begin(model.initial_state(encoded), memory)
-        return named("memory", memory) | named("state", _with_tensors(state))
+        given = nested(inputs, tensors)
+        if isinstance(model, Reverser):
+            encoded = Encoded(given["states"], given["final"])
+            memory, state = model.prepare(encoded, given["valid"], given["source"])
+        else:
+            memory, state = model.encode(given["source"], given["valid"].sum(dim=1))
+        return named({"memory": memory, "state": state})
 
-    yield Function(
-        "prepare",
-        prepare,
-        {"source": source, "states": states, "valid": valid, **named("final", final)},
-    )
+    return Function("prepare", prepare, named(inputs))
 
 
-def _read(embed: nn.Module, cell: Cell, like: State, tensors: Tensors) -> Tensors:
-    inputs = embed(tensors["input"]).unsqueeze(1)  # (1, 1, E)
-    output, state = cell(inputs, rebuilt("state", like, tensors))
-    return {"output": output.squeeze(1), **named("state", state)}
+# ---- one step of the decoder ----
 
-
-def _encode_whole(model: Model, source: Tensor) -> Function:
-    """A Transformer's encoder."""
-
-    def encode(tensors: Tensors) -> Tensors:
-        memory, _ = model.encode(tensors["source"], tensors["valid"].sum(dim=1))
-        return named("memory", memory)
-
-    return Function(
-        "prepare", encode, {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)}
-    )
-
-
-SHOWN = {
+OBSERVED = {
     "query": "attention.query",
     "scores": "attention.scores",
     "softmax": "attention.normalised",
     "context": "attention.context",
 }
-"""output of a step -> the point that it shows"""
-
-
-def _keep(values: list[Tensor], value: Tensor, _: Any) -> None:
-    values.append(value)
+"""outputs of a step -> the points whose values they are"""
 
 
 def _step(model: Model, source: Tensor, steps: int) -> Function:
-    """One output position, with changes of the attention, `change.*`, as inputs."""
-    memory, first = model.encode(source, torch.tensor([source.size(1)]))
-    token, state = torch.tensor([SOS]), first
+    """Return the function that decodes one position. Its inputs `change.*` change the attention."""
+    memory, state = model.encode(source, torch.tensor([source.size(1)]))
+    token = torch.tensor([SOS])
     for _ in range(steps):
         _, state = model.step(token, state, memory)
-    state = _with_tensors(state)
-    known = points(model)
-    changes = _no_changes(source.size(1)) if "attention.weights" in known else {}
-    if changes and known["attention.weights"][0].fixed:
-        del changes["change.forced"], changes["change.weights"]
+
+    inputs = {"token": token, "state": state, "memory": memory}
 
     def step(tensors: Tensors) -> Tensors:
-        seen: dict[str, list[Tensor]] = {name: [] for name in SHOWN}
-        looks = {point: partial(_keep, seen[name]) for name, point in SHOWN.items() if changes}
-        with hooked(model, looks), hooked(model, _hooks(tensors)):
-            given = (rebuilt("state", state, tensors), rebuilt("memory", memory, tensors))
-            decoded, after = model.step(tensors["token"], *given)
-        outputs = {"logits": decoded.logits, **named("state", after)}
-        if decoded.weights is None:
-            return outputs
-        outputs["weights"] = decoded.weights
+        seen: dict[str, list[Tensor]] = defaultdict(list)
+        given = nested(inputs, tensors)
+        with hooked(model, _hooks(tensors, seen)):
+            decoded, after = model.step(given["token"], given["state"], given["memory"])
+        outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         for name, values in seen.items():
-            heads = len(values) > 1 and not isinstance(model, Transformer)
-            outputs[name] = (
-                torch.stack(values, dim=1) if heads else values[-1]
-            )  # of a Transformer, the last layer
-        return outputs
+            if len(values) > 1 and isinstance(model, Reverser):
+                outputs[name] = torch.stack(values, dim=1)  # of each head
+            else:
+                outputs[name] = values[-1]  # of a Transformer's last layer, all its heads
+        return named(outputs)
 
-    inputs = {"token": token, **named("state", state), **named("memory", memory), **changes}
-    return Function(
-        "step", step, inputs, named("state", first) if isinstance(model, Transformer) else {}
-    )
+    changes = _no_changes(model, source.size(1))
+    return Function("step", step, named({**inputs, "change": changes}))
 
 
-def _with_tensors(state: Any) -> Any:
-    """The decoder's state with its position as a tensor, which a graph can count."""
-    return (
-        state._replace(position=torch.tensor(state.position))
-        if isinstance(state, DecoderState)
-        else state
-    )
+def force_reason(model: Model) -> str:
+    """Return why the attention weights of a model cannot be set, as those of `hard_monotonic`;
+    empty if they can, or if there are none.
+    """
+    weights = points(model).get("attention.weights", [])
+    return weights[0].fixed if weights else ""
 
 
-def _no_changes(width: int) -> Tensors:
-    """Inputs that change nothing."""
-    none = torch.zeros(1, 1, width, dtype=torch.bool)
-    return {
-        "change.banned": none,
-        "change.forced": none,
-        "change.weights": torch.zeros(1, 1, width),
-        "change.temperature": torch.ones(1, 1, 1),
-        "change.valid": ~none,
+def _no_changes(model: Model, width: int) -> Tensors:
+    """Return the inputs `change.*` of a step over `width` positions, which change nothing."""
+    if "attention.weights" not in points(model):
+        return {}
+    nowhere = torch.zeros(1, 1, width, dtype=torch.bool)
+    changes = {
+        "valid": ~nowhere,
+        "banned": nowhere,
+        "temperature": torch.ones(1, 1, 1),
     }
+    if not force_reason(model):
+        changes["forced"] = nowhere
+        changes["weights"] = torch.zeros(1, 1, width)
+    return changes
 
 
-def _hooks(tensors: Tensors) -> dict[str, Hook]:
-    """The hooks that make the changes in these inputs."""
-    if "change.banned" not in tensors:
+def _hooks(tensors: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
+    """Return hooks that make the changes of the inputs `change.*`, and keep what `OBSERVED` names.
+
+    A model without attention has none of these inputs, and no hooks.
+    """
+    if "change.valid" not in tensors:
         return {}
     hooks: dict[str, Hook] = {
         "attention.valid": lambda valid, _: tensors["change.valid"].view_as(valid),
@@ -219,4 +220,13 @@ def _hooks(tensors: Tensors) -> dict[str, Hook]:
     if "change.forced" in tensors:
         forced, values = tensors["change.forced"], tensors["change.weights"]
         hooks["attention.weights"] = lambda weights, _: set_weights(weights, forced, values)
+    for name, point in OBSERVED.items():
+        hooks[point] = _append_to(seen[name])
     return hooks
+
+
+def _append_to(values: list[Tensor]) -> Hook:
+    def hook(value: Tensor, _: Any) -> None:
+        values.append(value)
+
+    return hook

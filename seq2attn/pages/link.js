@@ -40,7 +40,7 @@ function restore(text) {
   state.numbers = fields.get("numbers") === "1";
   state.tour = number("tour", 1, 99, null) === null ? null : Math.min(tourSteps().length, Math.floor(number("tour", 1, 99, 1))) - 1;
   state.force = new Map();
-  for (const [t, j, weight] of rows("set")) {
+  for (const [t, j, weight] of canForce() ? rows("set") : []) {
     if (whole.test(t) && whole.test(j) && Number(weight) >= 0 && Number(weight) <= 1) state.force.set(`${Number(t)},${Number(j)}`, possible(Number(t), Number(j), Number(weight)));
   }
   state.ban = new Set(rows("ban").filter(row => row.length <= 2 && row.every(part => whole.test(part))).map(row => row.map(Number).join()));

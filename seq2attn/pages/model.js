@@ -1,8 +1,36 @@
 "use strict";
 // A model: its graphs, and the loops around them that the manifest describes. It knows no mechanism.
 
+const WIDTHS = {1: Float32Array, 2: Uint8Array, 6: Int32Array, 7: BigInt64Array, 9: Uint8Array, 11: Float64Array};  // of ONNX's types
+
+const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+
+// A tensor of ONNX's JSON.
+function readTensor({dims = [], data_type: type, raw_data: raw = ""}) {
+  return tensor(TYPES[type], dims.map(Number), Float64Array.from(new WIDTHS[type](bytesOf(raw).buffer), Number));
+}
+
+// The value of an attribute in ONNX's JSON, where int64 and numbers that are not finite are strings.
+function readAttribute({type, i, f, s, t, ints = [], floats = []}) {
+  return {INT: () => Number(i), FLOAT: () => Number(f), STRING: () => atob(s), TENSOR: () => readTensor(t), INTS: () => ints.map(Number), FLOATS: () => floats.map(Number)}[type]();
+}
+
+// A graph of ONNX's JSON -> {inputs: {name: shape}, outputs: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
+function readGraph({input = [], output, initializer = [], node = []}) {
+  const sizes = ({type: {tensor_type: {shape: {dim = []} = {}}}}) => dim.map(({dim_value: size = 0}) => Number(size));
+  return {
+    inputs: Object.fromEntries(input.map(one => [one.name, sizes(one)])),
+    outputs: output.map(one => one.name),
+    nodes: node.map(({op_type: operation, input: inputs = [], output: outputs, attribute = []}) =>
+      [operation, inputs, outputs, Object.fromEntries(attribute.map(one => [one.name, readAttribute(one)]))]),
+    constants: Object.fromEntries(initializer.map(one => [one.name, readTensor(one)])),
+  };
+}
+
+function readGraphs(graphs) { for (const name of Object.keys(graphs)) graphs[name] = readGraph(graphs[name]); }
+
 class Graph {
-  // spec: {inputs: {name: shape}, outputs: [name], weights: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
+  // spec: as `readGraph` returns it; weights: Map name -> tensor
   constructor(spec, weights) {
     const places = new Map();
     const place = name => {  // of a tensor in `values`
@@ -11,16 +39,16 @@ class Graph {
     };
     this.values = [undefined];  // of the name "", an input that is left out
     place("");
-    for (const [name, value] of Object.entries(spec.constants)) this.values[place(name)] = constant(value);
-    for (const name of spec.weights) this.values[place(name)] = weights.get(name);
+    for (const [name, value] of Object.entries(spec.constants)) this.values[place(name)] = value;
+    for (const [name, weight] of weights) this.values[place(name)] = weight;
     this.inputs = Object.keys(spec.inputs).map(name => [name, place(name)]);
     this.known = new Set(this.values.keys());
     this.places = places;
     this.nodes = spec.nodes.map(([operation, inputs, outputs, attributes]) =>
-      ({operation, compute: OPERATIONS[operation], inputs: inputs.map(place), outputs: outputs.map(place), attributes: read(attributes)}));
+      ({operation, compute: OPERATIONS[operation], inputs: inputs.map(place), outputs: outputs.map(place), attributes}));
     this.outputs = spec.outputs.map(name => [name, place(name)]);
     this.makers = new Map(this.nodes.flatMap(node => node.outputs.map(made => [made, node])));
-    this.weightNames = new Map(spec.weights.map(name => [place(name), name]));
+    this.weightNames = new Map(Array.from(weights.keys(), name => [place(name), name]));
     Object.assign(this, this.bind({}));
   }
 
@@ -91,14 +119,8 @@ class Graph {
   }
 }
 
-const constant = ({type, shape, data}) => tensor(type, shape, Float64Array.from(data, Number));
-
-// Attributes that are tensors become tensors.
-const read = attributes => Object.fromEntries(Object.entries(attributes).map(([name, value]) => [name, value && value.data ? constant(value) : value]));
-
 function decodeBase64(text) {
-  const bytes = Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
-  return Float64Array.from(new Float32Array(bytes.buffer));
+  return Float64Array.from(new Float32Array(bytesOf(text).buffer));
 }
 
 class Model {
@@ -110,7 +132,8 @@ class Model {
       weights.set(name, tensor("float", shape, numbers.subarray(start, start += product(shape))));
     }
     this.graphs = Object.fromEntries(Object.entries(spec.graphs).map(([name, graph]) => [name, new Graph(graph, weights)]));
-    this.first = Object.fromEntries(Object.entries(spec.first).map(([name, tensors]) => [name, read(tensors)]));
+    const begun = Object.entries(spec.layers.length ? this.graphs.begin.run({}) : {}), of = name => begun.filter(([key]) => key.startsWith(`${name}.`));
+    this.first = Object.fromEntries(spec.layers.flat().map(name => [name, Object.fromEntries(of(name).map(([key, state]) => [key.slice(name.length + 1), state]))]));
   }
 }
 
@@ -134,7 +157,7 @@ class Session {
       valid: tensor("bool", [1, width], Float64Array.from(tokens, (_, j) => Number(j < ids.length))),
     };
     if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
-    const prepared = this.model.graphs.prepare.run(inputs), memory = {}, first = {...this.model.first.step};
+    const prepared = this.model.graphs.prepare.run(inputs), memory = {}, first = {};
     for (const [name, value] of Object.entries(prepared)) (name.startsWith("memory.") ? memory : first)[name] = value;
     this.encoded = {key, width, length: ids.length, first, graph: this.model.graphs.step.bind(memory), prepared: () => this.model.graphs.prepare.trace(inputs)};
     this.steps = [];
@@ -210,6 +233,7 @@ class Session {
     return [temperature, mask, cells].join(";");
   }
 
+  // The graph of step t with its changes; it ignores those that it has no input for, such as weights that cannot be set.
   changedGraph(t, changes) {
     const {width, length, graph} = this.encoded, row = (type, value) => {
       const one = tensor(type, [1, 1, width]);

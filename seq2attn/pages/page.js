@@ -1,8 +1,11 @@
 "use strict";
 // The page: what a person types and changes, and what the models make of it.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const by = id => document.getElementById(id);
+for (const {graphs, training} of data.models) {
+  readGraphs(graphs);
+  if (training) readGraphs(training.graphs);
+}
 const UNKNOWN = 3, SHOWN_NEXT = 5, MOST_PADDING = 8, LONG = 22;  // LONG: source positions from which on a map takes the whole width
 
 const state = {
@@ -101,6 +104,9 @@ class View {
     this.scale = scores.reduce(([least, most], row) => [Math.min(least, ...row), Math.max(most, ...row)], [0, 0]);  // the same at every step
   }
 
+  // Whether a person has set the weight of this cell of this model.
+  isForced(t, j) { return !this.spec.force_reason && state.force.has(`${t},${j}`); }
+
   // The session that shows what is on the screen.
   session() { return this.now === this.before ? this.plain : this.changed; }
 
@@ -195,8 +201,8 @@ class View {
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
     const weights = result => result.steps.map(step => step.weights.data);
     this.map = {
-      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(state.force.keys()),
-      banned: (t, j) => !state.force.has(`${t},${j}`) && (state.ban.has(`${j}`) || state.ban.has(`${t},${j}`)), masked: j => j >= this.ids.length && masksPadding(), different: changed ? this.differences : new Set(),
+      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(this.spec.force_reason ? [] : state.force.keys()),
+      banned: (t, j) => !this.isForced(t, j) && (state.ban.has(`${j}`) || state.ban.has(`${t},${j}`)), masked: j => j >= this.ids.length && masksPadding(), different: changed ? this.differences : new Set(),
     };
     this.layout = layoutOf(this.map.columns, this.map.rows);
     this.canvas.parentNode.style.minHeight = `${this.layout.top + count * this.layout.cell + 3}px`;
@@ -222,15 +228,15 @@ class View {
 
   // What can be done with the chosen cell.
   cellTools() {
-    const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`;
+    const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`, {force_reason: reason} = this.spec;
     if (!row || j >= this.sources.length) { place.replaceChildren(); return; }
-    const button = (text, act, pressed) => make("button", {type: "button", textContent: text, onclick: () => { state.position = j; act(); }, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed))});
+    const button = (text, act, pressed, why = "") => make("button", {type: "button", textContent: text, onclick: () => { state.position = j; act(); }, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed)), disabled: Boolean(why), title: why});
     place.replaceChildren(
       make("span", {}, `step ${t + 1} attends to ${j + 1}: `, make("b", {textContent: this.sources[j]}), " with ", make("b", {textContent: row[j].toFixed(3)})),
-      button("all attention here", () => hold("force", cell, 1), state.force.get(cell) === 1),
+      button("all attention here", () => hold("force", cell, 1), this.isForced(t, j) && state.force.get(cell) === 1, reason),
       button("ban here", () => ban(cell), state.ban.has(cell)),
       button("ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
-      make("button", {type: "button", textContent: "let go", disabled: !state.force.has(cell), onclick: () => letGo(t, j)}),
+      make("button", {type: "button", textContent: "let go", disabled: !this.isForced(t, j), onclick: () => letGo(t, j)}),
     );
   }
 }
@@ -299,6 +305,7 @@ function start() {
   by("hold").hidden = false;
   for (const element of [by("temperature"), by("padding"), by("mask")]) element.closest("label").hidden = !data.models.some(model => model.attends);
   if (!data.models.some(model => model.attends)) by("hint").textContent = "Retype a symbol of the answer.";
+  else if (!canForce()) by("hint").textContent = "Ban a position, or retype a symbol.";
   by("save").hidden = !data.models.some(model => model.attends);
   by("examples").append(...examples.map(text => make("button", {type: "button", textContent: Array.from(text, shownSymbol).join("").replace("␉", " "), onclick: () => { type(...text.split("\t")); by("text").focus(); }})));
   const {symbols, separator} = first.source;
@@ -344,7 +351,7 @@ function listen() {
     update();
   });
   for (const [id, act] of Object.entries({reset: undoAll, share, save, numbers: toggleNumbers, "take-tour": () => visit(0)})) by(id).addEventListener("click", act);
-  for (const view of views) view.find("figcaption i").style.background = `linear-gradient(90deg, ${CIVIDIS.map(parts => `rgb(${parts.join()})`).join()})`;
+  for (const view of views) view.find("figcaption i").style.background = `linear-gradient(90deg, ${data.colours.map(parts => `rgb(${parts.join()})`).join()})`;
   document.addEventListener("keydown", event => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (event.key === "Escape" && state.tour !== null) leave();

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,8 @@ from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.plan import RECORD, Plan, load_plan, make_plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
-from seq2attn.display.table import Column, Table, WithInterval
+from seq2attn.display.signs import sign
+from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
 from seq2attn.plotting.attention import MOST_STEPS, choose_evenly, cropped
@@ -28,234 +30,244 @@ from seq2attn.plotting.curves import (
 from seq2attn.plotting.style import svg
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
+from seq2attn.text import first_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEASURED = {
+CURVES = {
+    "loss": "training loss, nats per token",
     "wer": "word error rate on the dev set",
     "ser": "symbol error rate on the dev set",
     "teacher_forced": "teacher-forced accuracy",
     "alignment": "alignment accuracy",
     "entropy": "attention entropy, nats",
 }
-Sections = dict[str, str]  # heading -> HTML
-Groups = Mapping[str, Sequence[Run]]  # label -> runs that differ in their seeds
+Sections = dict[str, str]
+"""heading -> HTML"""
+Groups = Mapping[str, Sequence[Run]]
+"""label -> runs that differ in their seeds"""
 
 
 def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """The comparison with this name or experiment file; None for the names of runs."""
+    """Return the comparison with this name or experiment file; None if `names` are of runs."""
     if len(names) != 1 or (root / names[0]).is_dir():
         return None
-    if names[0].lower().endswith((".yaml", ".yml")):
-        return make_plan(compose_experiment(Path(names[0])), root)
-    return load_plan(names[0], root) if (root / RECORD.format(names[0])).is_file() else None
+    (name,) = names
+    if name.lower().endswith((".yaml", ".yml")):
+        return make_plan(compose_experiment(Path(name)), root)
+    return load_plan(name, root) if (root / RECORD.format(name)).is_file() else None
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
-    """Title and sections of a report of runs."""
-    names = [run.name for run in runs]
-    scores = [run.config().score_name for run in runs]
-    title = ", ".join(names[:4]) + (f" and {len(runs) - 4} more" if len(runs) > 4 else "")
-    return title, {
+    """Return the title and the sections of a report of runs, for `render`."""
+    return first_of([run.name for run in runs]), {
         "Summary": _summary(runs),
-        "Training": _figures(_training(runs, scores)),
-        "Accuracy by string length": _lengths(runs, scores),
-        **_attention_and_settings({run.name: [run] for run in runs}),
+        "Training": _figures(_training(runs)),
+        "Accuracy by string length": _lengths(runs),
+        **_common({run.name: [run] for run in runs}),
     }
 
 
 def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
-    """Title and sections of a report of a comparison."""
+    """Return the title and the sections of a report of a comparison, for `render`.
+
+    root: the runs directory. Raises `Seq2AttnError` if no trial is measured yet.
+    """
     comparison = gather(plan)
     if not comparison.groups:
-        hint = "Run its `seq2attn compare` command; it continues where it stopped."
         raise Seq2AttnError(
-            f"no trial of {comparison.name!r} in {root} is trained and measured", hint=hint
+            f"no trial of {comparison.name!r} in {root} is trained and measured",
+            hint="Run its `seq2attn compare` command; it continues where it stopped.",
         )
-    groups = {
-        group.label: [
-            Run(root / trial.run) for trial in sorted(group.trials, key=lambda trial: trial.seed)
-        ]
-        for group in comparison.groups
-    }
-    measured = {run.name for runs in groups.values() for run in runs}
-    missing = [trial.name for trial in plan.trials if trial.name not in measured]
-    note = (
-        f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>"
-        if missing
-        else ""
-    )
+    groups = {}
+    missing = [trial.name for trial in plan.trials]
+    for group in comparison.groups:
+        groups[group.label] = [Run(root / trial.run) for trial in group.trials]
+        for trial in group.trials:
+            missing.remove(trial.run)
+    tables = list(map(_scrolling, comparison.tables()))
+    if missing:
+        names = html.escape(", ".join(missing))
+        tables.append(f"<p>Not measured yet and left out: {names}.</p>")
     return comparison.name, {
-        "Summary": "".join(
-            f'<div class="scroll">{table.html()}</div>' for table in comparison.tables()
-        )
-        + note,
+        "Summary": "".join(tables),
         "Figures": _figures(figures_of(comparison).values(), 1.0),
-        **_attention_and_settings(groups),
+        **_common(groups),
     }
 
 
 def render(title: str, sections: Sections) -> str:
-    """The page. Sections without content are left out."""
-    texts = [
-        f"<section><h2>{name}</h2>\n{text}</section>" for name, text in sections.items() if text
-    ]
+    """Return the page, without the sections that are empty."""
+    texts = ""
+    for heading, text in sections.items():
+        if text:
+            texts += f"<section><h2>{heading}</h2>\n{text}</section>\n"
     parts = {
         "title": html.escape(title),
         "style": asset("report.css"),
-        "sections": "\n".join(texts),
+        "sections": texts,
     }
     return filled("report.html", parts)
 
 
+def _scrolling(table: Table) -> str:
+    """Return a table that scrolls where it is wider than the window."""
+    return f'<div class="scroll">{table.html()}</div>'
+
+
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> str:
-    """A table that scrolls where it is wider than the window; columns with a number are aligned to
-    the right.
-    """
-    numeric = [
-        any(isinstance(row[place], int | float | WithInterval) for row in rows)
-        for place in range(len(header))
-    ]
-    columns = [Column(name, right=right) for name, right in zip(header, numeric, strict=True)]
-    return f'<div class="scroll">{Table(columns, rows, title).html()}</div>' if rows else ""
+    """Return a table; columns with a number are aligned to the right."""
+    if not rows:
+        return ""
+    columns = []
+    for name, cells in zip(header, zip(*rows, strict=True), strict=True):
+        has_number = any(not isinstance(cell, str | None) for cell in cells)
+        columns.append(Column(name, right=has_number))
+    return _scrolling(Table(columns, rows, title))
 
 
 def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
-    """Side by side; smaller than on paper, so that their text can be read on a telephone."""
-    drawn = "".join(f"<figure>{svg(one, scale)}</figure>" for one in figures)
+    """Return figures side by side, smaller than on paper: their text can be read on a telephone."""
+    drawn = "".join(f"<figure>{svg(figure, scale)}</figure>" for figure in figures)
     return f'<div class="figures">{drawn}</div>' if drawn else ""
 
 
 def _summary(runs: Sequence[Run]) -> str:
-    rows = []
+    records = []
     for run in runs:
-        config, status = run.config(), run.status()
-        rows.append({
+        config = run.config
+        status = run.status()
+        environment = run.environment
+        model = build_model(config, build_task(config, run.learned_task(config)))
+        steps = config.training.steps or status.steps or 0
+        records.append({
             "run": run.name,
             "score": config.score_name,
             "task": config.task.name,
             "seed": config.seed,
             "state": state_of(run, status),
-            "steps": f"{status.step or 0:,} of {config.training.steps or status.steps or 0:,}",
+            "steps": f"{status.step or 0:,} of {steps:,}",
             "WER": status.wer,
             "SER": status.ser,
             "exact match, worst": status.exact_match_worst,
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
-            "parameters": parameter_ledger(build_model(config, build_task(config, run.learned_task(config))))["total"],
-            "made": str(run.environment().created or "")[:16],
-            "note": run.environment().note,
+            "parameters": parameter_ledger(model)["total"],
+            "made": str(environment.created or "")[:16],
+            "note": environment.note,
         })  # fmt: skip
-    return _table(list(rows[0]), [list(row.values()) for row in rows])
+    return _table(list(records[0]), [list(record.values()) for record in records])
 
 
-def _training(runs: Sequence[Run], scores: Sequence[str]) -> Iterable[Figure]:
+def _training(runs: Sequence[Run]) -> Iterable[Figure]:
+    """Yield the curves of training that at least one run has."""
+    scores = [run.config.score_name for run in runs]
     metrics = {run.name: read_metrics(run) for run in runs}
-    by_length = {
-        name: [
-            (step, one) for step, one in run.evaluations if one.lengths and one.get("wer") is None
+    by_length = {}
+    for name, recorded in metrics.items():
+        by_length[name] = [
+            (step, evaluation)
+            for step, evaluation in recorded.evaluations
+            if evaluation.lengths and evaluation.get("wer") is None
         ]
-        for name, run in metrics.items()
-    }
     if any(by_length.values()):  # on pairs, the word error rate says it
         yield accuracy_curves_figure(by_length, scores)
-    losses = {name: run.curve("loss") for name, run in metrics.items()}
-    if any(losses.values()):
-        yield curves_figure(losses, scores, "training loss, nats per token", log=True)
-    for metric, label in MEASURED.items():
-        curves = {name: run.curve(metric) for name, run in metrics.items()}
+    for metric, label in CURVES.items():
+        curves = {name: recorded.curve(metric) for name, recorded in metrics.items()}
         if any(curves.values()):
-            yield curves_figure(curves, scores, label)
+            yield curves_figure(curves, scores, label, log=metric == "loss")
 
 
-def _lengths(runs: Sequence[Run], scores: Sequence[str]) -> str:
-    """Of the last `eval` of each run, or else of the last evaluation of training."""
-    latest = {
-        run.name: one
-        for run in runs
-        if (one := latest_by_length(run)) is not None and one[1].lengths
-    }
-    if not latest:
+def _lengths(runs: Sequence[Run]) -> str:
+    """Draw the last `eval` of each run, or else the last evaluation of its training."""
+    results = {}
+    scores = []
+    sources = []
+    for run in runs:
+        latest = latest_by_length(run)
+        if latest is not None and latest[1].lengths:
+            source, results[run.name] = latest
+            sources.append(f"{run.name}: {source}")
+            scores.append(run.config.score_name)
+    if not results:
         return ""
-    results = {name: evaluation for name, (_, evaluation) in latest.items()}
-    sources = "; ".join(f"{name}: {source}" for name, (source, _) in latest.items())
+    title = "; ".join(sources)
+    figure = runs_figure(results, scores)
     if len(runs) == 1:
-        figure = accuracy_figure(results[runs[0].name], sources)
-    else:
-        figure = runs_figure(
-            results, [score for run, score in zip(runs, scores, strict=True) if run.name in results]
-        )
-    places = sorted({place for evaluation in results.values() for place in evaluation.places})
-    rows = [
-        [*place, *(one.get("exact_match", place[1], place[0]) for one in results.values())]
-        for place in places
-    ]
-    return _figures([figure]) + _table(
-        ["family", "length", *results], rows, f"exact match; {sources}"
-    )
+        (evaluation,) = results.values()
+        figure = accuracy_figure(evaluation, title)
+    places = set()
+    for evaluation in results.values():
+        places.update(evaluation.places)
+    rows = []
+    for family, length in sorted(places):
+        row = [family, length]
+        for evaluation in results.values():
+            row.append(evaluation.get("exact_match", length, family))
+        rows.append(row)
+    table = _table(["family", "length", *results], rows, f"exact match; {title}")
+    return _figures([figure]) + table
 
 
-def _attention_and_settings(groups: Groups) -> Sections:
-    """What a report of runs and one of a comparison have in common."""
+def _common(groups: Groups) -> Sections:
+    """Return what a report of runs and one of a comparison have in common."""
     return {
         "Attention": _attention({label: runs[0] for label, runs in groups.items()}),
-        "Config": _settings(
-            {label: [flat_values(run.config()) for run in runs] for label, runs in groups.items()}
-        ),
-        "Environment": _settings(
-            {label: [run.environment().shown() for run in runs] for label, runs in groups.items()}
-        ),
+        "Config": _settings(groups, lambda run: flat_values(run.config)),
+        "Environment": _settings(groups, lambda run: flat_values(run.environment.known())),
     }
 
 
 def _attention(runs: Mapping[str, Run]) -> str:
-    """For each string its maps: of one run through training, of several the last of each."""
+    """Draw the maps of each string: of one run through training, of several the last of each."""
     maps: dict[str, list[str]] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)
-        for step, drawn in (
-            recorded[place]
-            for place in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1)
-        ):
+        for index in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1):
+            step, drawn = recorded[index]
             name = label if label == run.name else f"{label}: {run.name}"
-            heading = f"<h3>{html.escape(f'step {step:,}' if len(runs) == 1 else name)}</h3>"
-            for one in drawn:
-                figure = f"<figure>{heading}{html_map(cropped(one, pad=False))}</figure>"
-                maps.setdefault(one.source, []).append(figure)
-    note = "<p>Rows: steps of decoding; columns: source. Bright: attended to. ⏎ is the end of a string.</p>"
-    return "".join(
-        f'<div class="maps">{"".join(drawn)}</div>' for drawn in maps.values()
-    ) + note * bool(maps)
+            heading = html.escape(f"step {step:,}" if len(runs) == 1 else name)
+            for attention in drawn:
+                figure = f"<figure><h3>{heading}</h3>{html_map(cropped(attention))}</figure>"
+                maps.setdefault(attention.source, []).append(figure)
+    if not maps:
+        return ""
+    text = ""
+    for figures in maps.values():
+        text += f'<div class="maps">{"".join(figures)}</div>'
+    axes = "Rows: steps of decoding; columns: source. Bright: attended to."
+    return f"{text}<p>{axes} {sign('<eos>')} is the end of a string.</p>"
 
 
-def _settings(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A table of the values that differ between groups, and those that are the same; of a group,
-    its distinct values.
+def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
+    """Return a table of the values that differ between groups, and one of those that are the same.
+
+    A group has several values where its runs differ.
     """
-    keys = dict.fromkeys(key for records in groups.values() for record in records for key in record)
-    values = {
-        key: [
-            ", ".join(dict.fromkeys(_text(one.get(key)) for one in records))
-            for records in groups.values()
-        ]
-        for key in keys
-    }
-    differ = [[key, *texts] for key, texts in values.items() if len(set(texts)) > 1]
-    same = [[key, texts[0]] for key, texts in values.items() if len(set(texts)) == 1]
+    records = {label: list(map(values_of, runs)) for label, runs in groups.items()}
+    keys: dict[str, None] = {}
+    for record in itertools.chain(*records.values()):
+        keys |= dict.fromkeys(record)
+    differ = []
+    same = []
+    for key in keys:
+        texts = []
+        for group in records.values():
+            values = [_text(record.get(key)) for record in group]
+            texts.append(", ".join(dict.fromkeys(values)))
+        if len(set(texts)) > 1:
+            differ.append([key, *texts])
+        else:
+            same.append([key, texts[0]])
     if len(groups) == 1:
         return _table(["key", *groups], same)
-    rest = f"<details><summary>the same in all: {len(same)}</summary>{_table(['key', 'value'], same)}</details>"
+    summary = f"<summary>the same in all: {len(same)}</summary>"
+    rest = f"<details>{summary}{_table(['key', 'value'], same)}</details>"
     return _table(["key", *groups], differ) + rest
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key} {part}" for key, part in value.items())
-    return (
-        " ".join(map(str, value))
-        if isinstance(value, list | tuple)
-        else "-"
-        if value in (None, "")
-        else str(value)
-    )
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return "-" if value in (None, "") else str(value)

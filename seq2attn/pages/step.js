@@ -64,7 +64,7 @@ class Step {
     put(this.axis[0], "textContent", short(highest));
     put(this.axis[1], "textContent", short(lowest));
     this.columns.forEach((column, j) => {
-      const banned = view.map.banned(t, j), weight = step.weights.data[j], held = state.force.has(`${t},${j}`);
+      const banned = view.map.banned(t, j), weight = step.weights.data[j], held = view.isForced(t, j);
       put(column.symbol, "textContent", view.sources[j]);
       put(column.symbol, "className", `symbol ${j === at ? "chosen" : ""} ${banned ? "banned" : ""}`);
       column.symbol.setAttribute("aria-label", `position ${j + 1}, ${view.sources[j]}${banned ? ", banned" : ""}`);
@@ -111,7 +111,10 @@ class Step {
       }
       const slider = column.weight;
       for (const [key, value] of Object.entries({role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": 1})) slider.setAttribute(key, value);
-      slider.title = "drag to set the weight";
+      const reason = this.view.spec.force_reason;
+      slider.title = reason || "drag to set the weight";
+      slider.setAttribute("aria-disabled", String(Boolean(reason)));
+      if (reason) return column;
       let held = null;  // where the bar was when it was taken hold of: the first change makes room above for the answer without it
       const drag = event => setWeight(state.step, j, (held.bottom - event.clientY) / held.height);
       slider.addEventListener("pointerdown", event => {
@@ -160,8 +163,8 @@ class Step {
     const a = new Explanation(graphs.step, values, {...names, softmax: at("p")}).of("weights", j);
     const equal = (sign, {text, numbers}, value) => [`${sign} = ${text}`, numbers, exact(value)].filter((part, k) => part && (k === 0 || !text.endsWith(part))).join(" = ");
     const aligned = decoder && decoder.name === "hard_monotonic";
-    const past = e.reads("scores", "state.past"), held = state.force.has(`${t},${j}`), kinds = (...parts) => parts.filter(part => part && part.formula && part.name !== "none" && part.name !== "global").map(part => `${part.name}: ${part.summary} (${written(part.formula)}).`);
-    const changers = [Array.from(state.force.keys()).some(key => key.startsWith(`${t},`)) ? "you" : "", window && window.name !== "global" ? `the window ${window.name}` : "", history && history.name !== "none" && !past ? `the history ${history.name}` : "", aligned ? `the decoder ${decoder.name}: how probable this position is after those before` : ""].filter(one => one);
+    const past = e.reads("scores", "state.past"), held = view.isForced(t, j), kinds = (...parts) => parts.filter(part => part && part.formula && part.name !== "none" && part.name !== "global").map(part => `${part.name}: ${part.summary} (${written(part.formula)}).`);
+    const changers = [view.sources.some((_, k) => view.isForced(t, k)) ? "you" : "", window && window.name !== "global" ? `the window ${window.name}` : "", history && history.name !== "none" && !past ? `the history ${history.name}` : "", aligned ? `the decoder ${decoder.name}: how probable this position is after those before` : ""].filter(one => one);
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
     const reread = heads === 1 && history && history.name !== "none" && places.has("memory.values") && context.length > prepared.values[places.get("memory.values")].shape.at(-1);
     this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});

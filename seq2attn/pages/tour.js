@@ -1,7 +1,7 @@
 "use strict";
 // A guided tour: at each stop a question, something to press, and what came of it, in the words of what the models computed.
 
-const shownModel = () => views.find(view => view.attends) || views[0];
+const shownModel = () => views.find(view => view.attends && !view.spec.force_reason) || views.find(view => view.attends) || views[0];
 const answerOf = (view, {steps}) => steps.filter(step => step.written !== view.spec.eos).map(step => view.symbol(step.written)).join("");
 const strongest = (view, t, {steps} = view.now) => { const row = Array.from(steps[t].weights.data), j = row.indexOf(Math.max(...row)); return {j, symbol: view.sources[j], weight: short(row[j])}; };
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`;
@@ -21,7 +21,7 @@ const isRight = view => view.verdict(view.now).includes("✓");
 const judged = view => `It writes ${answerOf(view, view.now)}${isRight(view) ? ", which is right" : view.right ? `; right is ${view.right.map(view.symbol).join("")}` : ""}.`;
 
 // ask: before, with answers to choose from, `guess`; press and act: what to press; tell: after; truth: the right guess. Stops with
-// `attends` need a model with attention, or one without.
+// `attends` need a model with attention, or one without; those with `forces` one whose weights can be set.
 const STOPS = [
   {title: "Where does it look?", attends: true, covered: true, guess: positions, truth: view => positions(view)[strongest(view, 0).j],
     ask: view => `The model reads ${state.text}${taught(view)}. Rows of the map are steps, columns are positions. Which position will the first step attend to?`,
@@ -35,9 +35,9 @@ const STOPS = [
   {title: "How a score is made", attends: true, covered: true, guess: positions, truth: view => positions(view)[strongest(view, 0).j],
     ask: () => "A score says how well the query, which the decoder asks with, fits a key, which the encoder left at a position. Which position will have the largest score in the first step?",
     press: "Show it", act: view => { choose(0, null); light("score"); view.panel.rows.score.scrollIntoView({block: "center"}); }, tell: view => `Position ${strongest(view, 0).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`},
-  {title: "Move its attention", attends: true, guess: letters, truth: view => view.symbol(view.now.steps[0].written), ask: view => `What will the first step write if all its attention goes to ${positions(view)[elsewhere(view)]}?`,
+  {title: "Move its attention", attends: true, forces: true, guess: letters, truth: view => view.symbol(view.now.steps[0].written), ask: view => `What will the first step write if all its attention goes to ${positions(view)[elsewhere(view)]}?`,
     press: "Set that weight to 1", act: view => { const j = elsewhere(view); choose(0, j); setWeight(0, j, 1); }, tell: view => { const [before, now] = [view.before, view.now].map(({steps}) => view.symbol(steps[0].written)); return now === before ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.` : `It writes ${now}, not ${before}. ${compared(view)}: so a weight is a cause, not only a picture.`; }},
-  {title: "And the next step?", attends: true, start: view => setWeight(0, elsewhere(view), 1), guess: () => ["from there", "as if nothing had happened"], ask: () => "The first step was made to look elsewhere. Will the second go on from there, or as if nothing had happened?",
+  {title: "And the next step?", attends: true, forces: true, start: view => setWeight(0, elsewhere(view), 1), guess: () => ["from there", "as if nothing had happened"], ask: () => "The first step was made to look elsewhere. Will the second go on from there, or as if nothing had happened?",
     press: "Go to step 2", act: () => choose(1, null), tell: view => view.now.steps.length < 2 || view.before.steps.length < 2 ? "There is no second step." : strongest(view, 1).j === strongest(view, 1, view.before).j ? `It attends to ${place(strongest(view, 1))}, as if nothing had happened: the decoder knows by its own state how far it is.` : `It attends to ${place(strongest(view, 1))}, no longer to position ${strongest(view, 1, view.before).j + 1}: it goes on from where it was.`},
   {title: "Take a position away", attends: true, guess: letters, truth: view => view.symbol(view.now.steps[changed(view)].written), ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the softmax. What will be written in its place?`,
     press: "Ban it", act: view => { ban("0"); choose(changed(view), null); }, tell: view => `${compared(view)}. ${isSame(view) ? "No step needed that position." : `Step ${changed(view) + 1} needed that position. Now it attends to what is left: ${place(strongest(view, changed(view)))}.`}`},
@@ -54,7 +54,7 @@ const STOPS = [
 ];
 
 const vectorOf = view => Object.entries(view.session().encoded.first).filter(([name]) => name.startsWith("state.cell")).flatMap(([, {data: values}]) => Array.from(values));
-const tourSteps = () => STOPS.filter(({attends}) => attends === undefined || attends === data.models.some(model => model.attends));
+const tourSteps = () => STOPS.filter(({attends, forces}) => (attends === undefined || attends === data.models.some(model => model.attends)) && (!forces || canForce()));
 
 // Begin a stop of the tour: the first example, without changes.
 function visit(number) {

@@ -1,293 +1,244 @@
-"""Training in the page: the project's own training step, the drawing of its batches and of the
-first weights.
+"""Training in the page: the first weights, the drawing of batches and the training step of the
+project itself, as functions.
 
-What is drawn at random comes in as inputs `random.N`, uniform in [0, 1): the page has a generator
+What they draw at random comes in as inputs `random.N`, uniform in [0, 1): the page has a generator
 of its own.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
-from functools import partial
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx
 from torch._decomp import get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
-from torch.overrides import TorchFunctionMode
+from torch.optim.adamw import adamw
 
 from seq2attn.build import build_model
 from seq2attn.config.schema import Config
 from seq2attn.data.batches import drop_words, generator, make_batch
+from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
-from seq2attn.errors import Seq2AttnError
-from seq2attn.model.attention import Attention
-from seq2attn.model.interface import Model
-from seq2attn.pages.functions import Function, Tensors
-from seq2attn.training.losses import training_losses
+from seq2attn.model.points import Hook, hooked, points
+from seq2attn.pages.functions import Function, Tensors, nested
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
 
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
+aten = torch.ops.aten
 
 
-def training_functions(model: Model, config: Config, task: Task) -> list[Function]:
-    """With fixed shapes. `first`: random numbers -> the weights before training; `draw`: the same
-    -> a batch's examples; `train`: examples, weights and the optimiser's state -> the same after a
-    training step, and how right the model was.
+def training_functions(config: Config, task: Task) -> list[Function]:
+    """Return the functions that train a model; the shapes of their tensors are fixed.
+
+    first: the weights before training.
+    draw: the examples of a batch.
+    train: one training step. From examples, weights, the optimiser's state, `rate` (the learning
+        rate) and `mask` (True: padding gets no attention) to the next weights and state, `loss`,
+        and `right`, (B,) True where every symbol of the target was the likeliest.
     """
 
     def first(_: Tensors) -> Tensors:
-        return {name: one.detach() for name, one in build_model(config, task).named_parameters()}
+        return dict(build_model(config, task).named_parameters())
 
     draw = _draw(config, task)
     examples = draw.call(draw.inputs)
-    return [given_random("first", first, {}), draw, _train(model, config, examples)]
+    return [with_random_inputs("first", first, {}), draw, _train(config, task, examples)]
+
+
+def training_settings(config: Config) -> dict[str, Any]:
+    """Return what the page needs beside the graphs, as JSON values."""
+    training = config.training
+    warmup = []
+    for step in range(training.warmup):
+        rate = learning_rate(training, step, training.warmup + 1)
+        warmup.append(rate / training.learning_rate)
+    return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
 def _draw(config: Config, task: Task) -> Function:
-    """The task's own drawing if it can be traced; otherwise examples that are drawn here, among
-    which the page chooses.
+    """Return the task's own drawing if it can be traced, otherwise the choice among examples that
+    the page carries.
     """
     count = config.training.batch_size
     if task.training_set is None:
-        try:
-            drawn = given_random("draw", lambda _: _named(task.examples(generator(CPU), count)), {})
-            other = drawn.call({name: 1 - tensor for name, tensor in drawn.inputs.items()})
-            if drawn.inputs and not torch.equal(
-                other["source"], drawn.call(drawn.inputs)["source"]
-            ):
-                return drawn
-        except Exception:  # such as a loop in Python over what was drawn
-            pass
-        table = _named(task.examples(generator(CPU, "page"), CARRIED))
+
+        def draw(_: Tensors) -> Tensors:
+            return _tensors(task.examples(generator(CPU), count))
+
+        with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
+            drawing = with_random_inputs("draw", draw, {})
+            if drawing.inputs:
+                return drawing
+        examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
-        table = _named(task.encode(list(task.training_set[:CARRIED]), CPU))
-    rows = len(table["source"])
+        examples = task.encode(list(task.training_set[:CARRIED]), CPU)
+    carried = _tensors(examples)
 
     def choose(_: Tensors) -> Tensors:
-        chosen = torch.randint(rows, (count,), generator=generator(CPU))
-        return {name: tensor.index_select(0, chosen) for name, tensor in table.items()}
+        rows = torch.randint(len(carried["source"]), (count,))
+        return {name: tensor.index_select(0, rows) for name, tensor in carried.items()}
 
-    return given_random("draw", choose, {})
-
-
-def _named(examples: Examples) -> Tensors:
-    return {name: one for name, one in vars(examples).items() if name != "alignment"}
+    return with_random_inputs("draw", choose, {})
 
 
-def _train(model: Model, config: Config, examples: Tensors) -> Function:
-    model = copy.deepcopy(model)
-    for one in model.modules():
-        if isinstance(one, Attention):
-            one.mask_padding = True  # whatever the config says, `mask` decides
-    encode = model.encode
-    trained = {
-        name: one.detach().clone() for name, one in model.named_parameters() if one.requires_grad
-    }
-    state = TrainingStep(model, config, CPU).state
+def _tensors(examples: Examples) -> Tensors:
+    return {name: value for name, value in vars(examples).items() if name != "alignment"}
 
-    def encode_masked(mask: Tensor, *inputs: Any) -> Any:
-        memory, first = encode(*inputs)
-        return memory._replace(valid=memory.valid | ~mask), first
+
+def _train(config: Config, task: Task, examples: Tensors) -> Function:
+    """Return the training step, with these examples as example inputs."""
+    model = build_model(config, task)
+    parameters = dict(model.named_parameters())
+    attends = "attention.valid" in points(model)
 
     def train(tensors: Tensors) -> Tensors:
-        model.encode = partial(encode_masked, tensors["mask"])  # type: ignore[method-assign]
-        random = generator(CPU)
-        batch = make_batch(
-            Examples(*(tensors[name] for name in examples)), source_eos=config.model.source_eos
-        )
+        drawn = Examples(**nested(examples, tensors))
+        batch = make_batch(drawn, source_eos=config.model.source_eos)
         if config.training.word_dropout:
-            batch = drop_words(batch, config.training.word_dropout, random)
-        weights = {name: tensors[name].clone().requires_grad_() for name in trained}
-        with _reparametrize_module(model, weights):
+            batch = drop_words(batch, config.training.word_dropout, generator(CPU))
+
+        # `mask` decides which positions are attended to, whatever the config says
+        real = valid_mask(batch.source_lengths, batch.source.size(1))  # (B, S)
+        allowed = real | ~tensors["mask"]
+        mask: dict[str, Hook] = {"attention.valid": lambda valid, _: allowed.view_as(valid)}
+
+        weights = {}
+        for name, parameter in parameters.items():
+            weight = tensors[name].detach().clone()
+            weights[name] = weight.requires_grad_(parameter.requires_grad)
+        with _reparametrize_module(model, weights), hooked(model, mask if attends else {}):
             step = TrainingStep(model, config, CPU)
-            step.use_formulas(traced=True)
+            step.use_formulas()
+            step.optimiser.trace()
             for name, tensor in step.state.items():
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)
-            losses = training_losses(decoded, batch, config.training)
+            losses = step.losses(decoded, batch)
             step.gradients(losses.total)
             step.update(tensors["rate"])
-        padding = batch.decoder_output == PAD
-        right = ((decoded.logits.argmax(dim=2) == batch.decoder_output) | padding).all(dim=1)
-        after = {name: tensor.detach() for name, tensor in weights.items()} | step.state
-        return {"loss": losses.total.detach(), "right": right, **after}
 
-    given = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
-    return given_random("train", train, {**examples, **given, **trained, **state})
+        is_right = decoded.logits.argmax(dim=2) == batch.decoder_output  # (B, L)
+        is_padding = batch.decoder_output == PAD
+        right = (is_right | is_padding).all(dim=1)
+        return {"loss": losses.total, "right": right, **weights, **step.state}
+
+    settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
+    state = TrainingStep(model, config, CPU).state
+    return with_random_inputs("train", train, {**examples, **settings, **parameters, **state})
 
 
-# ---- tracing: random numbers from outside, and operations that the exporter lacks ----
+# ---- tracing ----
 
 
-def given_random(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
-    """A function whose random numbers are not drawn, but given; without gradients, which are among
-    its operations.
+def with_random_inputs(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
+    """Trace a function of `inputs`, and return it with its random numbers as further inputs.
+
+    Gradients that it computes are operations of its trace, like all others.
     """
-    with torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH), _Products():
-        traced = make_fx(call)(inputs)
-    draws = [node for node in traced.graph.nodes if _is_random(node.target)]
-    shapes = [(2,) * _is_normal(node.target) + tuple(node.meta["val"].shape) for node in draws]
-    random = {
-        f"random.{k}": torch.rand(shape, generator=generator(CPU, k))
-        for k, shape in enumerate(shapes)
-    }
+    with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
+        traced = make_fx(call, decomposition_table=DECOMPOSITIONS)(inputs)
+    drawings = traced.graph.find_nodes(op="call_function", target=aten.rand.default)
+    random = {f"random.{number}": node for number, node in enumerate(drawings)}
 
-    def given(tensors: Tensors) -> Any:
-        drawn = iter([tensors[name] for name in random])
-        return _Outside(traced, drawn).run({name: tensors[name] for name in inputs})
+    def replay(tensors: Tensors) -> Any:
+        values = {node: tensors[name] for name, node in random.items()}
+        copies: Tensors = {}  # of weights, which are made, then drawn in place, and returned
+        for node in traced.graph.find_nodes(op="get_attr"):
+            kept = getattr(traced, node.target)
+            values[node] = copies.setdefault(node.target, kept.detach().clone())
+        return fx.Interpreter(traced).run(nested(inputs, tensors), initial_env=values)
 
-    return Function(name, given, {**inputs, **random})
-
-
-def _is_random(target: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
+    examples = {name: torch.zeros(node.meta["val"].shape) for name, node in random.items()}
+    return Function(name, replay, {**inputs, **examples})
 
 
-def _is_normal(target: Any) -> bool:
-    return str(target).startswith(("aten.normal", "aten.randn"))
+# ---- operations that the exporter lacks, in terms of others; what is random, of torch.rand ----
 
 
-class _Products(TorchFunctionMode):
-    """Convolutions as matrix products: the exporter lacks the gradient of a convolution."""
-
-    def __torch_function__(
-        self, called: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        return (_convolution if called is torch.conv1d else called)(*args, **(kwargs or {}))
+def _normal(shape: Sequence[int]) -> Tensor:
+    """Draw each number from two uniform ones (Box & Muller 1958)."""
+    radius, angle = torch.rand(2, *shape)
+    return (-2 * torch.log(1 - radius)).sqrt() * torch.cos(2 * torch.pi * angle)
 
 
-def _convolution(
-    x: Tensor,
-    filters: Tensor,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Tensor:
-    """`torch.conv1d` of x (B, C, S) with filters (M, C, K): (B, M, L)."""
-    if groups > 1 or isinstance(padding, str):
-        return torch.conv1d(x, filters, bias, stride, padding, dilation, groups)
-    step, around, spread = (
-        one if isinstance(one, int) else one[0] for one in (stride, padding, dilation)
-    )
-    within = spread * torch.arange(filters.size(2))  # (K,)
-    starts = torch.arange(
-        -around, x.size(2) + around - spread * (filters.size(2) - 1), step
-    )  # (L,)
-    read = (
-        torch.arange(x.size(2)).view(-1, 1, 1) == starts.unsqueeze(1) + within
-    )  # (S, L, K): what is read where
-    made = torch.einsum("bcs,slk,mck->bml", x, read.to(x.dtype), filters)
-    return made if bias is None else made + bias.unsqueeze(1)
+def _draw_normal(like: Tensor, mean: float = 0.0, deviation: float = 1.0, **_: Any) -> Tensor:
+    return like.copy_(mean + deviation * _normal(like.shape))
 
 
-class _Outside(fx.Interpreter):
-    """Runs a graph with the random numbers that are given, and without fused operations."""
-
-    def __init__(self, graph: fx.GraphModule, drawn: Iterator[Tensor]) -> None:
-        super().__init__(graph)
-        self.drawn = drawn
-        self.made: dict[Any, Any] = {}
-
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        if target not in self.made:
-            kept = super().get_attr(
-                target, args, kwargs
-            )  # a weight: it is made, then drawn in place, and returned
-            self.made[target] = (
-                torch.zeros(kept.shape, dtype=kept.dtype).copy_(kept)
-                if isinstance(kept, Tensor)
-                else kept
-            )
-        return self.made[target]
-
-    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        name = str(target).removeprefix("aten.")
-        if _is_random(target):
-            if name.split(".")[0] not in DRAWN:
-                raise Seq2AttnError(f"it draws random numbers by {name}, which the page cannot")
-            return DRAWN[name.split(".")[0]](next(self.drawn), *args)
-        return (
-            UNFUSED[name](*args, **kwargs)
-            if name in UNFUSED
-            else super().call_function(target, args, kwargs)
-        )
+def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -> Tensor:
+    return like.copy_(low + (high - low) * torch.rand(like.shape))
 
 
-def _integers(uniform: Tensor, *args: Any) -> Tensor:
-    low, high = (0, args[0]) if isinstance(args[1], list) else args[:2]
-    return (uniform * (high - low)).floor().to(torch.int64) + low
+def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
+    *bounds, shape = arguments
+    low, high = (0, *bounds)[-2:]
+    return (torch.rand(shape) * (high - low)).floor().to(torch.int64) + low
 
 
-def _normal(uniform: Tensor, like: Tensor, mean: float = 0.0, deviation: float = 1.0) -> Tensor:
-    """Of two uniform numbers each (Box & Muller 1958)."""
-    drawn = (-2 * torch.log(1 - uniform[0])).sqrt() * torch.cos(2 * torch.pi * uniform[1])
-    return like.copy_(mean + deviation * drawn)
+def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *settings: Any) -> Any:
+    """Differentiate `torch.conv1d` of x (B, C, S) by x, by its filters (M, C, K), and by its bias.
 
+    gradient: of the result, (B, M, L). Raises `AssertionError` for a convolution with strides, with
+    dilation or in groups: the page cannot train it.
+    """
+    _, stride, (padding,), dilation, _, _, groups, _ = settings
+    assert (*stride, *dilation, groups) == (1, 1, 1), "a convolution with strides or in groups"
+    width = filters.size(2)
+    read = F.pad(x, (padding, padding)).unfold(2, width, 1)  # (B, C, L, K)
+    by_filters = torch.einsum("bml,bclk->mck", gradient, read)
 
-DRAWN: dict[str, Callable[..., Tensor]] = {
-    "randn": lambda uniform, size, **_: _normal(uniform, torch.empty(size)),
-    "randn_like": lambda uniform, like, **_: _normal(uniform, torch.zeros_like(like)),
-    "uniform_": lambda uniform, like, least=0.0, most=1.0: like.copy_(
-        least + (most - least) * uniform
-    ),
-    "normal_": _normal,
-    "rand": lambda uniform, *_: uniform,
-    "rand_like": lambda uniform, *_: uniform,
-    "randint": _integers,
-    "bernoulli": lambda uniform, like, p=None: (uniform < (like if p is None else p)).to(
-        like.dtype
-    ),
-    "bernoulli_": lambda uniform, like, p=0.5: like.copy_(uniform < p),
-}
+    # x at s was read with the last column of the filters first
+    around = width - 1 - padding
+    readers = F.pad(gradient, (around, around)).unfold(2, width, 1)  # (B, M, S, K)
+    by_x = torch.einsum("bmsk,mck->bcs", readers, filters.flip(2))
+    return by_x, by_filters, gradient.sum(dim=(0, 2))
 
 
 def _adamw(
     weights: Any, gradients: Any, averages: Any, squares: Any, _: Any, steps: Any, **options: Any
 ) -> None:
-    """The fused operation as torch.optim.AdamW describes it (Loshchilov & Hutter 2019)."""
-    rate, first, second = options["lr"], options["beta1"], options["beta2"]
-    for weight, gradient, average, square, step in zip(
-        weights, gradients, averages, squares, steps, strict=True
-    ):
-        average.mul_(first).add_(gradient * (1 - first))
-        square.mul_(second).add_(gradient * gradient * (1 - second))
-        size = average / (1 - first**step)
-        spread = (square / (1 - second**step)).sqrt() + options["eps"]
-        weight.mul_(1 - rate * options["weight_decay"]).sub_(rate * size / spread)
+    """Update weights in place by PyTorch's formulas (`torch.optim.adamw`).
+
+    Unlike the fused operation, these count the steps themselves.
+    """
+    steps = [step - 1 for step in steps]
+    options |= {"foreach": False, "differentiable": True}
+    adamw(weights, gradients, averages, squares, [], steps, **options)
 
 
-LOSSES: Any = [torch.ops.aten.nll_loss_forward, torch.ops.aten.nll_loss_backward]
-UNFUSED: dict[str, Callable[..., Any]] = {
-    **{
-        str(one).removeprefix("aten."): formula
-        for one, formula in get_decompositions(LOSSES).items()
-    },
-    "_fused_adamw_.tensor_lr": _adamw,
-    "_foreach_norm.Scalar": lambda tensors: [tensor.square().sum().sqrt() for tensor in tensors],
-    "_foreach_mul_.Tensor": lambda tensors, factor: [tensor.mul_(factor) for tensor in tensors],
+def _scale(tensors: Any, factor: Any) -> None:
+    for tensor in tensors:
+        tensor.mul_(factor)
+
+
+RANDOM: dict[Any, Callable[..., Tensor]] = {
+    aten.normal_: _draw_normal,
+    aten.uniform_: _draw_uniform,
+    aten.randint: _draw_integers,
+    aten.randn: lambda shape, **_: _normal(shape),
+    aten.randn_like: lambda like, **_: _normal(like.shape),
+    aten.rand_like: lambda like, **_: torch.rand(like.shape),
+    aten.bernoulli_: lambda like, p=0.5, **_: like.copy_(torch.rand(like.shape) < p),
 }
-
-
-def training_settings(config: Config) -> dict[str, Any]:
-    """What the page needs beside the graphs, as JSON values."""
-    training = config.training
-    steps = range(training.warmup)
-    return {
-        "warmup": [
-            learning_rate(training, step, training.warmup + 1) / training.learning_rate
-            for step in steps
-        ],
-        "rate": training.learning_rate,
-        "seed": config.seed,
-    }
+"""operations that draw random numbers, from uniform ones"""
+DECOMPOSITIONS: Any = {
+    **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
+    aten.rand.generator: lambda shape, **_: torch.rand(shape),
+    aten.convolution_backward.default: _convolution_backward,
+    aten._fused_adamw_.tensor_lr: _adamw,
+    aten._foreach_norm.Scalar: lambda tensors: list(map(torch.linalg.vector_norm, tensors)),
+    aten._foreach_mul_.Tensor: _scale,
+}
+for operation, formula in RANDOM.items():
+    for overload in operation.overloads():
+        DECOMPOSITIONS[getattr(operation, overload)] = formula

@@ -1,6 +1,8 @@
 "use strict";
 // Drawing: maps and vectors, on a canvas or as SVG with the same calls.
 
+// What the page was made with: {models, colours, signs}.
+const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
@@ -9,19 +11,16 @@ function colours() {
   return Object.fromEntries(["card", "text", "quiet", "line", "soft", "held", "positive", "negative"].map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-const CIVIDIS = [[0, 34, 78], [26, 56, 111], [67, 78, 108], [97, 101, 111], [125, 124, 120], [155, 148, 118], [188, 174, 108], [222, 201, 88], [254, 232, 56]];
-const SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"};
-
 function heat(weight) {
-  const at = weight * (CIVIDIS.length - 1), low = Math.min(Math.floor(at), CIVIDIS.length - 2);
-  return `rgb(${CIVIDIS[low].map((part, i) => Math.round(part + (at - low) * (CIVIDIS[low + 1][i] - part))).join()})`;
+  const {colours} = data, at = weight * (colours.length - 1), low = Math.min(Math.floor(at), colours.length - 2);
+  return `rgb(${colours[low].map((part, i) => Math.round(part + (at - low) * (colours[low + 1][i] - part))).join()})`;
 }
 
 const HEATS = Array.from({length: 256}, (_, level) => heat(level / 255));
 
 // How a symbol is shown: what cannot be seen gets a sign.
 function shownSymbol(symbol) {
-  const known = Object.hasOwn(SIGNS, symbol) ? SIGNS[symbol] : symbol.replace(/^(?=\p{M})/u, "◌");
+  const known = Object.hasOwn(data.signs, symbol) ? data.signs[symbol] : symbol.replace(/^(?=\p{M})/u, "◌");
   return Array.from(known, letter => {
     const code = letter.codePointAt(0);
     if (code < 32) return String.fromCodePoint(0x2400 + code);

@@ -24,13 +24,13 @@ function sample(graph, {inputs}, random, given = {}) {
 class Learner {
   constructor(spec, seed) {
     this.spec = spec;
-    this.first = new Graph(spec.training.first, new Map());
-    this.graph = new Graph(spec.training.train, new Map()).recycle();
+    this.first = new Graph(spec.training.graphs.first, new Map());
+    this.graph = new Graph(spec.training.graphs.train, new Map()).recycle();
     this.reset(seed);
   }
 
   reset(seed) {
-    this.values = {step: tensor("float", []), ...sample(this.first, this.spec.training.first, uniforms(3 * seed))};
+    this.values = {step: tensor("float", []), ...sample(this.first, this.spec.training.graphs.first, uniforms(3 * seed))};
     for (const [name, shape] of this.spec.weights) for (const moment of ["exp_avg", "exp_avg_sq"]) this.values[`${moment}.${name}`] = tensor("float", shape);
     this.random = uniforms(3 * seed + 1);
   }
@@ -38,7 +38,7 @@ class Learner {
   // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask: null is the config's own.
   learn(examples, rate, mask) {
     const {training, mask_padding} = this.spec, share = warmed(training, this.values.step.data[0]), masked = mask === null ? mask_padding : mask;
-    const result = sample(this.graph, training.train, this.random, {
+    const result = sample(this.graph, training.graphs.train, this.random, {
       ...this.values, ...examples, rate: tensor("float", [], Float64Array.of(rate * share)), mask: tensor("bool", [], Float64Array.of(masked)),
     });
     for (const name of Object.keys(this.values)) this.values[name] = result[`${name}.next`] || this.values[name];
@@ -61,7 +61,7 @@ class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed));
     this.spec = specs[0].training;
-    this.graph = new Graph(this.spec.draw, new Map());
+    this.graph = new Graph(this.spec.graphs.draw, new Map());
     this.reset(seed);
   }
 
@@ -73,7 +73,7 @@ class Race {
 
   // One step of each: {lengths, each: [{loss, right}]}
   advance(rate, mask) {
-    const examples = sample(this.graph, this.spec.draw, this.random);
+    const examples = sample(this.graph, this.spec.graphs.draw, this.random);
     this.step += 1;
     return {examples, lengths: Array.from(examples.source_lengths.data), each: this.learners.map(learner => learner.learn(examples, rate, mask))};
   }

@@ -1,62 +1,31 @@
-"""What all figures share: colours, signs, panels, formats, and writing to a file."""
+"""What all figures share: the looks of lines, panels, formats, and writing to a file."""
 
 from __future__ import annotations
 
 import io
-import unicodedata
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import printable
+from seq2attn.display.colours import lighten, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-FORMATS = ("png", "svg", "pdf")
-HEAT = "cividis"
+FORMATS = (".png", ".svg", ".pdf")
+DPI = 160  # of a PNG file
+GREY = "0.45"
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "osD^vPX*"
 THINNEST, WIDEST = 1.6, 6.0  # points, of lines
-SCORE_COLOURS = {  # after Okabe & Ito 2008
-    "scaled": "#0072b2",
-    "dot": "#d55e00",
-    "general": "#009e73",
-    "additive": "#cc79a7",
-    "cosine": "#e69f00",
-    "scaled_general": "#56b4e9",
-    "key_value": "#6a3d9a",
-    "none": "#7f7f7f",
-}
-PALETTE = tuple(SCORE_COLOURS.values())  # for the scores of plug-ins
-_SIGNS = {"<eos>": "⏎", "<pad>": "∅", "<sos>": "⊢", " ": "␣"}
-
-
-def sign(symbol: str) -> str:
-    """A symbol as the label of a row or column: a combining mark stands on a dotted circle, not on
-    its neighbour.
-    """
-    marked = len(symbol) == 1 and unicodedata.category(symbol).startswith("M")
-    return f"\u25cc{symbol}" if marked else _SIGNS.get(symbol) or printable(symbol)
-
-
-def isolate_direction(text: str) -> str:
-    """A text for a title: between left-to-right marks if it is written from right to left, so that
-    it turns nothing else.
-    """
-    text = printable(text.replace("\t", " "))  # a tab stands before a source's features
-    turned = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
-    return f"\u200e{text}\u200e" if turned else text
-
-
-def score_colour(name: str) -> str:
-    """The colour of a score, the same in every figure; that of a plug-in is derived from its name."""
-    return SCORE_COLOURS.get(name) or PALETTE[sum(name.encode()) % len(PALETTE)]
 
 
 @dataclass(frozen=True)
@@ -71,87 +40,100 @@ class Look:
 
 
 def looks(scores: Sequence[str]) -> list[Look]:
-    """The look of each line: its colour is that of its score; lines of one score differ in shade,
-    dash and marker.
+    """Return the look of each line, given its score: lines of one score have shades of its colour
+    and differ in dash and marker.
     """
-    made = []
-    for place, name in enumerate(scores):
-        same, number = scores.count(name), scores[:place].count(name)
-        colour = _shade(score_colour(name), number / (same - 1) if same > 1 else 0)
-        marker = MARKERS[(number if len(set(scores)) == 1 else place) % len(MARKERS)]
-        width = THINNEST + min(1.1, (WIDEST - THINNEST) / len(scores)) * (len(scores) - 1 - place)
-        made.append(Look(colour, DASHES[number % len(DASHES)], marker, width))
-    return made
-
-
-def _shade(colour: str, lightness: float) -> str:
-    """The colour itself at 0, half way to white at 1."""
-    parts = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
-    return "#" + "".join(f"{round(part + (255 - part) * 0.5 * lightness):02x}" for part in parts)
+    thinner = min(1.1, (WIDEST - THINNEST) / len(scores))
+    chosen = []
+    for index, score in enumerate(scores):
+        number = scores[:index].count(score)  # among the lines of its score
+        shade = number / max(1, scores.count(score) - 1)
+        look = Look(
+            colour=lighten(score_colour(score), 0.5 * shade),
+            dash=DASHES[number % len(DASHES)],
+            marker=MARKERS[index % len(MARKERS)],
+            width=THINNEST + thinner * (len(scores) - 1 - index),
+        )
+        chosen.append(look)
+    return chosen
 
 
 def new_panels(
     count: int = 1, size: tuple[float, float] = (6.4, 3.8), title: str = "", columns: int = 99
 ) -> tuple[Figure, Any]:
-    """A figure with its panels, at most so many side by side, with one axis of values. size: width
-    and height in inches.
+    """Return a figure and its panels, at most `columns` side by side, which share the y axis. size:
+    width and height in inches.
     """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=size, layout="constrained")
-    if title:
-        figure.suptitle(title, fontsize=11, x=0.01, ha="left")
-    panels = figure.subplots(
-        -(-count // columns), min(count, columns), sharey=True, squeeze=False
-    ).flat
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
+    rows = math.ceil(count / columns)
+    panels = figure.subplots(rows, min(count, columns), sharey=True, squeeze=False).flat
     for panel in panels[count:]:
         panel.set_axis_off()
     return figure, panels[:count]
 
 
 def clean(panel: Any, title: str = "") -> None:
-    """Horizontal grid lines behind the data, no frame at the top and right."""
-    if title:
-        panel.set_title(title, fontsize=11, loc="left")
+    """Draw horizontal grid lines behind the data and no frame at the top and right."""
+    panel.set_title(title, fontsize=11, loc="left")
     panel.grid(axis="y", color="0.9", lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def legend(panel: Any, **place: Any) -> None:
-    """The legend of all figures: small and without a frame."""
-    panel.legend(frameon=False, fontsize=9, **place)
+def legend(panel: Any, **options: Any) -> None:
+    """Draw a small legend without a frame."""
+    panel.legend(frameon=False, fontsize=9, **options)
 
 
 def logarithmic(panel: Axes) -> None:
-    """A logarithmic axis of values with labels such as 0.5 instead of 5 x 10^-1."""
-    from matplotlib.ticker import LogLocator, NullFormatter
+    """Make the y axis logarithmic, with labels such as 0.5 instead of 5 x 10^-1."""
+    from matplotlib.ticker import LogLocator
 
-    panel.set_yscale("log", subs=[])
+    panel.set_yscale("log", subs=[])  # no minor ticks
     low, high = panel.get_ylim()
-    panel.yaxis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,), numticks=12)
-    )
+    labelled = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    panel.yaxis.set_major_locator(LogLocator(subs=labelled, numticks=12))
     panel.yaxis.set_major_formatter("{x:g}")
-    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def column(rows: Iterable[Any], field: str) -> NDArray[np.float64]:
+    """Return a field of all rows as numbers; nan, which is not drawn, for None."""
+    import numpy as np
+
+    return np.array([getattr(row, field) for row in rows], dtype=float)
+
+
+def draw_intervals(
+    panel: Axes, rows: Sequence[Any], field: str, *, shift: float = 0, **style: Any
+) -> None:
+    """Draw a field of rows by length with its interval, from `low` to `high`.
+
+    shift: to the right, so that lines do not hide each other.
+    """
+    values = column(rows, field)
+    sides = [values - column(rows, "low"), column(rows, "high") - values]
+    panel.errorbar(column(rows, "length") + shift, values, sides, capsize=2, **style)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format of the file's ending."""
-    write_atomically(path, render(figure, check_format(path), 160))
+    """Write a figure in the format that the file's name ends with."""
+    write_atomically(path, render(figure, check_format(path), DPI))
 
 
-def render(figure: Figure, form: str, dpi: int = 72) -> bytes:
-    """The content of a figure's file."""
-    drawn = io.BytesIO()
+def render(figure: Figure, form: str, dpi: int = 100) -> bytes:
+    """Return the content of a figure's file."""
+    file = io.BytesIO()
     with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(drawn, dpi=dpi, format=form)
-    return drawn.getvalue()
+        figure.savefig(file, dpi=dpi, format=form)
+    return file.getvalue()
 
 
 def svg(figure: Figure, scale: float = 1.0) -> str:
-    """A figure as an element of an HTML page. scale: of its panels, not of its text."""
+    """Return a figure as an element of an HTML page. scale: of its panels, not of its text."""
     import matplotlib
 
     figure.set_size_inches(*scale * figure.get_size_inches())
@@ -161,11 +143,13 @@ def svg(figure: Figure, scale: float = 1.0) -> str:
 
 
 def check_format(path: Path) -> str:
-    """The format of a figure's file, by its ending. Raises `Seq2AttnError` for other endings."""
-    form = path.suffix.lower().removeprefix(".")
-    if form not in FORMATS:
-        allowed = ", ".join(f".{name}" for name in FORMATS)
+    """Return the format of a figure's file. Raises `Seq2AttnError` for another ending, and where
+    there is no such folder.
+    """
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        allowed = ", ".join(FORMATS)
         raise Seq2AttnError(f"{path}: a figure's file name ends with one of {allowed}")
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    return form
+    return ending[1:]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import LARGEST_FILE, Seq2AttnError
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import Count, Record, reason_of
 from seq2attn.text import quoted
@@ -25,6 +25,7 @@ from seq2attn.text import quoted
 FORMAT = "seq2attn-checkpoint"
 MODEL = "model."  # prefix of the model's tensors
 OPTIMISER = "optimiser."  # prefix of the optimiser's
+Tensors = dict[str, Tensor]
 
 
 class _State(Record, extra="allow"):
@@ -32,7 +33,7 @@ class _State(Record, extra="allow"):
 
 
 class _Header(Record):
-    """Beside the tensors, in safetensors' own header."""
+    """The metadata in the header of the safetensors file."""
 
     checksum: str
     state: _State
@@ -42,60 +43,60 @@ class _Header(Record):
 class Checkpoint:
     """The contents of a checkpoint file."""
 
-    tensors: dict[str, Tensor]
+    tensors: Tensors
     """`model.*` and, to resume, `optimiser.*`"""
     state: dict[str, Any]
     """plain values, at least `step`"""
 
-    def part(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names start with `prefix`, without it."""
+    def part(self, prefix: str) -> Tensors:
+        """Return the tensors whose names start with `prefix`, without it."""
         return {
-            name[len(prefix) :]: tensor
+            name.removeprefix(prefix): tensor
             for name, tensor in self.tensors.items()
             if name.startswith(prefix)
         }
 
 
-def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The model's tensors under their names in a checkpoint."""
+def model_tensors(model: nn.Module) -> Tensors:
+    """Return the model's tensors under their names in a checkpoint."""
     return {MODEL + name: tensor for name, tensor in model.state_dict().items()}
 
 
-def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: dict[str, Any]) -> None:
+def save_checkpoint(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
     """Write a checkpoint atomically."""
-    contiguous = torch.contiguous_format
-    plain = {
-        name: tensor.detach().cpu().clone(memory_format=contiguous)
+    contiguous = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
-    header = json.dumps({"checksum": _checksum(plain, state), "state": state})
-    metadata = {FORMAT: header}  # one key, because safetensors does not keep the order of several
-    write_atomically(path, save(plain, metadata))
+    header = {"checksum": _checksum(contiguous, state), "state": state}
+    # In one key, because safetensors does not keep the order of several.
+    write_atomically(path, save(contiguous, {FORMAT: json.dumps(header)}))
 
 
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
-    """Read a checkpoint, which may not be far larger than that of `model`. Raises `Seq2AttnError`
-    with file and reason.
+    """Read a checkpoint. Raises `Seq2AttnError` with file and reason if that fails.
+
+    model: the model that the checkpoint is for; a far larger file is not read.
     """
     if not path.exists():
         raise Seq2AttnError(f"{path}: no such checkpoint")
-    size, most = path.stat().st_size, LARGEST_FILE["checkpoint"]
-    if model is not None:  # its weights, and an optimiser's tensors for each
-        most = 10_000_000 + 4 * sum(tensor.nbytes for tensor in model.state_dict().values())
-    if size > most:
-        raise _damaged(path, f"its size is {size:,} bytes; at most {most:,} are read")
+    if model is not None:
+        size = path.stat().st_size
+        weights = sum(tensor.nbytes for tensor in model.state_dict().values())
+        largest = 10_000_000 + 4 * weights  # an optimiser has up to three tensors for each
+        if size > largest:
+            raise _damaged(path, f"its size is {size:,} bytes; at most {largest:,} are read")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (no iterator of its own)
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
     except Exception as error:  # safetensors may raise anything
-        raise _damaged(
-            path, getattr(error, "strerror", None) or "it is cut short, or its header is wrong"
-        ) from None
+        cut = "it is cut short, or its header is wrong"
+        raise _damaged(path, getattr(error, "strerror", None) or cut) from None
     if FORMAT not in metadata:
-        raise Seq2AttnError(
-            f"{path}: not a seq2attn checkpoint (its header does not say {FORMAT!r})"
-        )
+        reason = f"its header does not say {FORMAT!r}"
+        raise Seq2AttnError(f"{path}: not a seq2attn checkpoint ({reason})")
     try:
         header = _Header.model_validate_json(metadata[FORMAT])
     except ValidationError as error:
@@ -107,33 +108,35 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
 
 
 def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
-    """Load the checkpoint's `model.*` tensors into `model`, after checking names, shapes, types and
-    values.
-    """
-    found = {
-        name: tensor
-        for name, tensor in checkpoint.tensors.items()
-        if not name.startswith(OPTIMISER)
-    }
-    parameters = {MODEL + name for name, _ in model.named_parameters(remove_duplicate=False)}
-    check_tensors(
-        path, found, model_tensors(model), finite=parameters
-    )  # a plug-in's buffer may hold infinities
+    """Load the checkpoint's `model.*` tensors into `model`, after `check_weights`."""
+    check_weights(path, checkpoint, model)
     model.load_state_dict(checkpoint.part(MODEL))
 
 
+def check_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
+    """Raise `Seq2AttnError` unless names, shapes, types and values of the checkpoint's `model.*`
+    tensors fit `model`.
+    """
+    # Only parameters must be finite: a plug-in's buffer may hold infinities.
+    parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
+
+
 def check_tensors(
-    path: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], finite: Collection[str]
+    path: Path,
+    tensors: Tensors,
+    expected: Tensors,
+    finite: Collection[str],
 ) -> None:
     """Raise `Seq2AttnError` unless names, shapes and types are the expected ones, and the values of
-    `finite` finite.
+    the tensors named in `finite` are finite.
     """
-    for name in sorted(found.keys() | expected.keys()):
-        here, wanted = (_describe(tensors.get(name)) for tensors in (found, expected))
-        if here != wanted:
-            reason = f"it has {here} as {quoted(name)}, expected {wanted}"
+    for name in sorted(tensors.keys() | expected.keys()):
+        actual, wanted = _describe(tensors.get(name)), _describe(expected.get(name))
+        if actual != wanted:
+            reason = f"it has {actual} as {quoted(name)}, expected {wanted}"
             raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
-        if name in finite and not torch.isfinite(found[name]).all():
+        if name in finite and not torch.isfinite(tensors[name]).all():
             raise _damaged(path, f"{name} holds values that are not finite")
 
 
@@ -141,11 +144,10 @@ def _describe(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
 
 
-def _checksum(tensors: Mapping[str, Tensor], state: dict[str, Any]) -> str:
+def _checksum(tensors: Tensors, state: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {_describe(tensor)};".encode())
         digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

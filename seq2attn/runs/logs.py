@@ -19,14 +19,18 @@ from seq2attn.runs.run import Run
 
 
 def read_metrics(run: Run) -> Metrics:
-    """The run's metrics so far."""
-    lines = list(read_records(MetricsLine, run.metrics_file))
-    evaluations = [(line.step, Evaluation(line.evaluation)) for line in lines if line.evaluation]
-    return Metrics([line for line in lines if line.evaluation is None], evaluations)
+    """Read the run's metrics so far."""
+    metrics = Metrics([], [])
+    for line in read_records(MetricsLine, run.metrics_file):
+        if line.evaluation is None:
+            metrics.steps.append(line)
+        elif line.evaluation:
+            metrics.evaluations.append((line.step, Evaluation(line.evaluation)))
+    return metrics
 
 
 def last_step(run: Run) -> int:
-    """The last step in the run's metrics, for a display of progress: 0 if there is none to read."""
+    """Return the last step in the run's metrics, for a display of progress, or 0."""
     with contextlib.suppress(OSError, IndexError), run.metrics_file.open("rb") as file:
         file.seek(-min(100_000, file.seek(0, os.SEEK_END)), os.SEEK_END)
         return int(re.findall(rb'"step": ([0-9]{1,18})', file.read())[-1])
@@ -34,15 +38,16 @@ def last_step(run: Run) -> int:
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
-    """The attention maps of the same strings, by step; empty for a run that has none."""
+    """Read the attention maps of the same strings, by step; empty for a run that has none."""
     snapshots: list[tuple[int, list[AttentionMap]]] = []
+    first: list[str] = []
     for line in read_records(Snapshot, run.attention_file):
-        strings = [one.source for one in line.maps]
-        if snapshots and strings != [one.source for one in snapshots[0][1]]:
+        strings = [attention_map.source for attention_map in line.maps]
+        first = first or strings
+        if strings != first:
             reason = f"the maps after step {line.step:,} are of other strings"
-            raise Seq2AttnError(
-                f"{run.attention_file}: not a valid record: {reason}", hint="Remove that line."
-            )
+            message = f"{run.attention_file}: not a valid record: {reason}"
+            raise Seq2AttnError(message, hint="Remove that line.")
         snapshots.append((line.step, list(line.maps)))
     return snapshots
 
@@ -51,15 +56,13 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 
 def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
-    """Write it as a new file of the run; nothing is replaced."""
+    """Write an evaluation to a new file of the run, and return its path; nothing is replaced."""
     with writing(run.evaluations):
         run.evaluations.mkdir(exist_ok=True)
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            with contextlib.suppress(FileExistsError):
-                path.touch(
-                    exist_ok=False
-                )  # of two processes that try the same number, one gets the next
+            with contextlib.suppress(FileExistsError):  # another process may take the same number
+                path.touch(exist_ok=False)
                 break
     try:
         write_json(path, evaluation.to_json(run.name))
@@ -72,25 +75,32 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
 def evaluations(
     run: Run, checkpoint: str = "*", *, skip_damaged: bool = False
 ) -> list[tuple[str, Evaluation]]:
-    """The files, of one checkpoint or of all, and their contents, the last one measured last.
+    """Return the name and contents of each file, of one checkpoint or of all, in the order in which
+    they were measured.
 
-    Raises `Seq2AttnError` for one that is damaged, or skips it.
+    Raises `Seq2AttnError` for a damaged file, unless it is to be skipped.
     """
-    found = []
+    saved = []
     for path in run.evaluations.glob(f"{checkpoint}-*.json"):
         try:
             if path.lstat().st_size:  # otherwise it is still being written
-                found.append((path.name, read_record(Evaluation, path)))
+                saved.append((path.name, read_record(Evaluation, path)))
         except Seq2AttnError:
             if not skip_damaged:
                 raise
-    return sorted(found, key=lambda one: (one[1].created or "", one[0]))
+    return sorted(saved, key=lambda file: (file[1].created or "", file[0]))
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """The last `eval`, otherwise the last evaluation in training, and a text that says which."""
+    """Return the last `eval`, or else the last evaluation in training, with a text that says which
+    it is; None if there is neither.
+    """
     saved = evaluations(run)
     if saved:
-        return f"eval, {saved[-1][0]}", saved[-1][1]
+        name, evaluation = saved[-1]
+        return f"eval, {name}", evaluation
     trained = read_metrics(run).evaluations
-    return (f"training, after step {trained[-1][0]:,}", trained[-1][1]) if trained else None
+    if trained:
+        step, evaluation = trained[-1]
+        return f"training, after step {step:,}", evaluation
+    return None

@@ -13,32 +13,33 @@ from seq2attn.errors import Seq2AttnError
 if TYPE_CHECKING:
     import torch
 
-MOST_THREADS = 256  # of the CPU
+MAX_THREADS = 256  # of the CPU
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt
 
 
 def choose_device(name: str) -> torch.device:
-    """The device of this name; `auto` is cuda if available, otherwise cpu (mps is slower for such
-    small models).
+    """Return the device of this name; `auto` is cuda if available, otherwise cpu (mps is slower for
+    such small models).
     """
     import torch
 
-    available = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-    }
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available.append("cuda")
+    if torch.backends.mps.is_available():
+        available.append("mps")
     if name == "auto":
-        return torch.device("cuda" if available["cuda"] else "cpu")
-    if not available.get(name):
-        present = ", ".join(device for device, is_present in available.items() if is_present)
-        where = f"is not available to torch {torch.__version__} here"
-        raise Seq2AttnError(f"--device: {name!r} {where}; available: {present}")
+        name = "cuda" if "cuda" in available else "cpu"
+    if name not in available:
+        raise Seq2AttnError(
+            f"--device: {name!r} is not available to torch {torch.__version__} here; available: "
+            f"{', '.join(available)}"
+        )
     return torch.device(name)
 
 
 def available_cores() -> int:
-    """The processor cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 

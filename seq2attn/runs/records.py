@@ -23,16 +23,18 @@ from pydantic import (
     model_validator,
 )
 
-from seq2attn.errors import LARGEST_FILE, MOST_LINES, Seq2AttnError
+from seq2attn.errors import Seq2AttnError
+from seq2attn.files import MAX_LINES, reading
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation, Row
-from seq2attn.runs.files import reading
-from seq2attn.runs.machine import MOST_THREADS
+from seq2attn.runs.machine import MAX_THREADS
 
+FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
 
 Count = Annotated[int, Field(ge=0, le=2**63 - 1)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Measure = Annotated[float, Field(ge=0, le=1e6)]
 Kind = TypeVar("Kind")
 
 
@@ -58,23 +60,24 @@ class Status(Record):
     exact_match_worst: Share | None = None
     """of the trained lengths"""
     exact_match_mean: Share | None = None
-    attention_entropy: Annotated[float, Field(ge=0, le=100)] | None = None
+    attention_entropy: Measure | None = None
     wer: Share | None = None
     """word error rate on the dev file, of a run on pairs of strings, as the next two"""
-    ser: Annotated[float, Field(ge=0, le=1e6)] | None = None
-    dev_loss: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    ser: Measure | None = None
+    dev_loss: Measure | None = None
 
 
 class Environment(Record):
-    """environment.json: when a run was made, and with which versions, machine and code; None or
-    empty for the unknown.
+    """environment.json: the format of a run, when it was made, and with which versions, machine and
+    code; None or empty for the unknown.
     """
 
+    format: Any = None
     created: AwareDatetime | None = None
     command: tuple[str, ...] = ()
     device: str | None = None
     device_name: str | None = None
-    threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] = 1
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
     kernels: str | None = None
     plugins: tuple[str, ...] = ()
     plugin_contents: tuple[str, ...] = ()
@@ -88,14 +91,26 @@ class Environment(Record):
     note: str | None = None
     """what the user wrote about the run"""
 
-    def shown(self) -> dict[str, Any]:
-        """What is known, for a page that shows time, comparison and note elsewhere."""
-        record = self.model_dump(exclude={"created", "experiment", "note"})
-        return {name: value for name, value in record.items() if value not in (None, ())}
+    def known(self) -> dict[str, Any]:
+        """Return what is known, for a page that shows time, comparison and note elsewhere."""
+        values = self.model_dump(exclude={"format", "created", "experiment", "note"})
+        return {name: value for name, value in values.items() if value not in (None, ())}
+
+
+class DataFile(Record):
+    """A data file in task.json."""
+
+    sha256: str
+
+
+class LearnedFiles(Record):
+    """task.json: the data files that the run was started on, by the option that names them."""
+
+    files: dict[str, DataFile]
 
 
 class Progress(BaseModel):
-    """The state of training in a checkpoint: with weights and optimiser, all that resuming needs."""
+    """The state of training in a checkpoint: all that resuming needs but weights and optimiser."""
 
     model_config = ConfigDict(strict=True)
 
@@ -106,10 +121,10 @@ class Progress(BaseModel):
     1 - word error rate, minus loss. Compared in this order"""
     summary: Status = Status()
     """of the last evaluation"""
-    stale: Count = 0
+    evaluations_without_improvement: Count = 0
     """evaluations since the last one that was better than all before it"""
     formulas: bool = False
-    """whether the leaf was found to differ from the formulas, which compute every step since"""
+    """True if the leaf was found to differ from the formulas, which compute every step since"""
     positions: dict[str, Count] | None = None
     """bytes of each file of records at the last checkpoint; None before there is one"""
 
@@ -136,14 +151,16 @@ class Metrics:
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """A number by step, where there is one and it is finite: a logged one, otherwise what
-        evaluations measured, an error rate or the mean of a metric over the trained lengths.
+        """Return a number by step, where there is one and it is finite: a logged one, otherwise
+        what evaluations measured, an error rate or the mean of a metric over the trained lengths.
         """
+        points: list[tuple[int, float | None]] = []
         if name in MetricsLine.model_fields:
             points = [(line.step, getattr(line, name)) for line in self.steps]
         else:
-            rates = ((step, one.get(name), one.mean(name)) for step, one in self.evaluations)
-            points = [(step, row.value if row else mean) for step, row, mean in rates]
+            for step, evaluation in self.evaluations:
+                row = evaluation.get(name)
+                points.append((step, row.value if row else evaluation.mean(name)))
         return [
             (step, value)
             for step, value in points
@@ -158,58 +175,58 @@ class Snapshot(Record):
     maps: Annotated[tuple[AttentionMap, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
-    def _has_whole_maps(self) -> Self:
-        for one in self.maps:
-            one.check()
+    def _check_maps(self) -> Self:
+        for attention_map in self.maps:
+            attention_map.check()
         return self
 
 
 # ---- reading ----
 
 
-def read_record(kind: type[Kind], path: Path, what: str = "record", *, strict: bool = True) -> Kind:
-    """The record in a file. Raises `Seq2AttnError` for anything else, and if there is no file."""
-    with reading(path, LARGEST_FILE[what]) as file:
+def read_record(kind: type[Kind], path: Path, *, strict: bool = True) -> Kind:
+    """Read a record from a file. Raises `Seq2AttnError` for anything else, and if there is none."""
+    with reading(path) as file:
         return parse(kind, file.read(), path, strict=strict)
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
-    """The record in each line of a file; an incomplete last line is ignored, and a missing file is
-    empty.
+    """Read a record from each line of a file; an incomplete last line is ignored, and a missing
+    file is empty.
     """
     if not path.exists():
         return
-    longest, hint = LARGEST_FILE["line"], "Move it elsewhere: the run can be used without it."
-    with reading(path, LARGEST_FILE["log"], hint) as file:
-        for number, line in enumerate(iter(lambda: file.readline(longest + 1), b""), start=1):
-            if number > MOST_LINES or len(line) > longest:
-                reason = f"line {number}: at most {longest:,} bytes a line, and {MOST_LINES:,} lines, are read"
-                raise OSError(errno.EFBIG, reason)
+    with reading(path, hint="Move it elsewhere: the run can be used without it.") as file:
+        for number, line in enumerate(file, start=1):
+            if number > MAX_LINES:
+                raise OSError(errno.EFBIG, f"it has more than {MAX_LINES:,} lines")
             if line.endswith(b"\n"):
-                yield parse(kind, line, path, number)
+                yield parse(
+                    kind, line, f"{path}:{number}", hint="Remove that line; the others are kept."
+                )
 
 
 def parse(
-    kind: type[Kind], text: bytes, path: Path, line: int | None = None, *, strict: bool = True
+    kind: type[Kind],
+    text: bytes,
+    place: str | Path,
+    *,
+    strict: bool = True,
+    hint: str | None = None,
 ) -> Kind:
-    """The record in a JSON text, which is that of `path`, or of one line of it."""
+    """Return the record in a JSON text; `place` names it in messages."""
     try:
-        record: Kind = _reader(kind).validate_json(text, strict=strict)
-        return record
+        return _reader(kind).validate_json(text, strict=strict)
     except ValidationError as error:
-        place, hint = (
-            (path, None)
-            if line is None
-            else (f"{path}:{line}", "Remove that line; the others are kept.")
-        )
-        raise Seq2AttnError(f"{place}: not a valid record: {reason_of(error)}", hint=hint) from None
+        reason = reason_of(error)
+        raise Seq2AttnError(f"{place}: not a valid record: {reason}", hint=hint) from None
 
 
 def reason_of(error: ValidationError) -> str:
-    """The first problem of a record in our words."""
+    """Return the first problem of a record, as messages say it."""
     from seq2attn.config.messages import describe_errors
 
-    if error.errors(include_url=False)[0]["type"] == "json_invalid":
+    if error.errors()[0]["type"] == "json_invalid":
         return "it is not valid JSON"
     problem = describe_errors(error)[0]
     return f"{problem.path}: {problem.message}" if problem.path else problem.message

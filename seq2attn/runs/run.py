@@ -8,14 +8,15 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.runs.files import writing
-from seq2attn.runs.records import Environment, Status, read_record
+from seq2attn.runs.records import FORMAT, Environment, Status, read_record
 from seq2attn.text import did_you_mean, first_of, quoted
 
 if TYPE_CHECKING:  # `--help` imports this module, but needs no config
@@ -27,128 +28,115 @@ WAIT = 0.5  # seconds for a lock, because `is_training` holds it for a moment
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
-class _Inside:
-    """An attribute of `Run`: the path of a file or folder in its directory."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, run: Run, owner: type) -> Path:
-        return run.path / self.name
-
-
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)  # nothing changes its path
 class Run:
     """One run directory. Besides the files below it has TensorBoard's events.out.*."""
 
     path: Path
 
-    config_file = _Inside("config.yaml")  # the resolved config; written first, never changed
-    environment_file = _Inside(
-        "environment.json"
-    )  # versions, device, threads, seed, command, git commit
-    task_file = _Inside(
-        "task.json"
-    )  # what the task learned from its files: vocabularies, and the files' checksums
-    status_file = _Inside("status.json")  # the state of training and its last evaluation
-    metrics_file = _Inside("metrics.jsonl")  # one JSON object a line: losses and evaluations
-    attention_file = _Inside(
-        "attention.jsonl"
-    )  # attention on a few strings, one JSON object a snapshot
-    checkpoints = _Inside(
-        "checkpoints"
-    )  # last.safetensors (to resume), best.safetensors (to use), step-N
-    evaluations = _Inside("evaluations")  # what `eval` and `compare` measured
-    lock_file = _Inside("training.lock")  # locked while the run is trained
-
-    @property
-    def name(self) -> str:
-        return self.path.name
+    def __post_init__(self) -> None:
+        self.name = self.path.name
+        self.config_file = self.path / "config.yaml"  # all values; written first, never changed
+        self.environment_file = self.path / "environment.json"  # `Environment`; never changed
+        self.task_file = self.path / "task.json"  # learned from files: vocabularies, checksums
+        self.status_file = self.path / "status.json"  # `Status`
+        self.metrics_file = self.path / "metrics.jsonl"  # a line each: losses and evaluations
+        self.attention_file = self.path / "attention.jsonl"  # a line each: maps of a few strings
+        self.checkpoints = self.path / "checkpoints"
+        self.evaluations = self.path / "evaluations"  # what `eval` and `compare` measured
+        self.lock_file = self.path / "training.lock"  # locked while the run is trained
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
     def checkpoint(self, which: str) -> Path:
-        """The file of checkpoint `last`, `best`, or `step-64`, one of those that
-        `training.snapshot_weights` keeps.
+        """Return the file of a checkpoint: `last` to resume, `best` to use, or `step-64`, one of
+        those that `training.snapshot_weights` keeps.
         """
         return self.checkpoints / f"{which}.safetensors"
 
     def kept_steps(self) -> list[int]:
-        """The steps N, ascending, whose weights are kept as checkpoint `step-N`."""
-        names = (
-            file.stem.removeprefix("step-") for file in self.checkpoints.glob("step-*.safetensors")
-        )
+        """Return the steps N, ascending, whose weights are kept as checkpoint `step-N`."""
+        files = self.checkpoints.glob("step-*.safetensors")
+        names = [file.stem.removeprefix("step-") for file in files]
         return sorted(int(name) for name in names if name.isdecimal())
 
     @property
     def has_checkpoint(self) -> bool:
         return self.checkpoint("best").is_file() or self.checkpoint("last").is_file()
 
-    def config(self, overrides: Sequence[str] = ()) -> Config:
-        """The run's config with `overrides` applied, checked like any other. A run of another
-        version is refused.
-        """
-        from importlib import metadata
-
+    @cached_property
+    def config(self) -> Config:
+        """The run's config. Raises `Seq2AttnError` for a run of another format."""
         from seq2attn.config import load_config
         from seq2attn.display.console import say_once
         from seq2attn.plugins import changed_plugins
 
-        environment, here = self.environment(), metadata.version("seq2attn")
-        made_by = environment.versions.get("seq2attn")
-        if made_by not in (None, here):
-            message = f"run {self.name!r} was made by seq2attn {quoted(made_by)}, and this is seq2attn {here}"
-            raise Seq2AttnError(message, hint="Use it with that version, or train it again.")
+        environment = self.environment
+        if environment.format != FORMAT:
+            number = "unknown" if environment.format is None else quoted(environment.format)
+            raise Seq2AttnError(
+                f"{self.environment_file}: the format of the run is {number}, and this seq2attn "
+                f"reads format {FORMAT}; use the version that made the run, or train it again"
+            )
         try:
-            config = load_config(self.config_file, overrides)
+            config = load_config(self.config_file)
         except ConfigError as error:
-            if environment.plugins:
-                again = f"{plugin_options(environment.plugins)}; in Python: plugins={list(environment.plugins)}"
-                error.hint = f"The run was made with{again}"
+            plugins = environment.plugins
+            if plugins:
+                in_python = f"in Python: plugins={list(plugins)}"
+                error.hint = f"The run was made with{plugin_options(plugins)}; {in_python}"
             raise
         for file in changed_plugins(config, environment.plugin_contents):
-            say_once(  # a command reads a run's config several times
-                f"{file} has changed since run {self.name!r} was made: it may compute something else than was trained"
+            say_once(
+                f"{file} has changed since run {self.name!r} was made: it may compute something "
+                "else than was trained"
             )
         return config
 
     def learned_task(self, config: Config) -> dict[str, Any] | None:
-        """What the run keeps of a task that read files; None for any other task. Opens none of
-        those files.
+        """Return what the run keeps of a task that read files, without opening any of them; None
+        for any other task.
         """
         return read_record(dict[str, Any], self.task_file) if config.data_files else None
 
     def status(self) -> Status:
-        """The contents of status.json; nothing is known of one that cannot be read."""
+        """Read status.json. If that fails, nothing is known."""
         with contextlib.suppress(Seq2AttnError):
-            return read_record(Status, self.status_file, "status")
+            return read_record(Status, self.status_file)
         return Status()
 
+    @cached_property
     def environment(self) -> Environment:
-        """The contents of environment.json; nothing is known of one that cannot be read."""
+        """The contents of environment.json; of a damaged one, only the format. A run is usable
+        without it.
+        """
         with contextlib.suppress(Seq2AttnError):
-            return read_record(Environment, self.environment_file, "status")
-        return Environment()
+            return read_record(Environment, self.environment_file)
+        with contextlib.suppress(Seq2AttnError):
+            values = read_record(dict[str, Any], self.environment_file)
+            return Environment(format=values.get("format"))
+        return Environment(format=FORMAT)
 
 
 def plugin_options(plugins: Iterable[str]) -> str:
-    """` --plugin FILE` for each of them, for a suggested command."""
+    """Return ` --plugin FILE` for each of them, for a suggested command."""
     return "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
 
 
+def default_root() -> Path:
+    """Return the directory of the runs if none is named: SEQ2ATTN_RUNS, or else `runs`."""
+    return Path(os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
+
+
 def runs_dir_option(root: Path) -> str:
-    """` --runs-dir ROOT` for a suggested command, or an empty string if `root` is its default."""
-    usual = Path(os.environ.get("SEQ2ATTN_RUNS") or DEFAULT_ROOT)
-    return "" if root == usual else f" --runs-dir {shlex.quote(str(root))}"
+    """Return ` --runs-dir ROOT` for a suggested command, or nothing if `root` is the default."""
+    return "" if root == default_root() else f" --runs-dir {shlex.quote(str(root))}"
 
 
 def resume_command(run: Run) -> str:
-    """The command that continues `run`: with its plug-ins, and where it reads files, with a config."""
-    config = f" --config {shlex.quote(str(run.config_file))}" if run.task_file.exists() else ""
-    options = (
-        f"{runs_dir_option(run.path.parent)}{config}{plugin_options(run.environment().plugins)}"
-    )
+    """Return the command that continues `run`."""
+    options = runs_dir_option(run.path.parent) + plugin_options(run.environment.plugins)
     return f"seq2attn train --resume {run.name}{options}"
 
 
@@ -159,9 +147,12 @@ def check_name(name: str) -> None:
         raise Seq2AttnError(f"{quoted(name)} is not a valid run name; allowed: {allowed}")
 
 
+# ---- finding ----
+
+
 def find_run(root: Path, name: str | None) -> Run:
-    """The run called `name` (or `ROOT/name`); if `name` is None, the newest run that has a
-    checkpoint and is not a trial of a comparison, or the newest trial where there are only trials.
+    """Return the run called `name` or `ROOT/name`; if `name` is None, the newest run that has a
+    checkpoint, preferably one that is not a trial of a comparison.
     """
     if name is None:
         return _newest(root)
@@ -178,23 +169,20 @@ def find_run(root: Path, name: str | None) -> Run:
         raise Seq2AttnError(message, hint="Name another directory with --runs-dir DIR.")
     run = Run(root / path.name)
     if not run.path.is_dir():
-        names = [one.name for one in newest_first(root)]
-        existing = (
-            f"{did_you_mean(path.name, names)}existing: {first_of(names)}"
-            if names
-            else "there are no runs yet"
-        )
-        raise Seq2AttnError(
-            f"no run {path.name!r} in {root}; {existing}", hint=None if names else MAKE_ONE
-        )
+        names = [other.name for other in newest_first(root)]
+        if not names:
+            message = f"no run {path.name!r} in {root}; there are no runs yet"
+            raise Seq2AttnError(message, hint=MAKE_ONE)
+        guess = did_you_mean(path.name, names)
+        raise Seq2AttnError(f"no run {path.name!r} in {root}; {guess}existing: {first_of(names)}")
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
 
 
 def check_plain(run: Run) -> Run:
-    """`run`, if it holds plain files and directories only: a link in somebody else's run could lead
-    anywhere.
+    """Return `run` if it holds plain files and directories only: a link in somebody else's run
+    could lead anywhere.
     """
     for path in run.path.rglob("*"):
         with contextlib.suppress(FileNotFoundError):  # it may be gone by now
@@ -207,7 +195,7 @@ def check_plain(run: Run) -> Run:
 
 
 def need_checkpoint(run: Run) -> Run:
-    """`run`, if it has a checkpoint."""
+    """Return `run` if it has a checkpoint."""
     if not run.has_checkpoint:
         message = f"run {run.name!r} has no checkpoint: {run.checkpoints} is empty"
         raise Seq2AttnError(message, hint=f"Train it: {resume_command(run)}")
@@ -215,17 +203,15 @@ def need_checkpoint(run: Run) -> Run:
 
 
 def all_runs(root: Path) -> Iterator[Run]:
-    """Every run below `root`, in no particular order."""
+    """Yield every run below `root`, in no particular order."""
     return (Run(file.parent) for file in root.glob("[!.]*/config.yaml"))
 
 
 def newest_first(root: Path) -> list[Run]:
-    """Every run, the last one made first; those of unknown age come last."""
+    """Return every run, the newest first; those of unknown age come last."""
     unknown = datetime.datetime.min.replace(tzinfo=datetime.UTC)
     return sorted(
-        all_runs(root),
-        key=lambda run: (run.environment().created or unknown, run.name),
-        reverse=True,
+        all_runs(root), key=lambda run: (run.environment.created or unknown, run.name), reverse=True
     )
 
 
@@ -233,11 +219,9 @@ def _newest(root: Path) -> Run:
     runs = newest_first(root)
     if not runs:
         raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
-    usable = [run for run in runs if run.has_checkpoint]
-    run = next((run for run in usable if run.environment().experiment is None), None) or next(
-        iter(usable or runs)
-    )
-    return need_checkpoint(check_plain(run))
+    usable = [run for run in runs if run.has_checkpoint] or runs
+    single = [run for run in usable if run.environment.experiment is None] or usable
+    return need_checkpoint(check_plain(single[0]))
 
 
 # ---- one training per run: the operating system releases a lock when its process ends ----
@@ -249,37 +233,40 @@ class BeingTrained(Seq2AttnError):
 
 @contextlib.contextmanager
 def training_lock(run: Run, wait: float = WAIT) -> Iterator[None]:
-    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a killed
-    one holds nothing.
+    """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a
+    process that was killed does not.
     """
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
-    with contextlib.ExitStack() as held:
-        with writing(run.lock_file):
-            try:
-                held.enter_context(FileLock(run.lock_file, timeout=wait, thread_local=False))
-            except Timeout:
-                message = f"run {run.name!r} is being trained by another process"
-                raise BeingTrained(message, hint="Wait for it, or stop it; then resume.") from None
+    with writing(run.lock_file):
+        try:
+            lock = FileLock(run.lock_file, thread_local=False).acquire(timeout=wait)
+        except Timeout:
+            message = f"run {run.name!r} is being trained by another process"
+            raise BeingTrained(message, hint="Wait for it, or stop it; then resume.") from None
+    with lock:
         yield
 
 
 def is_training(run: Run) -> bool:
-    """Whether a live process trains `run`."""
+    """Return True if a live process trains `run`."""
     if not run.lock_file.is_file():
         return False
     try:
         with training_lock(run, wait=0):
             return False
-    except Seq2AttnError as error:
-        return isinstance(error, BeingTrained)
+    except BeingTrained:
+        return True
+    except Seq2AttnError:  # the lock cannot be opened
+        return False
 
 
 def state_of(run: Run, status: Status) -> str:
-    """The state of `run` in a word or two, from its `status` and its files."""
+    """Return the state of `run` in a word or two, from its `status` and its files."""
     if is_training(run):
         return "training"
-    if status.state is None:
-        unknown = "stopped" if run.has_checkpoint else "no checkpoint"
-        return "unreadable status.json" if run.status_file.exists() else unknown
-    return "stopped" if status.state == "training" else status.state
+    if status.state is not None:
+        return "stopped" if status.state == "training" else status.state
+    if run.status_file.exists():
+        return "unreadable status.json"
+    return "stopped" if run.has_checkpoint else "no checkpoint"

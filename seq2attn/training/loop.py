@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -32,17 +32,17 @@ from seq2attn.runs.checkpoint import (
 from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.records import Progress, Status, reason_of
 from seq2attn.runs.run import Run
-from seq2attn.training.losses import Losses, token_accuracy, training_losses
+from seq2attn.training.losses import Losses, token_accuracy
+from seq2attn.training.proof import is_due, prove
 from seq2attn.training.recorder import Recorder, watched_strings
 from seq2attn.training.schedule import learning_rate, snapshot_steps, training_span
-from seq2attn.training.signals import StopRequest
-from seq2attn.training.step import TrainingStep, is_due
+from seq2attn.training.step import TrainingStep
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
 
 class Diverged(Seq2AttnError):
-    """The loss or the gradients are not finite, or the loss on the dev set is beyond all measure."""
+    """The loss or the gradients are not finite, or the dev set's loss is beyond all measure."""
 
     def __init__(self, step: int, reason: str) -> None:
         hint = "Try a smaller training.learning_rate, or a warm-up."
@@ -51,8 +51,7 @@ class Diverged(Seq2AttnError):
 
 @dataclass
 class Trainer:
-    """Trains `model`, just built from `config` and on `device`, from the start or from the run's
-    last checkpoint.
+    """Trains `model`, just built from `config`, from the start or from the run's last checkpoint.
 
     Same seed, same machine, same threads: bit-identical weights, interrupted or not. Construct and
     use it only while holding `training_lock(run)`.
@@ -82,16 +81,11 @@ class Trainer:
         if self.progress.formulas:
             self.step.use_formulas()
 
-    def train(self, stop: StopRequest | None = None) -> int | None:
-        """Train to the end, to the target, or until the caller sets `stop`. Returns the signal that
-        did.
-        """
-        stop = stop or StopRequest()
-        if self.finished:
-            self.write_status(
-                "finished"
-            )  # a crash may have come between the last checkpoint and this file
-            return None
+    def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
+        """Train to the end, to the target, or until `should_stop`, called before each step."""
+        if self.finished:  # a crash may have come between the last checkpoint and status.json
+            self.write_status("finished")
+            return
         training, progress = self.config.training, self.progress
         self._recorder = Recorder(self.run, progress.positions)
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -99,32 +93,30 @@ class Trainer:
                 self._take_snapshot()
             self._start_clock()
             batches = self.data.batches(progress.step)
-            while not self.finished and stop.signal is None:
+            while not self.finished and not should_stop():
                 batch = next(batches)
                 if is_due(progress.step):
-                    self.step.prove(batch, progress.step)
+                    prove(self.step, batch, progress.step)
                 decoded = self.step.forward(batch, progress.step)
-                losses = training_losses(decoded, batch, training)
+                losses = self.step.losses(decoded, batch)
                 norm = self.step.gradients(losses.total)
                 rate = learning_rate(training, progress.step, self.span.steps)
                 self.step.update(rate)
                 progress.step += 1
                 self._record(batch, decoded.logits.detach(), losses, norm, rate)
-                self._look(batch)
+                self._evaluate_and_save(batch)
             if progress.step and not self.finished:
-                self.step.prove(next(batches), progress.step)
+                prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
-        return None if self.finished else stop.signal
 
     @property
     def ending(self) -> str | None:
-        """Why training is finished, for a user; empty if all steps are done, None if it is not
-        finished.
-        """
+        """Why training ended early, for a user; empty if all steps are done, None if it goes on."""
         training, progress = self.config.training, self.progress
         if training.target is not None and progress.best and progress.best[0] >= training.target:
             return "reached the target"
-        if training.patience is not None and progress.stale >= training.patience:
+        fruitless = progress.evaluations_without_improvement
+        if training.patience is not None and fruitless >= training.patience:
             return "training.patience evaluations in a row brought no improvement"
         return "" if progress.step >= self.span.steps else None
 
@@ -135,47 +127,44 @@ class Trainer:
 
     def _start_clock(self) -> None:
         """Count tokens and time from now on; neither evaluations nor snapshots are part of them."""
-        self._tokens, self._since = (
-            torch.zeros((), dtype=torch.int64, device=self.device),
-            time.perf_counter(),
-        )
+        self._tokens = torch.zeros((), dtype=torch.int64, device=self.device)
+        self._since = time.perf_counter()
 
     def _record(
         self, batch: Batch, logits: Tensor, losses: Losses, norm: Tensor, rate: float
     ) -> None:
-        """Every `log_every` steps, and after the last one, record and show the numbers of the step
-        just done.
+        """Record and show the numbers of the step just done, every `log_every` steps.
 
         Raises `Diverged` unless loss and gradients are finite.
         """
         step, steps = self.progress.step, self.span.steps
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == steps
-        looks = logged or self.device.type == "cpu"  # elsewhere it would synchronise at every step
-        if looks and not (math.isfinite(losses.total.item()) and math.isfinite(norm.item())):
-            raise Diverged(step, f"loss {losses.total.item()}, gradient norm {norm.item()}")
+        if logged or self.device.type == "cpu":  # elsewhere it would synchronise at every step
+            loss, gradient_norm = losses.total.item(), norm.item()
+            if not math.isfinite(loss + gradient_norm):
+                raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
             return
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
         values = {name: part.item() for name, part in losses.parts.items()}
-        values |= {"accuracy": float(token_accuracy(logits, batch)), "gradient_norm": norm.item()}
-        values |= {"learning_rate": rate, "tokens_per_second": speed}
+        values["accuracy"] = float(token_accuracy(logits, batch))
+        values["gradient_norm"] = gradient_norm
+        values["learning_rate"] = rate
+        values["tokens_per_second"] = speed
         self._recorder.step(step, values)
-        said = (
-            f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.3f}, {speed:,.0f} tokens/s"
-        )
-        self.display.step("", step, f"{self.span.place_of_all(step)}: {said}")
+        loss, accuracy = values["loss"], values["accuracy"]
+        text = f"loss {loss:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
+        self.display.step("", step, f"{self.span.place_of_all(step)}: {text}")
 
-    def _look(self, batch: Batch) -> None:
-        """After the steps at which they are due: evaluate and save, and take a snapshot of the
-        attention.
-        """
+    def _evaluate_and_save(self, batch: Batch) -> None:
+        """Evaluate, save, and record the attention, after the steps at which these are due."""
         step = self.progress.step
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
-        self.step.prove(batch, step)  # no checkpoint without a proof
+        prove(self.step, batch, step)  # no checkpoint without a proof
         results = self._evaluate() if evaluates else None
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
@@ -195,29 +184,30 @@ class Trainer:
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
             rank = [1 - wer.value, -loss.value]
         else:
-            lengths, samples = (
+            results = evaluate(
+                self.predictor,
                 self.config.evaluation.lengths or task.trained_lengths,
-                training.validation_samples,
+                samples=training.validation_samples,
+                seed=VALIDATION_SEED,
             )
-            results = evaluate(self.predictor, lengths, samples=samples, seed=VALIDATION_SEED)
             means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
             rank = [results.lowest().value, *means]
         progress.summary = Status.model_validate(results.summary())
         self._recorder.evaluation(progress.step, results)
-        progress.stale = 0 if rank > progress.best else progress.stale + 1
+        progress.evaluations_without_improvement += 1
+        if rank > progress.best:
+            progress.evaluations_without_improvement = 0
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
             self._write_checkpoint("best", progress.model_copy(update={"positions": None}), {})
         return results
 
     def _take_snapshot(self) -> None:
-        """Record the attention on the watched strings, and keep the weights if the config asks for
-        them.
-        """
+        """Record the attention on the watched strings; keep the weights if the config says so."""
         step = self.progress.step
         self.model.eval()
-        predictions = self.predictor.predict(self._watched, keep_weights=True)
-        maps = [prediction.map for prediction in predictions if prediction.map is not None]
+        answers = self.predictor.predict(self._watched, keep_weights=True)
+        maps = [answer.map for answer in answers if answer.map is not None]
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
@@ -233,20 +223,29 @@ class Trainer:
     def _write_checkpoint(
         self, which: str, progress: Progress, optimiser: Mapping[str, Tensor]
     ) -> None:
-        """Only `last`, to resume from, has the optimiser and the sizes of the records, which change
-        with interruptions.
+        """Write a checkpoint.
+
+        Only `last`, to resume from, has the optimiser and the sizes of the records, which depend on
+        interruptions.
         """
-        tensors = model_tensors(self.model) | {
-            OPTIMISER + name: tensor for name, tensor in optimiser.items()
-        }
+        tensors = model_tensors(self.model)
+        for name, tensor in optimiser.items():
+            tensors[OPTIMISER + name] = tensor
         save_checkpoint(self.run.checkpoint(which), tensors, progress.model_dump(exclude_none=True))
 
     def write_status(self, state: str) -> None:
         """Write status.json: training is in this state, after so many steps."""
         config, progress = self.config, self.progress
-        known = {"state": state, "step": progress.step, "steps": self.span.steps}
-        known |= {"task": config.task.name, "score": config.score_name, "seed": config.seed}
-        write_json(self.run.status_file, known | progress.summary.model_dump(exclude_none=True))
+        status = {
+            "state": state,
+            "step": progress.step,
+            "steps": self.span.steps,
+            "task": config.task.name,
+            "score": config.score_name,
+            "seed": config.seed,
+            **progress.summary.model_dump(exclude_none=True),
+        }
+        write_json(self.run.status_file, status)
 
     def _restore(self) -> Progress:
         """Load checkpoint `last`, if there is one."""

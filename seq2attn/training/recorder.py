@@ -1,6 +1,4 @@
-"""Writing a run's metrics.jsonl, attention.jsonl and TensorBoard events during training, in the
-training's own thread.
-"""
+"""The records of a training: metrics.jsonl, attention.jsonl and TensorBoard's events."""
 
 from __future__ import annotations
 
@@ -22,8 +20,9 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
+from seq2attn.display.colours import weight_colour
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap, colour
+from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap
 from seq2attn.inference.predictor import output_bound
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import append, writing
@@ -48,19 +47,17 @@ class Recorder:
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
         _truncate(run, positions or {})
-        self._events = (
-            run.path
-            / f"{EVENTS[:-1]}{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
-        )
+        unique = f"{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
+        self._events = run.path / EVENTS.replace("*", unique)
         self._event(file_version="brain.Event:2")
 
     def step(self, step: int, values: dict[str, float]) -> None:
-        """One logged step: loss, learning_rate, gradient_norm, accuracy, tokens_per_second."""
+        """Record the numbers of a step, such as its loss and gradient norm, by name."""
         _add(self.run.metrics_file, {"step": step, **values})
         self._scalars("train", values, step)
 
     def evaluation(self, step: int, results: Evaluation) -> None:
-        """One evaluation: its rows, and to TensorBoard its summary too."""
+        """Record an evaluation: its rows, and for TensorBoard its summary too."""
         _add(self.run.metrics_file, {"step": step, "evaluation": results.records()})
         self._scalars("validation", results.summary(), step)
         for row in results.rows:
@@ -68,44 +65,44 @@ class Recorder:
                 self._scalars(f"validation_{row.metric}", {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
-        """The attention maps of a few strings: a line of attention.jsonl, and an image each."""
-        _add(self.run.attention_file, {"step": step, "maps": [one.to_json() for one in maps]})
-        for place, one in enumerate(maps, start=1):
-            tag = f"maps/{place} {one.source[:LONGEST_TAG]}"
-            self._event(
-                step=step, summary=Summary(value=[Summary.Value(tag=tag, image=_heat_map(one))])
-            )
+        """Record the attention maps of a few strings: as JSON, and as an image each."""
+        _add(self.run.attention_file, {"step": step, "maps": [each.to_json() for each in maps]})
+        for number, attention in enumerate(maps, start=1):
+            tag = f"maps/{number} {attention.source[:LONGEST_TAG]}"
+            image = Summary.Value(tag=tag, image=_heat_map(attention))
+            self._event(step=step, summary=Summary(value=[image]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
-        tags = {
-            f"{'main' if name in MAIN else group}/{name}": value for name, value in values.items()
-        }
-        scalars = [Summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()]
+        scalars = []
+        for name, value in values.items():
+            tag = f"main/{name}" if name in MAIN else f"{group}/{name}"
+            scalars.append(Summary.Value(tag=tag, simple_value=value))
         self._event(step=step, summary=Summary(value=scalars))
 
     def _event(self, **values: Any) -> None:
-        """Write an event in this thread: that of TensorBoard's own writer dies with a traceback on
-        a full disk.
-        """
+        """Write an event in this thread: TensorBoard's own dies with a traceback on a full disk."""
         record = io.BytesIO()
         RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
         append(self._events, record.getvalue())
 
     def positions(self) -> dict[str, int]:
-        """The length of each file in bytes."""
+        """Return the length of each file in bytes."""
         with writing(self.run.path):
             return {file.name: file.stat().st_size for file in _files(self.run) if file.exists()}
 
 
-def _heat_map(one: AttentionMap) -> Summary.Image:
-    """A square of pixels for each weight: rows are output tokens, columns source tokens."""
-    rows, columns = len(one.weights), len(one.source_symbols)
-    image = Image.new("RGB", (columns, rows))
-    image.putdata([colour(weight) for row in one.weights for weight in row])
+def _heat_map(attention: AttentionMap) -> Summary.Image:
+    """Draw a square of pixels for each weight: rows are output tokens, columns source tokens."""
+    image = Image.new("RGB", (len(attention.source_symbols), len(attention.weights)))
+    image.putdata([weight_colour(weight) for row in attention.weights for weight in row])
+    image = image.resize((CELL * image.width, CELL * image.height), Image.Resampling.NEAREST)
     png = io.BytesIO()
-    image.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST).save(png, format="PNG")
+    image.save(png, format="PNG")
     return Summary.Image(
-        height=CELL * rows, width=CELL * columns, colorspace=3, encoded_image_string=png.getvalue()
+        height=image.height,
+        width=image.width,
+        colorspace=3,
+        encoded_image_string=png.getvalue(),
     )
 
 
@@ -132,11 +129,12 @@ def _truncate(run: Run, positions: dict[str, int]) -> None:
 
 
 def watched_strings(config: Config, task: Task) -> list[str]:
-    """The strings whose attention is recorded: `training.watched`, or the same ones in every run of
-    a task.
+    """Return the strings whose attention is recorded.
 
-    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map could
-    not be drawn.
+    These are `training.watched`, or the same ones in every run of a task.
+
+    Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map
+    could not be drawn.
     """
     strings = config.training.watched
     for text in strings or ():
@@ -145,11 +143,13 @@ def watched_strings(config: Config, task: Task) -> list[str]:
         except Seq2AttnError as error:
             raise Seq2AttnError(f"training.watched: {error.message}", hint=error.hint) from None
         if not _can_be_drawn(task, text):
-            largest = (
-                f"a heat map shows fewer than {LARGEST_SIDE} symbols a side; watch a shorter string"
+            raise Seq2AttnError(
+                f"training.watched: {quoted(text)} is too long: a heat map has fewer than "
+                f"{LARGEST_SIDE} symbols a side; watch a shorter string"
             )
-            raise Seq2AttnError(f"training.watched: {quoted(text)} is too long: {largest}")
-    return list(strings or (text for text in _chosen_strings(task) if _can_be_drawn(task, text)))
+    if strings is not None:
+        return list(strings)
+    return [text for text in _chosen_strings(task) if _can_be_drawn(task, text)]
 
 
 def _can_be_drawn(task: Task, text: str) -> bool:
@@ -157,15 +157,15 @@ def _can_be_drawn(task: Task, text: str) -> bool:
 
 
 def _chosen_strings(task: Task) -> list[str]:
-    """`hello` if the task has it, one string of the middle training length and one of the largest."""
+    """Return `hello` if the task has it, a string of the middle training length and a longest one."""
     vocabulary = task.source_vocabulary
     if task.dev_set:
-        sources = sorted(
-            {source for source, _ in task.dev_set},
-            key=lambda text: (len(vocabulary.encode(text)), text),
-        )
+        sources = sorted({source for source, _ in task.dev_set})
+        sources.sort(key=lambda text: len(vocabulary.encode(text)))
         return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
-    strings = ["hello"] if task.is_trained(5) and set("hello") <= set(vocabulary.symbols) else []
+    strings = []
+    if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
+        strings.append("hello")
     lengths = task.trained_lengths
     for length in sorted({*lengths[len(lengths) // 2 :][:1], *lengths[-1:]}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length

@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 
-from seq2attn.build import build_model, build_task, build_training_data, load_task
+from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import Config
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
@@ -20,10 +20,11 @@ from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_
 from seq2attn.runs.machine import choose_device, keep_freed_memory
 from seq2attn.runs.run import Run, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
+from seq2attn.training.proof import LeafDiffers
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import LeafDiffers, describe, may_compile, why_slow
+from seq2attn.training.step import describe, may_compile, why_slow
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Training:
     step: int
     """optimiser steps done"""
     stopped_by: int | None
-    """the number of the signal that stopped it; None if it is finished"""
+    """the number of the signal that stopped it, if one did"""
 
 
 def train(
@@ -44,35 +45,35 @@ def train(
     device: str = "auto",
     threads: int | None = None,
     display: Display | None = None,
-    request: StopRequest | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> Training:
-    """Train the model of `config` in a new run, or continue the run `where` from its last
-    checkpoint.
+    """Train the model of `config` in a new run, or continue the run `where`.
 
-    The data files that `config` names are opened: it must be one that the user named
-    (`config_to_resume`). If they cannot be read, the model cannot be built, or a plug-in fails when
-    it is tried, no run is created. `threads` of the CPU: by default as many as the run was started
-    with, 1 for a new one; this process keeps the setting. A run that was started on a CPU stays
-    there, unless `device` says otherwise. With `request`, the caller handles signals and sets it to
-    stop.
+    No run is created if the config's data files cannot be read, the model cannot be built, or a
+    plug-in fails when it is tried.
+
+    threads: of the CPU; None: as many as the run was started with, 1 for a new one. This process
+        keeps the setting. device: a run that was started on a CPU stays there with `auto`.
+    should_stop: called before each step, by a caller who handles signals; None: signals stop.
     """
     display = display or Display()
+    before = where.environment if isinstance(where, Run) else None
     keep_freed_memory()
     if threads is None:
-        threads = where.environment().threads if isinstance(where, Run) else 1
+        threads = before.threads if before else 1
     need_count("threads", threads)
     torch.set_num_threads(threads)
-    if device == "auto" and isinstance(where, Run) and where.environment().device == "cpu":
+    if device == "auto" and before and before.device == "cpu":
         device = "cpu"
     chosen_device = choose_device(device)
-    task = load_task(config)
-    check_parts(config, task, chosen_device)  # raises before a run is created, as the others do
-    task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     if isinstance(where, Run):
-        check_same_files(where, config, build_task(config, where.learned_task(config)), task)
+        check_same_files(where, config)
+    task = load_task(config)
+    check_parts(config, task, chosen_device)
+    task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     model = build_model(config, task).to(chosen_device)
     data = build_training_data(config, chosen_device, task)
-    training_span(config.training, data)  # raises before a run is created, as the next two do
+    training_span(config.training, data)  # raises before a run is created, as the next one does
     watched_strings(config, task)
     if isinstance(where, Run):
         run = where
@@ -80,55 +81,69 @@ def train(
         kernels = describe(chosen_device)
         environment = describe_environment(where, config, chosen_device, threads, kernels)
         run = create_run(where, config, environment, task.learned())
-    stopping = stop_on_signals() if request is None else contextlib.nullcontext(request)
-    with training_lock(run), stopping as stop:
+    stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
+    with training_lock(run), stopping as request:
         trainer = Trainer(run, config, model, chosen_device, display, data)
         for line in _notes(trainer):
             display.say(line)
-        display.begin("", trainer.span.steps, trainer.span.place(trainer.progress.step))
+        span, progress = trainer.span, trainer.progress
+        display.begin("", span.steps, span.place(progress.step))
         try:
-            try:
-                stopped_by = trainer.train(stop)
-            except LeafDiffers as difference:
-                display.say(
-                    f"{difference}; training continues from the last checkpoint, with the formulas"
-                )
-                trainer = replace(
-                    trainer, model=build_model(config, task).to(chosen_device), formulas=True
-                )
-                stopped_by = trainer.train(stop)
+            trainer = _train(trainer, should_stop or request.is_set)
         except Exception as error:
-            if isinstance(error, Diverged) or plugin_error(error):
-                trainer.write_status("failed")
-            elif isinstance(error, Seq2AttnError) and not run.config_file.exists():
-                error.hint = "The run's directory was removed during the training, with its checkpoints. Train it again."
-            elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
-                error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
+            _explain(error, trainer)
             raise
-        display.end(
-            "",
-            f"{trainer.span.place(trainer.progress.step)}: {trainer.ending}"
-            if trainer.ending
-            else "",
+        step = trainer.progress.step
+        display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
+    return Training(run, step, None if trainer.finished else request.signal)
+
+
+def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:
+    """Train, if necessary once more from the last checkpoint without the compiled kernels."""
+    try:
+        trainer.train(should_stop)
+        return trainer
+    except LeafDiffers as difference:
+        message = f"{difference} Continuing from the last checkpoint without them."
+        trainer.display.say(message)
+    model = build_model(trainer.config, trainer.data.task).to(trainer.device)
+    again = replace(trainer, model=model, formulas=True)
+    again.train(should_stop)
+    return again
+
+
+def _explain(error: Exception, trainer: Trainer) -> None:
+    """Record that a training failed, and add to its error what the user can do now."""
+    run = trainer.run
+    if isinstance(error, Diverged) or plugin_error(error):
+        trainer.write_status("failed")
+    elif isinstance(error, Seq2AttnError) and not run.config_file.exists():
+        error.hint = (
+            "The run's directory was removed during training, with its checkpoints. Train it again."
         )
-    return Training(run, trainer.progress.step, stopped_by)
+    elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
+        error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
 
 
 def _notes(trainer: Trainer) -> Iterator[str]:
-    """What a user should know before training starts."""
-    run, step = trainer.run, trainer.progress.step
+    """Yield what a user should know before training starts."""
+    run, step, device = trainer.run, trainer.progress.step, trainer.device
     if trainer.finished:
         yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
         return
     yield from trainer.data.task.notes
-    started, device, compiled = run.environment(), trainer.device, may_compile(trainer.config)
-    if compiled and (slow := why_slow(device)):
+    compiled = may_compile(trainer.config)
+    slow = why_slow(device)
+    if compiled and slow:
         yield slow
-    before, now = (
-        (started.device, started.kernels or "not compiled"),
-        (device.type, describe(device)),
-    )
+    started = run.environment
+    before = (started.device, started.kernels or "not compiled")
+    now = (device.type, describe(device))
     if step and before != now and (compiled or started.device != device.type):
-        yield f"{run.path} was started on {', '.join(map(str, before))} and continues on {', '.join(now)}"
+        yield (
+            f"{run.path} was started on {', '.join(map(str, before))} "
+            f"and continues on {', '.join(now)}"
+        )
         yield "its weights will not be bit-identical to those of an uninterrupted run"
-    yield f"{'resuming' if step else 'training'} {run.path} on {trainer.device} from {trainer.span.place(step)}"
+    verb = "resuming" if step else "training"
+    yield f"{verb} {run.path} on {device} from {trainer.span.place(step)}"

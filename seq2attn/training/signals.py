@@ -13,9 +13,13 @@ NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # if the system has them
 
 @dataclass
 class StopRequest:
-    """Whether a stop was requested, and by which signal."""
+    """A signal's request to stop."""
 
     signal: int | None = None
+
+    def is_set(self) -> bool:
+        """Return True if a signal has come."""
+        return self.signal is not None
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ class Payload:
 
 def read(run, which):
     """What `train --resume` (`last`) and `predict` (`best`) do with a checkpoint."""
-    config = run.config()
+    config = run.config
     if which == "last":
         cpu = torch.device("cpu")
         return Trainer(
@@ -119,7 +119,8 @@ def sparse(run):
         file.truncate(8 + len(header) + size)
 
 
-WEIGHT, MOMENT = "model.encoder.embedding.weight", "optimiser.exp_avg.encoder.embedding.weight"
+NAME = "encoder.embedding.weight"
+WEIGHT, MOMENT = f"model.{NAME}", f"optimiser.exp_avg.{NAME}"
 STATE, FOREIGN = "cannot be resumed: its state has ", "does not belong to this config: it "
 CUT, HEADER = "damaged: it is cut short, or its header is wrong", "damaged: its header has state"
 DAMAGE = {
@@ -138,23 +139,23 @@ DAMAGE = {
     ),
     "no tensor": (
         tensors_are({WEIGHT: None}),
-        FOREIGN + f"has nothing as '{WEIGHT}', expected torch.float32 (6, 4)",
+        FOREIGN + f"has nothing as '{NAME}', expected torch.float32 (6, 4)",
     ),
     "extra tensor": (
         tensors_are({"model.extra": torch.ones}),
-        FOREIGN + "has torch.float32 (1,) as 'model.extra', ",
+        FOREIGN + "has torch.float32 (1,) as 'extra', ",
     ),
     "wrong shape": (
         tensors_are({WEIGHT: lambda old: old[:-1]}),
-        FOREIGN + f"has torch.float32 (5, 4) as '{WEIGHT}', ",
+        FOREIGN + f"has torch.float32 (5, 4) as '{NAME}', ",
     ),
     "wrong dtype": (
         tensors_are({WEIGHT: torch.Tensor.double}),
-        FOREIGN + f"has torch.float64 (6, 4) as '{WEIGHT}', ",
+        FOREIGN + f"has torch.float64 (6, 4) as '{NAME}', ",
     ),
     "NaN weights": (
         tensors_are({WEIGHT: nan}),
-        f"damaged: {WEIGHT} holds values that are not finite",
+        f"damaged: {NAME} holds values that are not finite",
     ),
     "missing moment": (
         tensors_are({MOMENT: None}),
@@ -265,18 +266,21 @@ STATUS = [
     },
     {"state": ["x"] * 100, "exact_match_worst": float("nan"), "seed": 2**70},
 ]
+ENVIRONMENT = [
+    {"format": 1, "created": "\x1b[2J", "threads": {}, "plugins": [5], "versions": 10**400},
+    {"format": 1, "created": ["x"] * 100, "threads": 2**70, "note": float("nan")},
+]
+NO_RECORD = [b"[" * 500_000, b"x" * 2_000_000, b"\xff\xfe", b"[1]", b"null"]
 RECORDS = [
-    *(json.dumps(status).encode() for status in STATUS),
-    b"[" * 500_000,
-    b"x" * 2_000_000,
-    b"\xff\xfe",
+    *([json.dumps(one).encode() for one in both] for both in zip(STATUS, ENVIRONMENT, strict=True)),
+    *((content, content) for content in NO_RECORD),
 ]
 
 
-@pytest.mark.parametrize("content", RECORDS, ids=range(len(RECORDS)))
-def test_a_damaged_status_and_environment_stop_nothing(run_copy, cli, content):
-    run_copy.status_file.write_bytes(content)
-    run_copy.environment_file.write_bytes(content)
+@pytest.mark.parametrize(("status", "environment"), RECORDS, ids=range(len(RECORDS)))
+def test_a_damaged_status_and_environment_stop_nothing(run_copy, cli, status, environment):
+    run_copy.status_file.write_bytes(status)
+    run_copy.environment_file.write_bytes(environment)
     for options in ((), ("--json",)):
         done = cli("runs", *options)
         assert done.code == 0
@@ -289,7 +293,7 @@ def test_a_damaged_status_and_environment_stop_nothing(run_copy, cli, content):
 def test_an_untrusted_config_cannot_load_code(run_copy, work, cli):
     (work / "evil.py").write_text("import os; os.system('touch pwned')")
     run_copy.config_file.write_text("model: {attention: {score: evil}}\n")
-    run_copy.environment_file.write_text(json.dumps({"plugins": ["evil.py"]}))
+    run_copy.environment_file.write_text(json.dumps({"format": 1, "plugins": ["evil.py"]}))
     done = cli("predict", "ab")
     assert done.code == 2
     assert "unknown score 'evil'" in done.err

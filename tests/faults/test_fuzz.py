@@ -231,7 +231,6 @@ READERS = [
     "runs --json",
     "report RUN --to x.html",
     "report e --to x.html",
-    "plot loss RUN --plot x.svg",
     "plot accuracy RUN --plot x.svg",
     "plot accuracy RUN --by-length --plot x.svg",
     "plot attention RUN --plot x.svg",
@@ -323,7 +322,7 @@ def is_accepted(run):
         read_metrics(run), read_attention(run), evaluations(run)
     except Seq2AttnError:
         return False
-    return run.status().state is not None and run.environment().created is not None
+    return run.status().state is not None and run.environment.created is not None
 
 
 def attack(copied, trial, chosen, commands):

@@ -24,7 +24,7 @@ task: {name: pairs, train: train.tsv, dev: dev.tsv}
 model: {hidden: 8, embedding: 4, bidirectional: true, dropout: 0.2, attention: {score: additive}}
 training: {epochs: 4, batch_size: 4, log_every: 1, label_smoothing: 0.1, patience: 9}
 """
-PAIRS_COMMANDS = (("train", "-c", "pairs.yaml", "--name", "tiny"), (*RESUME, "-c", "pairs.yaml"))
+PAIRS_COMMANDS = (("train", "-c", "pairs.yaml", "--name", "tiny"), RESUME)
 WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=3")
 
 
@@ -146,5 +146,5 @@ def test_training_is_deterministic_with_threads(server, work):
         )
         assert status == 0, err
     one, two = (Run(work / "runs" / name) for name in ("one", "two"))
-    assert one.environment().threads == 2
+    assert one.environment.threads == 2
     same_outcome(one, two)

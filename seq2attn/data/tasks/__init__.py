@@ -1,6 +1,7 @@
 """Tasks: a task draws its own examples and has its own vocabularies. There are two base classes.
 
-`StringTask`  each character of the target copies a character of the source: write `alignment`, as in `strings.py`
+`StringTask`  each character of the target copies a character of the source: write `alignment`, as
+              in `strings.py`
 `Task`        anything else, such as a computed target, as in `addition.py`
 
 docs/plugins.md has a task of each kind in a file of its own.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import torch
+import re
 
-from seq2attn.data.tasks.base import Examples, Solution, Task
+from torch import Generator
+
+from seq2attn.data.tasks.base import Examples, Solution, Task, draw_integers
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import DIGITS
@@ -23,34 +25,31 @@ class Addition(Task):
     def __init__(self, *, min_digits: int = 5, max_digits: int = 10) -> None:
         if min_digits > max_digits:
             raise Seq2AttnError(f"min_digits, {min_digits}, is above max_digits, {max_digits}")
-        self.source_vocabulary, self.target_vocabulary = (
-            Vocabulary(f"{DIGITS}+"),
-            Vocabulary(DIGITS),
-        )
-        self.min_digits, self.max_digits = min_digits, max_digits
-        self.min_length, self.max_length = 2 * min_digits + 1, 2 * max_digits + 1
+        self.source_vocabulary = Vocabulary(f"{DIGITS}+")
+        self.target_vocabulary = Vocabulary(DIGITS)
+        self.min_digits = min_digits
+        self.max_digits = max_digits
+        self.min_length = 2 * min_digits + 1
+        self.max_length = 2 * max_digits + 1
 
-    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """Numbers of uniformly many digits; none begins with 0."""
-        if length is not None and (length % 2 == 0 or length < 3):
-            hint = "Of two numbers with n digits each: 2n + 1, such as 21."
-            raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
-        shortest, longest = (
-            (self.min_digits, self.max_digits) if length is None else (length // 2, length // 2)
-        )
-        digits = torch.randint(
-            shortest, longest + 1, (count,), generator=random, device=random.device
-        ).tolist()
-        drawn = torch.randint(10, (count, 2, longest), generator=random, device=random.device)
-        first = torch.randint(1, 10, (count, 2), generator=random, device=random.device)
-        texts = []
-        for size, pair, leading in zip(digits, drawn.tolist(), first.tolist(), strict=True):
-            numbers = [
-                "".join(map(str, [*one[: size - 1], top]))
-                for one, top in zip(pair, leading, strict=True)
-            ]
-            texts.append("+".join(numbers))
-        return self.encode([(text, _sum(text)) for text in texts], random.device)
+    def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
+        """Draw numbers of uniformly many digits; none begins with 0."""
+        shortest, longest = self.min_digits, self.max_digits
+        if length is not None:
+            if length % 2 == 0 or length < 3:
+                hint = "Of two numbers with n digits each: 2n + 1, such as 21."
+                raise Seq2AttnError(f"task addition: no source has {length} characters", hint=hint)
+            shortest = longest = length // 2
+        sizes = draw_integers(random, shortest, longest, count)
+        digits = draw_integers(random, 0, 9, count, 2, longest)
+        first_digits = draw_integers(random, 1, 9, count, 2, 1)  # written last
+        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1)
+        digits = digits.scatter(2, last, first_digits)  # (N, 2, longest)
+        pairs = []
+        for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
+            text = "+".join("".join(map(str, row[:size])) for row in rows)
+            pairs.append((text, _add(text)))
+        return self.encode(pairs, random.device)
 
     def target_length(self, source_length: int) -> int:
         return source_length // 2 + 1
@@ -59,21 +58,18 @@ class Addition(Task):
         return length % 2 == 1 and super().is_trained(length)
 
     def answer(self, text: str) -> Solution | None:
-        """The sum; None unless `text` is two numbers of equally many digits."""
-        numbers = text.split("+")
-        known = (
-            len(numbers) == 2
-            and 0 < len(numbers[0]) == len(numbers[1])
-            and set(text) <= set(f"{DIGITS}+")
-        )
-        return Solution(_sum(text)) if known else None
+        """Return the sum; None unless `text` is two numbers of equally many digits."""
+        numbers = re.fullmatch("([0-9]+)[+]([0-9]+)", text)
+        if numbers is None or len(numbers[1]) != len(numbers[2]):
+            return None
+        return Solution(_add(text))
 
 
-def _sum(text: str) -> str:
-    """`21+93` -> `15`, digit by digit, so that numbers may have any length."""
-    one, other = text.split("+")
-    carry, found = 0, ""
-    for a, b in zip(one, other, strict=True):
+def _add(text: str) -> str:
+    """`21+93` -> `15`, digit by digit, because `int` refuses numbers of more than 4,300 digits."""
+    first, second = text.split("+")
+    carry, total = 0, ""
+    for a, b in zip(first, second, strict=True):
         carry, digit = divmod(int(a) + int(b) + carry, 10)
-        found += str(digit)
-    return f"{found}1" if carry else found
+        total += str(digit)
+    return f"{total}1" if carry else total

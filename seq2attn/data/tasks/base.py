@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from seq2attn import parts
 from seq2attn.data.padding import pad_rows
@@ -61,8 +62,8 @@ class Task(ABC):
     notes: Sequence[str] = ()  # what a user should know about the task's data before training
 
     @abstractmethod
-    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """`count` random examples on the generator's device: sources of training lengths, or all of
+    def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
+        """Draw `count` examples on the generator's device: sources of training lengths, or all of
         `length`.
 
         They depend only on `random` and the arguments. Training draws without `length`, evaluation
@@ -72,7 +73,7 @@ class Task(ABC):
 
     @abstractmethod
     def target_length(self, source_length: int) -> int:
-        """The length of the longest target of sources of this length."""
+        """Return the length of the longest target of sources of this length."""
 
     @property
     def families(self) -> Sequence[str]:
@@ -81,9 +82,9 @@ class Task(ABC):
         """
         return (RANDOM,)
 
-    def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
-        """`count` examples with sources of `length` of one of `families`; `random` is what
-        `examples` draws.
+    def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
+        """Draw `count` examples with sources of `length` of one of `families`; `random` is the
+        family that `examples` draws.
         """
         assert name == RANDOM, "check_evaluation refuses others"
         return self.examples(random, count, length)
@@ -93,45 +94,68 @@ class Task(ABC):
         them, lengths.
         """
         if missing := [name for name in names if name not in self.families]:
-            name, own = type(self).__name__, ", ".join(self.families)
             raise Seq2AttnError(
-                f"the task {name} cannot be measured on {', '.join(missing)}; its families: {own}",
-                hint="Families of strings need a task on free strings over one alphabet, such as reverse or copy.",
+                f"the task {type(self).__name__} cannot be measured on {', '.join(missing)}; "
+                f"its families: {', '.join(self.families)}",
+                hint="Families of strings need a task on free strings over one alphabet, "
+                "such as reverse or copy.",
             )
-        for length in lengths if self.training_set is None else ():
-            self.examples(torch.Generator(), 1, length)
+        if self.training_set is None:
+            for length in lengths:
+                self.examples(Generator(), 1, length)
 
     def answer(self, text: str) -> Solution | None:
-        """The right answer to `text`; None if the task does not know it."""
+        """Return the right answer to `text`; None if the task does not know it."""
         return None
 
     def source_of(self, line: str) -> str:
-        """The source in a line of input."""
+        """Return the source in a line of input."""
         return line
 
     def learned(self) -> Mapping[str, Any] | None:
-        """What the task took from its files, as plain JSON values: its constructor rebuilds it from
-        them, as `learned`, without opening a file. None for a task without files.
+        """Return what the task took from its files, as plain JSON values: its constructor rebuilds
+        it from them, as `learned`, without opening a file. None for a task without files.
         """
         return None
 
     def is_trained(self, length: int) -> bool:
-        """Whether sources of this length occur in training."""
+        """True if sources of this length occur in training."""
         return self.min_length <= length <= self.max_length
 
     @property
     def trained_lengths(self) -> Sequence[int]:
         """The lengths that sources have in training."""
-        return [
-            length
-            for length in range(self.min_length, self.max_length + 1)
-            if self.is_trained(length)
-        ]
+        return list(filter(self.is_trained, range(self.min_length, self.max_length + 1)))
 
-    def encode(self, pairs: Sequence[tuple[str, str]], device: torch.device) -> Examples:
-        """Examples without alignment. Raises `Seq2AttnError` for an empty text or a character
-        outside its vocabulary.
+    def encode(self, pairs: Sequence[Pair], device: torch.device) -> Examples:
+        """Return pairs of texts as examples without alignment. Raises `Seq2AttnError` for an empty
+        text or a character outside its vocabulary.
         """
-        source = pad_rows([self.source_vocabulary.encode(text) for text, _ in pairs], device)
-        target = pad_rows([self.target_vocabulary.encode(text) for _, text in pairs], device)
-        return Examples(*source, *target)
+        return pad_pairs(self.encode_pairs(pairs), device)
+
+    def encode_pairs(self, pairs: Sequence[Pair]) -> list[EncodedPair]:
+        """Return the ids of each pair; raises as `encode` does."""
+        encode_source = self.source_vocabulary.encode
+        encode_target = self.target_vocabulary.encode
+        return [(encode_source(source), encode_target(target)) for source, target in pairs]
+
+
+EncodedPair = tuple[list[int], list[int]]
+"""ids of a source and of its target"""
+
+
+def pad_pairs(pairs: Sequence[EncodedPair], device: torch.device | str) -> Examples:
+    """Return encoded pairs as examples without alignment."""
+    source = pad_rows([source for source, _ in pairs], device)
+    target = pad_rows([target for _, target in pairs], device)
+    return Examples(*source, *target)
+
+
+def draw_integers(random: Generator, low: int, high: int, *shape: int) -> Tensor:
+    """Draw uniform whole numbers from `low` to `high`, both included, on the generator's device."""
+    return torch.randint(low, high + 1, shape, generator=random, device=random.device)
+
+
+def stable_hash(text: str) -> int:
+    """Return a number below 2**64 that depends on `text` alone, unlike Python's `hash`."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")

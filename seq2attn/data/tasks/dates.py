@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 import functools
-import hashlib
 import re
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
-from seq2attn.data.tasks.base import Examples, Solution, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task, draw_integers, stable_hash
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 
@@ -28,33 +27,16 @@ STYLES = (
     "{weekday}, {month_name} {ordinal}, {year}",
     "{year}, {month_name} {day}",  # 1998, May 3
 )
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_ONES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
-_ORDINAL_WORDS = (
-    *_ONES,
-    *(
-        "tenth",
-        "eleventh",
-        "twelfth",
-        "thirteenth",
-        "fourteenth",
-        "fifteenth",
-        "sixteenth",
-        "seventeenth",
-    ),
-    *(
-        "eighteenth",
-        "nineteenth",
-        "twentieth",
-        *(f"twenty-{one}" for one in _ONES),
-        "thirtieth",
-        "thirty-first",
-    ),
-)
+_MONTHS = (  # noqa: SIM905
+    "January February March April May June July August September October November December"
+).split()
+_WEEKDAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()  # noqa: SIM905
+_ORDINAL_WORDS = (  # noqa: SIM905
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth "
+    "fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth twenty-first "
+    "twenty-second twenty-third twenty-fourth twenty-fifth twenty-sixth twenty-seventh "
+    "twenty-eighth twenty-ninth thirtieth thirty-first"
+).split()
 _ENDINGS = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd", 31: "st"}
 
 
@@ -80,68 +62,63 @@ class Dates(Task):
     ) -> None:
         if first_year > last_year:
             raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
-        self.source_vocabulary = Vocabulary(
-            "".join(sorted({*"".join(_written(2000)), *"0123456789"}))
-        )
+        characters = set("0123456789").union(*_parsed(2000))
+        self.source_vocabulary = Vocabulary(sorted(characters))
         self.target_vocabulary = Vocabulary("0123456789-")
-        self.min_length, self.max_length = min_length, max_length
-        self.first_year, self.last_year = first_year, last_year
+        self.first_year = first_year
+        self.last_year = last_year
         self.held_out = held_out
+        self.min_length = min_length
+        self.max_length = max_length
 
-    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """Uniform over dates and styles; those of one `length` are of held-out dates."""
-        pool, dates = self._pool(length), _dates(self.first_year, self.last_year)
-        places = torch.randint(len(pool), (count,), generator=random, device=random.device).cpu()
-        drawn = [divmod(index, len(dates)) for index in pool[places].tolist()]
-        dated = [(STYLES[style], dates[day]) for style, day in drawn]
-        return self.encode(
-            [(write_date(date, style), date.isoformat()) for style, date in dated], random.device
-        )
+    def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
+        """Draw dates and styles uniformly; those of one `length` are of held-out dates."""
+        pool = self._pool(length)
+        dates = _dates(self.first_year, self.last_year)
+        rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
+        pairs = []
+        for style, day in pool[rows].tolist():
+            date = dates[day]
+            pairs.append((write_date(date, STYLES[style]), date.isoformat()))
+        return self.encode(pairs, random.device)
 
     def target_length(self, source_length: int) -> int:
         return len("1998-05-03")
 
     def answer(self, text: str) -> Solution | None:
-        """The date; None if `text` is not in one of the styles, or there is no such day."""
-        date = read_date(text)
+        """Return the date; None if `text` is not in one of the styles, or there is no such day."""
+        date = parse_date(text)
         return None if date is None else Solution(date.isoformat())
 
     def _pool(self, length: int | None) -> Tensor:
-        """What `examples` draws from: (N,), each style * number of dates + date."""
+        """Return what `examples` draws from: (N, 2), numbers of a style and of a date."""
         lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
         if length is None:
-            chosen = (lengths >= self.min_length) & (lengths <= self.max_length) & ~held_out
-            wanted = (
-                f"date for training is written in {self.min_length} to {self.max_length} characters"
-            )
+            low, high = self.min_length, self.max_length
+            chosen = (lengths >= low) & (lengths <= high) & ~held_out
+            wanted = f"date for training is written in {low} to {high} characters"
         else:
             chosen = (lengths == length) & held_out
             wanted = f"held-out date is written in {length} characters"
-        pool = chosen.flatten().nonzero().squeeze(1)
+        pool = chosen.nonzero()
         if not len(pool):
-            years, least, most = (
-                f"{self.first_year} to {self.last_year}",
-                int(lengths.min()),
-                int(lengths.max()),
-            )
-            raise Seq2AttnError(
-                f"task 'dates': no {wanted}", hint=f"Dates of {years} have {least} to {most}."
-            )
+            years = f"{self.first_year} to {self.last_year}"
+            hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
+            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
         return pool
 
 
 def is_held_out(date: datetime.date, share: float) -> bool:
-    """Whether `date` belongs to the held-out `share` of dates: a pure function of the two, the same
+    """True if `date` belongs to the held-out `share` of dates: a pure function of the two, the same
     in every run.
 
     A larger share contains the dates of a smaller one.
     """
-    digest = hashlib.blake2b(date.isoformat().encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") < share * 2**64
+    return stable_hash(date.isoformat()) < share * 2**64
 
 
 def write_date(date: datetime.date, style: str) -> str:
-    """`date` in one of `STYLES`."""
+    """Return `date` in one of `STYLES`."""
     month = _MONTHS[date.month - 1]
     return style.format(
         day=date.day,
@@ -155,36 +132,42 @@ def write_date(date: datetime.date, style: str) -> str:
     )
 
 
-def read_date(text: str) -> datetime.date | None:
-    """The date that `text` writes in one of `STYLES`; None if it is none, or its weekday is wrong."""
-    year = re.search(r"[0-9]{4}", text)
-    return _written(int(year[0])).get(text) if year and int(year[0]) else None
+def parse_date(text: str) -> datetime.date | None:
+    """Return the date that `text` writes in one of `STYLES`; None if there is none, or its weekday
+    is wrong.
+    """
+    year = re.search("[0-9]{4}", text)
+    if year is None or year[0] == "0000":
+        return None
+    return _parsed(int(year[0])).get(text)
 
 
 @functools.lru_cache(maxsize=256)
-def _written(year: int) -> dict[str, datetime.date]:
-    """Every date of a year in every style."""
+def _parsed(year: int) -> dict[str, datetime.date]:
+    """Return every date of a year by its text in every style."""
     return {write_date(date, style): date for date in _dates(year, year) for style in STYLES}
 
 
 @functools.lru_cache(maxsize=4)
 def _dates(first_year: int, last_year: int) -> list[datetime.date]:
-    """Every date of these years, in order."""
-    first, last = datetime.date(first_year, 1, 1), datetime.date(last_year, 12, 31)
-    return list(map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)))
+    """Return every date of these years, in order."""
+    first = datetime.date(first_year, 1, 1).toordinal()
+    last = datetime.date(last_year, 12, 31).toordinal()
+    return [datetime.date.fromordinal(day) for day in range(first, last + 1)]
 
 
 @functools.lru_cache(maxsize=4)
 def _table(first_year: int, last_year: int, held_out: float) -> tuple[Tensor, Tensor]:
-    """The length of each date in each style (styles, dates), and whether each date is held out
+    """Return the length of each date in each style (styles, dates), and which dates are held out
     (dates,).
     """
     dates = _dates(first_year, last_year)
-    forms = [(date.month, date.day, date.weekday()) for date in dates]  # all that lengths depend on
-    examples = dict(zip(forms, dates, strict=True))
-    lengths = {
-        form: [len(write_date(date, style)) for style in STYLES] for form, date in examples.items()
-    }
-    return torch.tensor([lengths[form] for form in forms]).T, torch.tensor(
-        [is_held_out(d, held_out) for d in dates]
-    )
+    known: dict[tuple[int, int, int], list[int]] = {}
+    rows = []
+    for date in dates:
+        key = date.month, date.day, date.weekday()  # all that lengths depend on
+        if key not in known:
+            known[key] = [len(write_date(date, style)) for style in STYLES]
+        rows.append(known[key])
+    held_out_dates = [is_held_out(date, held_out) for date in dates]
+    return torch.tensor(rows).T, torch.tensor(held_out_dates)

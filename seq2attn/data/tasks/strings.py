@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from seq2attn.data.padding import pad_rows, valid_mask
-from seq2attn.data.tasks.base import Examples, Solution, Task
+from seq2attn.data.tasks.base import Examples, Solution, Task, draw_integers
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.parts import DIGITS, FAMILIES, RANDOM, SYMBOLS
 
@@ -36,114 +36,112 @@ class StringTask(Task):
         min_length: int = 1,
         max_length: int = 12,
     ) -> None:
-        self.source_vocabulary = self.target_vocabulary = Vocabulary(
-            SYMBOLS[:symbols] if symbols else alphabet
-        )
-        self.min_length, self.max_length = min_length, max_length
+        vocabulary = Vocabulary(SYMBOLS[:symbols] if symbols else alphabet)
+        self.source_vocabulary = self.target_vocabulary = vocabulary
+        self.min_length = min_length
+        self.max_length = max_length
 
     @abstractmethod
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        """The source position that each target position copies.
+        """Return the source position that each target position copies.
 
         source (B, S) character ids, right-padded; lengths (B,) of the strings; positions (T,) =
         0..T-1. Returns (B, T) int64, defined where the position is inside the target; elsewhere the
         value is ignored.
         """
 
-    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
-        """Sources padded to `max_length`, or of exactly `length` characters."""
-        shortest, longest = (
-            (self.min_length, self.max_length) if length is None else (length, length)
-        )
-        device, alphabet_size = random.device, len(self.source_vocabulary.symbols)
-        lengths = torch.randint(shortest, longest + 1, (count,), generator=random, device=device)
-        ids = torch.randint(alphabet_size, (count, longest), generator=random, device=device) + len(
-            SPECIAL
-        )
-        return self.solve(ids.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
+    def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
+        """Draw sources padded to `max_length`, or of exactly `length` characters."""
+        shortest, longest = self.min_length, self.max_length
+        if length is not None:
+            shortest = longest = length
+        lengths = draw_integers(random, shortest, longest, count)
+        first, last = len(SPECIAL), len(self.source_vocabulary) - 1
+        source = draw_integers(random, first, last, count, longest)
+        return self.solve(source.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
 
     @property
     def families(self) -> Sequence[str]:
-        """All; of a subclass that draws its own examples, those only."""
-        free = type(self).examples is StringTask.examples
-        return FAMILIES.names() if free else (RANDOM,)
+        """All; only `random` if a subclass draws its own examples."""
+        is_free = type(self).examples is StringTask.examples
+        return FAMILIES.names() if is_free else (RANDOM,)
 
-    def family(self, name: str, random: torch.Generator, count: int, length: int) -> Examples:
+    def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
         if name == RANDOM:
             return self.examples(random, count, length)
-        source = draw_family(name, random, count, length, len(self.source_vocabulary.symbols))
+        symbols = len(self.source_vocabulary.symbols)
+        source = draw_family(name, random, count, length, symbols)
         return self.solve(source, torch.full((count,), length, device=source.device))
 
     def target_length(self, source_length: int) -> int:
         return self.expansion * source_length
 
     def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
-        """The length of each target (B,), at most `target_length`; source and lengths as for
+        """Return the length of each target (B,), at most `target_length`; source and lengths as for
         `alignment`.
         """
         return self.expansion * lengths
 
     def answer(self, text: str) -> Solution:
-        """The target of `text`, which may only use the alphabet."""
-        solved = self.solve(*pad_rows([self.source_vocabulary.encode(text)], "cpu"))
+        """Return the target of `text`, which may only use the alphabet."""
+        ids = self.source_vocabulary.encode(text)
+        solved = self.solve(*pad_rows([ids], "cpu"))
         assert solved.alignment is not None
-        length = int(solved.target_lengths)
-        target, alignment = (
-            solved.target[0, :length].tolist(),
-            solved.alignment[0, :length].tolist(),
-        )
+        alignment = solved.alignment[0, : int(solved.target_lengths)].tolist()
+        target = [ids[position] for position in alignment]
         return Solution(self.target_vocabulary.decode(target), tuple(alignment))
 
     def solve(self, source: Tensor, lengths: Tensor) -> Examples:
-        """The examples with these sources (N, S), right-padded, of these lengths (N,)."""
+        """Return the examples with sources (N, S), right-padded, of lengths (N,)."""
         target_lengths = self.target_lengths(source, lengths)
         positions = torch.arange(self.expansion * source.size(1), device=source.device)
-        valid = valid_mask(target_lengths, positions.size(0))  # (N, T)
-        alignment = self.alignment(source, lengths, positions).masked_fill(~valid, -1)
-        target = source.gather(1, alignment.clamp(min=0)).masked_fill(~valid, PAD)
+        past_the_end = ~valid_mask(target_lengths, positions.size(0))  # (N, T)
+        alignment = self.alignment(source, lengths, positions).masked_fill(past_the_end, -1)
+        target = source.gather(1, alignment.clamp(min=0)).masked_fill(past_the_end, PAD)
         return Examples(source, lengths, target, target_lengths, alignment)
 
 
-def draw_family(
-    family: str, random: torch.Generator, count: int, length: int, symbols: int
-) -> Tensor:
-    """`count` strings of a family other than `random`: ids (count, length) of an alphabet of
+def draw_family(family: str, random: Generator, count: int, length: int, symbols: int) -> Tensor:
+    """Draw `count` strings of a family other than `random`: ids (count, length) of an alphabet of
     `symbols`.
 
     They depend only on the arguments. `parts.FAMILIES` describes the families.
     """
 
-    def between(least: int, most: int, width: int) -> Tensor:
-        """Uniform integers from `least` to `most`, (N, width)."""
-        return torch.randint(
-            least, most + 1, (count, width), generator=random, device=random.device
-        )
+    def draw(low: int, high: int, width: int) -> Tensor:
+        return draw_integers(random, low, high, count, width)
 
     def characters(width: int) -> Tensor:
-        return between(0, symbols - 1, width)
+        return draw(0, symbols - 1, width)
 
-    positions = torch.arange(length, device=random.device).repeat(count, 1)  # (N, S)
+    positions = torch.arange(length, device=random.device).expand(count, -1)  # (N, S)
     match family:
         case "unary":
             ids = characters(1).expand(-1, length)
         case "periodic":
-            periods = between(2, LONGEST_WORD, 1)  # (N, 1)
+            periods = draw(2, LONGEST_WORD, 1)  # (N, 1)
             ids = characters(LONGEST_WORD).gather(1, positions % periods)
         case "two_letter":
             first = characters(1)
-            other = (
-                first + between(1, max(1, symbols - 1), 1)
-            ) % symbols  # another letter, if there is one
-            ids = torch.cat([first, other], dim=1).gather(1, between(0, 1, length))
+            other = (first + draw(1, max(1, symbols - 1), 1)) % symbols  # differs if symbols > 1
+            ids = torch.cat([first, other], dim=1).gather(1, draw(0, 1, length))
         case "palindrome":
             ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
         case "sorted":
             ids = characters(length).sort(dim=1).values
         case _:  # runs
-            ends = between(1, LONGEST_RUN, length).cumsum(dim=1)  # (N, S) where each run stops
-            run = torch.searchsorted(ends, positions, right=True)  # (N, S) the run of each position
-            ids = characters(length).gather(1, run)
+            sizes = draw(1, LONGEST_RUN, length)
+            ids = characters(length).gather(1, _item_at(positions, sizes))
     return ids + len(SPECIAL)
+
+
+def _item_at(positions: Tensor, times: Tensor) -> Tensor:
+    """Return which item is written at each position, if each is written so many times in turn.
+
+    positions (T,) or (N, T), times (N, S) of each item, 0 or more -> items from 0 (N, T).
+    """
+    ends = times.cumsum(dim=1)
+    return torch.searchsorted(ends, positions.expand(len(ends), -1).contiguous(), right=True)
 
 
 # ---- the tasks ----
@@ -215,7 +213,21 @@ class Flip(StringTask):
         return torch.minimum(positions + 1 - 2 * (positions % 2), lengths.unsqueeze(1) - 1)
 
 
-class ReCopy(StringTask):
+class Repeats(StringTask):
+    """Each character is written zero or more times in its place."""
+
+    @abstractmethod
+    def times(self, source: Tensor) -> Tensor:
+        """Return how often each character of source (B, S) is written, (B, S); 0 for padding."""
+
+    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
+        return self.times(source).sum(dim=1)
+
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        return _item_at(positions, self.times(source))
+
+
+class ReCopy(Repeats):
     """Each digit as often as it says: 0 to 3 once, 4 to 6 three times, 7 to 9 five times (Ray
     Chowdhury & Caragea 2023).
 
@@ -228,22 +240,17 @@ class ReCopy(StringTask):
         super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
         self.reverse = reverse
 
-    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
-        return self._times(source).sum(dim=1)
-
-    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        ends = self._times(source).cumsum(dim=1)  # (B, S) where the copies of each digit end
-        if self.reverse:
-            positions = ends[:, -1:] - 1 - positions  # from the last one on
-        return torch.searchsorted(ends, positions.expand(len(source), -1).contiguous(), right=True)
-
-    def _times(self, source: Tensor) -> Tensor:
-        """How often each digit is written, (B, S); 0 for padding."""
+    def times(self, source: Tensor) -> Tensor:
         digits = source - len(SPECIAL)
         return (digits >= 0).long() + 2 * (digits > 3) + 2 * (digits > 6)
 
+    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
+        if self.reverse:
+            positions = self.target_lengths(source, lengths).unsqueeze(1) - 1 - positions  # (B, T)
+        return super().alignment(source, lengths, positions)
 
-class DeDupe(StringTask):
+
+class DeDupe(Repeats):
     """Each run of equal digits once (Ray Chowdhury & Caragea 2023).
 
     7772 -> 72    44444 -> 4
@@ -255,26 +262,15 @@ class DeDupe(StringTask):
     def __init__(self, *, min_length: int = 5, max_length: int = 30) -> None:
         super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
-    def examples(self, random: torch.Generator, count: int, length: int | None = None) -> Examples:
+    def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         drawn = super().examples(random, count, length)
-        times = torch.randint(len(RUNS), drawn.source.shape, generator=random, device=random.device)
-        ends = torch.tensor(RUNS, device=random.device)[times].cumsum(dim=1)  # (N, S)
-        places = (
-            torch.arange(drawn.source.size(1), device=random.device)
-            .expand_as(drawn.source)
-            .contiguous()
-        )
-        source = drawn.source.gather(1, torch.searchsorted(ends, places, right=True))
-        return self.solve(source.masked_fill(drawn.source == 0, 0), drawn.source_lengths)
+        choices = draw_integers(random, 0, len(RUNS) - 1, *drawn.source.shape)
+        sizes = torch.tensor(RUNS, device=random.device)[choices]  # (N, S)
+        positions = torch.arange(drawn.source.size(1), device=random.device)
+        source = drawn.source.gather(1, _item_at(positions, sizes))
+        return self.solve(source.masked_fill(drawn.source == PAD, PAD), drawn.source_lengths)
 
-    def target_lengths(self, source: Tensor, lengths: Tensor) -> Tensor:
-        return self._starts(source).sum(dim=1)
-
-    def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        run = self._starts(source).cumsum(dim=1)  # (B, S) the number of each position's run, from 1
-        return torch.searchsorted(run, (positions + 1).expand(len(source), -1).contiguous())
-
-    def _starts(self, source: Tensor) -> Tensor:
-        """Where a run starts, (B, S); not in padding."""
+    def times(self, source: Tensor) -> Tensor:
+        """Return 1 where a run starts, (B, S)."""
         before = torch.nn.functional.pad(source, (1, 0))[:, :-1]
-        return ((source != before) & (source != 0)).long()
+        return ((source != before) & (source != PAD)).long()

@@ -1,0 +1,304 @@
+"""`seq2attn list`, `check`, `config` and `inspect`: the parts that a config can name, and what a
+config says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from seq2attn import parts
+from seq2attn.cli import options
+from seq2attn.cli.options import argument
+from seq2attn.display.console import json_text, on_terminal, say, write_json, write_line
+from seq2attn.display.table import Column, Table
+from seq2attn.errors import Seq2AttnError
+from seq2attn.registry import Entry
+from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
+from seq2attn.text import did_you_mean, quoted
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from seq2attn.config import Config
+
+KINDS = {
+    "scores": ("model.attention.score", parts.SCORES),
+    "tasks": ("task", parts.TASKS),
+    "normalisers": ("model.attention.normaliser", parts.NORMALISERS),
+    "windows": ("model.attention.window", parts.WINDOWS),
+    "histories": ("model.attention.history", parts.HISTORIES),
+    "cells": ("model.cell", parts.CELLS),
+    "decoders": ("model.decoder", parts.DECODERS),
+    "initial-states": ("model.initial_state", parts.INITIAL_STATES),
+    "architectures": ("model.architecture", parts.ARCHITECTURES),
+    "schedules": ("training.schedule", parts.SCHEDULES),
+    "families": ("evaluation.families", parts.FAMILIES),
+}
+COLUMNS = [
+    Column("", key="kind"),
+    Column("name"),
+    Column("synonyms", optional=True),
+    Column("formula"),
+    Column("parameters", optional=True),
+    Column("description", key="summary"),
+    Column("options"),
+    Column("source", optional=True),
+]
+CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
+HINT = (
+    "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
+    'needs keys as wide as queries says so: @register("name", equal_widths=True)'
+)
+
+
+def list_names(
+    kind: Annotated[
+        str | None,
+        argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
+    ] = None,
+    as_json: options.AsJson = False,
+    plugin: options.Plugins = None,
+) -> None:
+    """Show every name that a config can use, with its formula and source.
+
+    s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
+    length.
+
+    Examples:
+
+      seq2attn list
+
+      seq2attn list scores
+    """
+    if kind is not None and kind not in KINDS:
+        guess = did_you_mean(kind, KINDS)
+        raise Seq2AttnError(f"unknown kind {quoted(kind)}; {guess}allowed: {', '.join(KINDS)}")
+    tables = [_table(name) for name in KINDS if kind in (None, name)]
+    everything = Table(COLUMNS, [row for table in tables for row in table.rows])
+    if as_json:
+        write_json(everything.records())
+    elif on_terminal():
+        for table in tables:
+            table.print()
+    else:
+        everything.show()
+
+
+def _table(kind: str) -> Table:
+    """Return the parts of one kind, with those of installed packages that are not loaded yet."""
+    key, registry = KINDS[kind]
+    entries = list(registry)
+    for name, source in registry.installed().items():
+        if name not in registry.names():
+            entries.append(Entry(name, source=source))
+    rows = []
+    for entry in entries:
+        _, *names = entry.options.model_fields
+        rows.append(
+            [
+                kind,
+                entry.name,
+                entry.synonyms or None,
+                entry.formula,
+                entry.parameters,
+                entry.summary,
+                names or None,
+                entry.source,
+            ]
+        )
+    return Table(COLUMNS, rows, f"{kind}  ({key})")
+
+
+def check(
+    names: Annotated[
+        options.Texts,
+        argument(
+            "NAME...",
+            "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
+            autocompletion=lambda: list(_known()),
+        ),
+    ] = None,
+    plugin: options.Plugins = None,
+) -> None:
+    """Check parts of models, and tasks, against their contracts.
+
+    Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
+    of a batch, teacher forcing against single steps, gradients against finite differences. Tasks:
+    ids, lengths, padding, randomness, alignments and answers, one step of training and an
+    evaluation. Every option has its default value.
+
+    Examples:
+
+      seq2attn check --plugin my_parts.py
+
+      seq2attn check additive
+    """
+    from seq2attn.contract.parts import check_part
+    from seq2attn.plugins import foreign_parts
+
+    foreign = foreign_parts()
+    added = [part for part, cls in _known().items() if cls in foreign]
+    chosen = []
+    for word in names or added or _known():
+        chosen += _find(word)
+    rows = []
+    for part in chosen:
+        kind, _, name = part.partition("/")
+        registry = CHECKED[kind]
+        for rule, reason in check_part(registry.kind, name).items():
+            rows.append((kind, name, rule, reason.partition("\n")[0] or "passed"))
+    Table([Column(name) for name in ("kind", "name", "rule", "result")], rows).show()
+    say("Options had their default values. `train` checks the values that its config chooses.")
+    broken = sum(result != "passed" for *_, result in rows)
+    if broken:
+        raise Seq2AttnError(
+            f"{broken} of {len(chosen)} parts broke a rule; later rules build on it and were not "
+            "checked",
+            hint=HINT,
+            exit_code=1,
+        )
+
+
+def _known() -> dict[str, object]:
+    """Return KIND/NAME of every part that can be checked, with its class or where that is."""
+    return {
+        f"{kind}/{entry.name}": entry.implementation
+        for kind, registry in CHECKED.items()
+        for entry in registry
+        if entry.implementation and not entry.files
+    }
+
+
+def _find(word: str) -> list[str]:
+    """Return the KIND/NAME of each part that NAME or KIND/NAME means."""
+    kind, _, name = word.rpartition("/")
+    if kind in CHECKED:
+        CHECKED[kind].get(name)  # registers a part of an installed package
+    matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
+    if not matching:
+        guess = did_you_mean(word, [part.partition("/")[2] for part in _known()])
+        raise Seq2AttnError(f"no part {quoted(word)}; {guess}allowed: {', '.join(_known())}")
+    return matching
+
+
+def config(
+    name: Annotated[str | None, argument("NAME", "The config's name. Default: list all.")] = None,
+) -> None:
+    """Print a config that comes with seq2attn, comments included, to start from.
+
+    Examples:
+
+      seq2attn config
+
+      seq2attn config pairs/small > mine.yaml
+    """
+    from seq2attn.config.yaml_files import find_config, read_file, shipped_names
+
+    if name is not None:
+        file = find_config(name)
+        read_file(file)  # names similar files if there is none
+        write_line(file.read_text("utf-8").removesuffix("\n"))
+        return
+    rows = []
+    for shipped in shipped_names():
+        if not shipped.startswith("experiments/"):  # these are not configs
+            text = find_config(f"configs/{shipped}").read_text("utf-8")
+            rows.append((shipped, _first_sentence(text)))
+    Table([Column("config"), Column("about")], rows).show()
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a config's comments, which may cite "et al. 2023"."""
+    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+    return re.split(r"\.(?: (?![0-9])|$)", comments)[0]
+
+
+def inspect(
+    target: Annotated[
+        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=options.runs)
+    ],
+    overrides: options.Overrides = None,
+    as_json: options.AsJson = False,
+    plugin: options.Plugins = None,
+    runs_dir: options.RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Show a config, with every key explained, and the model's parameter counts.
+
+    For a task that reads files, also show those files and the vocabularies learned from them. In a
+    pipe, the output is YAML that `train --config` accepts.
+
+    Examples:
+
+      seq2attn inspect configs/scaled.yaml
+
+      seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
+    """
+    config, run = _find_config(target, overrides or [], runs_dir)
+    learned, parameters = _learn(config, run)
+    if as_json:
+        values = config.model_dump(mode="json")
+        write_json({"config": values, "task": learned, "parameters": parameters})
+        return
+    lines = list(_explained(config))
+    if on_terminal():
+        Table([Column("config"), Column("meaning")], lines).print()
+    else:
+        for line, meaning in lines:
+            write_line(f"{line:<40}  # {meaning}" if meaning else line)
+    for name, value in (learned or {}).items():
+        write_line(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
+    for part, count in parameters.items():
+        write_line(f"# parameters of {part}: {count}")
+
+
+def _find_config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:
+    """Return the config, and its run if `target` is one."""
+    from seq2attn.config import load_config
+    from seq2attn.config.yaml_files import find_config
+
+    if target.endswith((".yaml", ".yml")) or find_config(target).is_file():
+        return load_config(target, overrides), None
+    run = find_run(runs_dir, target)
+    return load_config(run.config, overrides), run
+
+
+def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:
+    """Return what the task learns from its files, if it reads any, and the parameters by part."""
+    from seq2attn.analysis.ledger import parameter_ledger
+    from seq2attn.build import build_model, build_task, load_task
+
+    if run is None:
+        missing = [path for path in config.data_files.values() if not os.path.exists(path)]
+        if missing:
+            say(
+                f"no such file: {', '.join(missing)}. To see symbols and parameter counts, add "
+                "--set task.train=FILE --set task.dev=FILE"
+            )
+            return None, {}
+        task = load_task(config)
+    else:
+        task = build_task(config, run.learned_task(config))
+    for note in task.notes:
+        say(note)
+    return task.learned(), parameter_ledger(build_model(config, task))
+
+
+def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each line of a config's section as YAML, with the meaning of its key."""
+    from seq2attn.config.yaml_files import write_yaml
+
+    values = section.model_dump(mode="json")
+    for name, field in type(section).model_fields.items():
+        meaning = " ".join((field.description or "").split())
+        if isinstance(values[name], dict):
+            yield f"{indent}{name}:", meaning
+            yield from _explained(getattr(section, name), f"{indent}  ")
+        else:
+            line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
+            yield indent + line, meaning
+            for item in items:
+                yield indent + item, ""

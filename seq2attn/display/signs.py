@@ -1,0 +1,56 @@
+"""The signs for symbols that cannot be seen, the same in the terminal, figures, the report and the
+page.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection
+from typing import NamedTuple
+
+from seq2attn.display.console import printable
+
+
+class Sign(NamedTuple):
+    """How a symbol is written in figures and pages, and on a terminal; and what the key says."""
+
+    sign: str
+    terminal: str
+    """which every terminal can show"""
+    meaning: str
+
+
+SIGNS = {
+    "<eos>": Sign("⏎", "$", "<eos>"),
+    "<pad>": Sign("∅", "0", "padding"),
+    "<sos>": Sign("⊢", "^", "<sos>"),
+    " ": Sign("␣", "_", "space"),
+}
+DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
+
+
+def sign(symbol: str, *, terminal: bool = False) -> str:
+    """Return a symbol as the label of a row or column, without control characters."""
+    if symbol in SIGNS:
+        return SIGNS[symbol].terminal if terminal else SIGNS[symbol].sign
+    if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
+        return DOTTED_CIRCLE + symbol
+    return printable(symbol)
+
+
+def explain_signs(symbols: Collection[str], *, terminal: bool = False) -> list[str]:
+    """Return `⏎ <eos>` and so on for those of the symbols that have a sign."""
+    keys = []
+    for symbol, row in SIGNS.items():
+        if symbol in symbols:
+            keys.append(f"{row.terminal if terminal else row.sign} {row.meaning}")
+    return keys
+
+
+def isolate_direction(text: str) -> str:
+    """Return a text for a title, between left-to-right marks if it is written from right to left,
+    so that it does not turn around what stands beside it.
+    """
+    text = printable(text.replace("\t", " "))  # a tab stands before a source's features
+    directions = {unicodedata.bidirectional(character) for character in text}
+    return text if directions.isdisjoint({"R", "AL", "AN"}) else f"\u200e{text}\u200e"

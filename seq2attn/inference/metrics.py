@@ -1,0 +1,84 @@
+"""The metrics of an evaluation. A new metric is declared here, computed in `evaluation`, and shown
+by tables, comparisons and messages without further changes. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number, at least 0, that says how well a model does, or what its attention is like."""
+
+    name: str
+    heading: str
+    """in tables and figures; empty: they leave it out"""
+    meaning: str
+    largest: float = 1.0
+    """the largest possible value; a record with a larger one is damaged"""
+    is_share: bool = True
+    """True if it is the mean of a number from 0 to 1 for each sample, so that it has an interval"""
+    lower_is_better: bool | None = False
+    """None: neither lower nor higher is better"""
+    of_file: bool = False
+    """True if it is one number for all pairs of a file; False: one for each length of strings"""
+
+
+_ALL = (
+    Metric("exact_match", "exact match", "the whole output, with its `<eos>`, is right"),
+    Metric(
+        "teacher_forced",
+        "teacher-forced",
+        "share of the characters that are right when the right previous ones are the input",
+    ),
+    Metric(
+        "alignment",
+        "alignment",
+        "share of the characters whose largest weight lies on the ideal source position",
+    ),
+    Metric(
+        "entropy",
+        "entropy",
+        "of the attention weights, nats, mean over the characters",
+        largest=100.0,
+        is_share=False,
+        lower_is_better=None,
+    ),
+    Metric(
+        "character_accuracy",
+        "characters",
+        "share of the target's characters that are right at their position",
+    ),
+    Metric(  # the "fine" of Grefenstette et al. 2015, whose "coarse" is the exact match
+        "correct_prefix",
+        "before the first error",
+        "share of the target's characters that precede the first wrong one",
+    ),
+    Metric(
+        "wer",
+        "word error rate",
+        "share of the words whose answer is not exactly right",
+        lower_is_better=True,
+        of_file=True,
+    ),
+    Metric(
+        "ser",
+        "symbol error rate",
+        "edits of all answers / symbols of all right answers",
+        largest=1e6,
+        is_share=False,
+        lower_is_better=True,
+        of_file=True,
+    ),
+    Metric(
+        "loss",
+        "",
+        "under teacher forcing, nats per symbol",
+        largest=1e6,
+        is_share=False,
+        lower_is_better=True,
+        of_file=True,
+    ),
+)
+METRICS = {metric.name: metric for metric in _ALL}

@@ -1,0 +1,219 @@
+"""The models that a page shows: those of runs, with their weights through training, and untrained
+ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2attn.build import build_model, load_task
+from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
+from seq2attn.data.batches import generator
+from seq2attn.data.tasks import StringTask, Task
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.ensemble import symbols_of
+from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import TrainedModel, load_run
+from seq2attn.model.histories import History
+from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
+from seq2attn.plotting.attention import Snapshot, choose_evenly
+from seq2attn.runs.checkpoint import MODEL, check_weights, load_checkpoint
+from seq2attn.runs.logs import read_attention
+from seq2attn.runs.run import Run
+
+CPU = torch.device("cpu")
+EXAMPLES = 5
+"""strings that a page offers, besides those that the user names"""
+WORDS = ("hello", "attention", "banana", "level", "mississippi")
+
+
+@dataclass(frozen=True)
+class PageModel:
+    """One model of a page."""
+
+    name: str
+    predictor: Predictor
+    about: Mapping[str, str]
+    """what the page says about it, such as its score"""
+    examples: Sequence[str]
+    """strings to begin with"""
+    snapshots: Mapping[str, Mapping[str, Tensor]] | None = None
+    """label -> weights, as in `state_dict`, in the order of training; None: only those of the
+    predictor"""
+    parts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """the parts of its attention by kind: name, formula and summary, as the catalogue has them"""
+    config: Config | None = None
+    """to train it in the page"""
+
+
+def run_models(
+    runs: Sequence[Run], checkpoint: str = "best", examples: Sequence[str] = (), snapshots: int = 8
+) -> list[PageModel]:
+    """Load the models of one run or two.
+
+    examples: strings to begin with, before those that the task draws.
+    snapshots: the maximum number of earlier weights to show, where the run kept them
+        (`training.snapshot_weights`).
+
+    Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
+    """
+    models = [_run_model(run, checkpoint, examples, snapshots) for run in runs]
+    _check(models, examples)
+    return models
+
+
+def untrained_models(
+    configs: Mapping[str, Config], examples: Sequence[str] = ()
+) -> list[PageModel]:
+    """Build the models of one config or two, to be trained in the page.
+
+    configs: by the name that the page shows.
+    examples: strings to begin with, before those that the task draws.
+
+    Raises `Seq2AttnError` if two models cannot learn from the same batches.
+    """
+    models = []
+    for name, config in configs.items():
+        task = load_task(config)
+        predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
+        texts = [*examples, *_examples(task)]
+        about = _about(config, predictor)
+        models.append(
+            PageModel(name, predictor, about, texts, parts=parts_of(config), config=config)
+        )
+    _check(models, examples)
+    for first, second in pairwise(configs.values()):
+        if (first.task, first.training.batch_size) != (second.task, second.training.batch_size):
+            raise Seq2AttnError(
+                "two configs that are trained on one page get the same batches: "
+                "task and training.batch_size must be equal",
+                hint="Set them for both, such as --set training.batch_size=32.",
+            )
+    return models
+
+
+def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
+    """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
+    for first, second in pairwise(models):
+        if symbols_of(first.predictor)[:2] != symbols_of(second.predictor)[:2]:
+            raise Seq2AttnError(
+                f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
+                hint="Make a page of each.",
+            )
+    for text in examples:
+        models[0].predictor.task.source_vocabulary.encode(text)
+
+
+def _run_model(run: Run, checkpoint: str, examples: Sequence[str], snapshots: int) -> PageModel:
+    trained = load_run(run, checkpoint, "cpu")
+    predictor = trained.predictor
+    recorded = read_attention(run)
+    texts = list(examples)
+    if not trained.config.data_files:
+        texts += _examples(trained.task)
+    elif recorded:  # the run keeps no other strings
+        _, maps = recorded[-1]
+        texts += [attention.source for attention in maps]
+    return PageModel(
+        run.name,
+        predictor,
+        {**_about(trained.config, predictor), "trained": f"{trained.step:,} steps"},
+        texts,
+        _snapshots(trained, recorded, snapshots),
+        parts_of(trained.config),
+    )
+
+
+def _snapshots(
+    trained: TrainedModel, recorded: Sequence[Snapshot], count: int
+) -> dict[str, dict[str, Tensor]]:
+    """Return the weights after some steps of training, by label.
+
+    Those of `trained` come last; earlier ones are read from the run's files. count: of these.
+    """
+    model = trained.module
+    snapshots = {}
+    for step in _choose_steps(trained, recorded, count):
+        path = trained.run.checkpoint(f"step-{step}")
+        saved = load_checkpoint(path, model)
+        check_weights(path, saved, model)
+        snapshots[_label(step)] = saved.part(MODEL)
+    snapshots[_label(trained.step)] = model.state_dict()
+    return snapshots
+
+
+def _label(step: int) -> str:
+    return "after 1 step" if step == 1 else f"after {step:,} steps"
+
+
+def _choose_steps(trained: TrainedModel, recorded: Sequence[Snapshot], count: int) -> list[int]:
+    """Choose at most `count` of the kept steps before that of `trained`.
+
+    Attention changes by about as much from each to the next, and to that of `trained`. Of a model
+    without attention, the steps are as dense as the run kept them.
+    """
+    kept = [step for step in trained.run.kept_steps() if step < trained.step]
+    if len(kept) <= count:
+        return kept
+    maps = [snapshot for snapshot in recorded if snapshot[0] in {*kept, trained.step}]
+    if not maps:
+        return [kept[round(index)] for index in np.linspace(0, len(kept) - 1, count)]
+    steps = [maps[index][0] for index in choose_evenly(maps, count + 1)]
+    return steps[:-1]
+
+
+def _about(config: Config, predictor: Predictor) -> dict[str, str]:
+    return {
+        "task": config.task.name,
+        "score": config.score_name,
+        "width": f"{config.model.hidden:,}",
+        "parameters": f"{sum(map(Tensor.numel, predictor.model.parameters())):,}",
+    }
+
+
+def parts_of(config: Config) -> dict[str, dict[str, str]]:
+    """Return what the catalogue says about the parts that make a model attend, by kind."""
+    model = config.model
+    if not isinstance(model, RecurrentConfig):
+        return {"score": _describe(ARCHITECTURES.get("transformer"))}
+    attention = model.attention
+    score = SCORES.get(attention.score.name)
+    history = HISTORIES.get(attention.history.name)
+    if getattr(history.load(), "scores", History.scores) is not History.scores:
+        score, history = history, HISTORIES.get("none")  # it scores in place of the score
+    chosen = {
+        "score": score,
+        "normaliser": NORMALISERS.get(attention.normaliser.name),
+        "window": WINDOWS.get(attention.window.name),
+        "history": history,
+        "decoder": DECODERS.get(model.decoder.name),
+    }
+    parts = {kind: _describe(part) for kind, part in chosen.items()}
+    if attention.scalable_softmax:
+        summary = AttentionConfig.model_fields["scalable_softmax"].description or ""
+        parts["scalable"] = {"name": "scalable softmax", "summary": summary}
+    return parts
+
+
+def _describe(part: Any) -> dict[str, str]:
+    return {"name": part.name, "formula": part.formula, "summary": part.summary}
+
+
+def _examples(task: Task) -> list[str]:
+    """Return words, if the task is about strings and has all their letters, and strings that it
+    draws.
+    """
+    vocabulary = task.source_vocabulary
+    letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
+    texts = [word for word in WORDS if len(word) <= task.max_length and letters.issuperset(word)]
+    drawn = task.examples(generator(CPU, "page"), EXAMPLES)
+    for ids, length in zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True):
+        texts.append(vocabulary.decode(ids[:length]))
+    return texts[:EXAMPLES]

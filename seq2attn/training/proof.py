@@ -1,0 +1,109 @@
+"""The proof that the compiled kernels compute what the formulas say."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+import random
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.data.batches import Batch
+from seq2attn.model.points import is_hooked
+from seq2attn.training.step import Forward, TrainingStep
+
+TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+"""the largest error allowed, as a share of a parameter's largest gradient, or of"""
+NOISE = 1e-2
+"""this share of the largest gradient of all, or of 1, since probabilities near 1 are rounded"""
+MOST_ROUNDING = 30.0
+"""times the tolerance, or the formulas' own error: the error allowed in float32"""
+
+
+class LeafDiffers(Exception):
+    """The compiled kernels gave another loss or other gradients than the formulas."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"The compiled kernels disagree with PyTorch at step {step}.")
+
+
+def is_due(step: int) -> bool:
+    """Return whether to prove a step (from 0): 0, 1, 2, 4, 8, ..."""
+    return step & (step - 1) == 0
+
+
+def prove(step: TrainingStep, batch: Batch, number: int) -> None:
+    """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does.
+
+    Changes nothing. Rounding in float32 exceeds the tolerance where scores are large, as those of
+    `dot` become, and over many steps of attention that moves: such a difference is judged in
+    float64.
+    """
+    if step.leaf is None or is_hooked(step.model):
+        return
+    formulas = _loss_and_gradients(step, step.formulas, batch, number)
+    leaf = _loss_and_gradients(step, step.leaf, batch, number)
+    if largest_error(leaf, formulas) <= 1:
+        return
+    exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, torch.device("cpu"))
+    if formulas[0].dtype == torch.float32 and exact.leaf is not None:
+        prove(exact, batch, number)
+        computed = _loss_and_gradients(exact, exact.formulas, batch, number)
+        right = [tensor.float() for tensor in computed]
+        allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
+        if largest_error(leaf, right) <= allowed:
+            return
+    raise LeafDiffers(number)
+
+
+def _loss_and_gradients(
+    step: TrainingStep, forward: Forward, batch: Batch, number: int
+) -> list[Tensor]:
+    with unchanged(step.model):
+        total = step.losses(step.call(forward, batch, number), batch).total
+        return [total.detach(), *step.optimiser.differentiate(total)]
+
+
+@contextlib.contextmanager
+def unchanged(model: nn.Module) -> Iterator[None]:
+    """Restore the generators of random numbers and the model's buffers at the end."""
+    generators = [torch.default_generator]
+    for module in model.modules():
+        generators += [one for one in vars(module).values() if isinstance(one, torch.Generator)]
+    states = [one.get_state() for one in generators]
+    python_state = random.getstate()
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    try:
+        yield
+    finally:
+        for one, state in zip(generators, states, strict=True):
+            one.set_state(state)
+        random.setstate(python_state)
+        with torch.no_grad():
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def largest_error(found: Sequence[Tensor], right: Sequence[Tensor]) -> float:
+    """Compare tensors, a loss and the gradient of each parameter; 1 is what the tolerance allows.
+
+    Where the right numbers are not finite, those found must not be either: training then fails for
+    that reason.
+    """
+    largest = max([1.0, *(_largest(tensor) for tensor in right)])
+    return max(_error(*pair, largest) for pair in zip(found, right, strict=True))
+
+
+def _error(found: Tensor, right: Tensor, largest: float) -> float:
+    if not right.isfinite().all():
+        return math.inf if found.isfinite().all() else 0.0
+    scale = max(_largest(right), NOISE * largest)
+    return _largest(found - right) / (TOLERANCE[right.dtype] * scale)
+
+
+def _largest(tensor: Tensor) -> float:
+    """Return the largest absolute value; inf if one is not a number, 0 if there is none."""
+    return float(tensor.abs().nan_to_num(math.inf).max()) if tensor.numel() else 0.0
