@@ -43,7 +43,7 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     words = shlex.split(line)
     name = words[words.index("--plugin") + 1]
     (tmp_path / name).write_text(FILES[name])
-    checked = cli("check", "--plugin", name)
+    checked = cli("check --plugin", name)
     assert checked.code == 0, checked.out
     assert "Options had their default values" in checked.err
     done = cli("train", *words, *SETTINGS, "--name", "run", "--device", "cpu")
@@ -51,7 +51,7 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval run --plugin {name}"
     letters = "0369" if "doubling" in name else "hello"
     assert cli("predict", letters, "--run", "run", "--plugin", name).code == 0
-    assert cli("eval", "run", "--plugin", name).out.count("\texact_match\t") == (
+    assert cli("eval run --plugin", name).out.count("\texact_match\t") == (
         5 if "doubling" in name else 12
     )
 
@@ -60,11 +60,7 @@ def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(
     (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
     chosen = ("model.attention.history=drifting", "model.attention.normaliser=sparsemax")
     done = cli(
-        "inspect",
-        "configs/scaled.yaml",
-        "--plugin",
-        "drifting.py",
-        "--set",
+        "inspect configs/scaled.yaml --plugin drifting.py --set",
         chosen[0],
         "--set",
         chosen[1],
@@ -76,7 +72,7 @@ def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(
 
 
 def test_the_plugin_of_the_examples_keeps_the_contract(cli):
-    done = cli("check", "--plugin", str(ROOT / "examples" / "walking.py"))
+    done = cli("check --plugin", str(ROOT / "examples" / "walking.py"))
     assert done.code == 0, done.out
 
 
@@ -110,7 +106,7 @@ FORMULA = "return self.factor * query @ keys.mT"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "rule", "message"),
+    "old, new, rule, message",
     [
         ("keys.mT", "kees.mT", "shape", "mine.py:12: NameError: name 'kees' is not defined"),
         (FORMULA, "return keys @ query.mT", "shape", "mine.py:5: scores: shape (3, 6, 4), expected (3, 4, 6)"),
@@ -126,7 +122,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     cli, tmp_path, old, new, rule, message
 ):
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
-    done = cli("check", "--plugin", "mine.py")
+    done = cli("check --plugin mine.py")
     rows = [line.split("\t") for line in done.out.splitlines()[1:]]
     assert [row[2] for row in rows] == RULES[: RULES.index(rule) + 1]
     assert [row[3] for row in rows[:-1]] == ["passed"] * (len(rows) - 1)
@@ -135,7 +131,7 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    "old, new, message",
     [
         ("(Score):", "(Score)", "plugin mine.py: SyntaxError: expected ':' (mine.py, line 6)\n"),
         ("import torch", "import sys\nsys.exit('bye')", "plugin mine.py:2: SystemExit: bye"),
@@ -156,33 +152,25 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
-    done = cli("check", "--plugin", "mine.py")
+    done = cli("check --plugin mine.py")
     assert (done.code, done.out) == (2, "")
     assert f"error: {message}" in done.err
 
 
 def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here):
     code = FILES["doubling.py"]
-    draw = "        shortest, longest ="
+    draw = "        draw = partial("
     (tmp_path / "only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
-    done = cli("check", "--plugin", "only.py")
+    done = cli("check --plugin only.py")
     assert done.out.splitlines()[-1].startswith(
-        "task\tdoubling\texamples\tonly.py:18: AssertionError"
+        "task\tdoubling\texamples\tonly.py:20: AssertionError"
     )
     odd = "    def is_trained(self, length):\n        return length in (3, 5)\n\n    def answer"
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"
     (tmp_path / "only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
     (tmp_path / "grid.yaml").write_text("task: doubling\n")
     done = cli(
-        "compare",
-        "-c",
-        "grid.yaml",
-        "--vary",
-        "seed=1",
-        "--plugin",
-        "only.py",
-        "--samples",
-        "2",
+        "compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2",
         *SETTINGS,
     )
     assert done.code == 0, done.err
@@ -210,10 +198,10 @@ def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     ]
     assert (cli(*train).code, cli(*grid).code) == (0, 0)
     told = "mine.py has changed since run 'changing' was made"
-    assert told not in cli("predict", "abc", "--run", "changing", *mine).err
+    assert told not in cli("predict abc --run changing", *mine).err
     record = json.loads((tmp_path / "runs/changing/environment.json").read_text())
     plugin.write_text(SCORE.replace("query @", "2 * query @"))
-    assert told in cli("predict", "abc", "--run", "changing", *mine).err
+    assert told in cli("predict abc --run changing", *mine).err
     assert len(record["plugin_contents"][0]) == 64
     assert "made before mine.py was changed" in cli(*grid).err
 
@@ -231,7 +219,7 @@ def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
     ):
         seq2attn.load(run)
     for words in ("eval", "predict ab --run", "train --resume", "inspect"):
-        done = cli(*words.split(), run.name)
+        done = cli(words, run.name)
         assert (done.code, done.out) == (2, "") and "unknown score 'mine'" in done.err
         assert "made with --plugin mine.py" in done.err
     assert seq2attn.load(run, plugins=["mine.py"]).predict("abc").source == "abc"
