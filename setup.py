@@ -61,7 +61,8 @@ class BuildKernels(build_ext):
         except NotCompiled as reason:
             note.write_text(f"{reason}\n", encoding="utf-8")
             self.warn(
-                f"seq2attn is installed without its compiled part, training will be slower: {reason}"
+                "seq2attn is installed without its compiled part, training will be slower: "
+                f"{reason}"
             )
 
 

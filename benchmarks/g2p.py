@@ -39,7 +39,8 @@ LANGUAGES = (
     ["dut", "hun", "kor"],
 )
 CHOSEN = {"kor": ("task.normalise=nfd",)}  # settings that a language needs beside the recipe
-BASELINE = {  # WER in % on dev and test, from that repository's README: an ensemble of neural transducers
+# WER in % on dev and test, from that repository's README: an ensemble of neural transducers
+BASELINE = {
     **{
         "ady": (22, 22),
         "gre": (5, 21),
@@ -51,7 +52,8 @@ BASELINE = {  # WER in % on dev and test, from that repository's README: an ense
     **{"mlt_latn": (20, 19), "rum": (10, 10), "slv": (43, 49), "wel_sw": (16, 10)},
     **{"dut": (10.8, 14.7), "hun": (1.5, 1.8), "kor": (18.4, 16.3)},
 }
-SECONDS = "seconds.tsv"  # in the runs directory: a run's name and how long it was trained, a line for each session
+# in the runs directory: a run's name and how long it was trained, a line for each session
+SECONDS = "seconds.tsv"
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class Job:
             seconds = time.perf_counter() - started
             with (self.runs / SECONDS).open("a") as log:
                 log.write(f"{self.run.name}\t{seconds:.1f}\n")
-        return f"{self.run.name}: dev WER {100 * (self.run.status().wer or 0):.1f} at the end, {seconds / 60:.1f} min"
+        error = 100 * (self.run.status().wer or 0)
+        return f"{self.run.name}: dev WER {error:.1f} at the end, {seconds / 60:.1f} min"
 
 
 def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
@@ -211,7 +214,8 @@ def main() -> None:
     ]
     if not jobs:
         parser.error(
-            f"{options.folder}: expected files such as low_ice_train.tsv, low_ice_dev.tsv and low_ice_test.tsv"
+            f"{options.folder}: expected files such as low_ice_train.tsv, low_ice_dev.tsv and "
+            "low_ice_test.tsv"
         )
     options.runs_dir.mkdir(parents=True, exist_ok=True)
     by_language: dict[str, list[Job]] = {}

@@ -1,4 +1,4 @@
-"""Interleaved timing: if the machine speeds up or slows down, it does so for everything measured."""
+"""Interleaved timing: when the machine speeds up or slows down, everything measured does."""
 
 from __future__ import annotations
 

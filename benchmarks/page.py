@@ -19,7 +19,8 @@ from browser import Browser, opened_browser
 
 WARM_UP, KEYSTROKES = 30, 100
 MEASURE = """
-  const [length, warmUp, count] = ARGUMENTS, symbols = data.models[0].source.symbols, input = by("text");
+  const [length, warmUp, count] = ARGUMENTS, symbols = data.models[0].source.symbols;
+  const input = by("text");
   const separator = data.models[0].source.separator, times = [], computing = [];
   const text = Array.from({length}, (_, k) => symbols[(k * 7 + 3) % symbols.length]);
   return (async () => {
@@ -28,25 +29,31 @@ MEASURE = """
       const start = performance.now();
       input.dispatchEvent(new Event("input"));
       const computed = performance.now();
-      await new Promise(done => requestAnimationFrame(() => {  // a message after the frame: it has been painted
+      // a message after the frame: it has been painted
+      await new Promise(done => requestAnimationFrame(() => {
         const channel = new MessageChannel();
         channel.port1.onmessage = done;
         channel.port2.postMessage(0);
       }));
       if (k >= warmUp) { times.push(performance.now() - start); computing.push(computed - start); }
     }
-    const at = (values, share) => values.toSorted((a, b) => a - b)[Math.floor(share * values.length)];
-    const summary = values => ({median: at(values, 0.5), "95 %": at(values, 0.95), least: at(values, 0)});
+    const sorted = values => values.toSorted((a, b) => a - b);
+    const at = (values, share) => sorted(values)[Math.floor(share * values.length)];
+    const summary = values =>
+      ({median: at(values, 0.5), "95 %": at(values, 0.95), least: at(values, 0)});
     const {length: steps} = views[0].now.steps;
-    return {"keystroke to frame, ms": summary(times), "of it JavaScript, ms": summary(computing), steps};
+    const computed = summary(computing);
+    return {"keystroke to frame, ms": summary(times), "of it JavaScript, ms": computed, steps};
   })();
 """
 
 TRAIN = """
-  const text = data.models[0].examples[0], pause = time => new Promise(done => setTimeout(done, time)), times = [];
+  const text = data.models[0].examples[0], times = [];
+  const pause = time => new Promise(done => setTimeout(done, time));
   return (async () => {
     type(text);
-    const start = performance.now(), right = () => views[0].verdict(views[0].now).startsWith(" · ✓");
+    const start = performance.now();
+    const right = () => views[0].verdict(views[0].now).startsWith(" · ✓");
     let learnt = null;
     by("train-play").click();
     while (performance.now() - start < 60000 && (learnt === null || training.step < 200)) {

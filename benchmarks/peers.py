@@ -41,7 +41,7 @@ def installed() -> list[str]:
 
 
 def measure(*, quick: bool) -> list[dict[str, Any]]:
-    """One record per unit of each installed peer: milliseconds per step of both, and their ratio."""
+    """One record per unit of each installed peer: milliseconds per step of both, and the ratio."""
     torch.set_num_threads(1)
     records = []
     for peer in installed():

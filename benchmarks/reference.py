@@ -39,7 +39,7 @@ class PlainScore(nn.Module):
         return self.key_map(h) if self.name == "additive" else h
 
     def forward(self, s: Tensor, keys: Tensor, features: Tensor | None) -> Tensor:
-        """features (B, S, hidden), or (B, S, 1) of scores that are products: what a history adds."""
+        """features (B, S, hidden), or (B, S, 1) if scores are products: what a history adds."""
         if self.name == "additive":
             total = self.query_map(s).unsqueeze(1) + keys
             return self.v(torch.tanh(total if features is None else total + features)).squeeze(2)
@@ -172,7 +172,7 @@ class PlainDecoder(nn.Module):
         valid: Tensor,
         past: list[Tensor],
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """token (B,), s (B, D) -> logits (B, V), next s, next attentional vector, weights (B, S)."""
+        """token (B,), s (B, D) -> logits (B, V), next s and attentional vector, weights (B, S)."""
         embedded = self.embedding(token)
         if self.arrangement == "bahdanau":
             context, weights = self.attention(s, keys, h, valid, past)
@@ -228,7 +228,7 @@ class PlainReverser(nn.Module):
 
 
 class PlainTraining:
-    """The training step of the plain model: cross-entropy over real tokens, Adam, clipping by norm."""
+    """Train the plain model one step: cross-entropy of real tokens, Adam, clipping by norm."""
 
     def __init__(self, model: PlainReverser, clip_norm: float = 1.0) -> None:
         self.model, self.clip_norm = model, clip_norm

@@ -16,7 +16,6 @@ from seq2attn.build import build_model, build_training_data
 from seq2attn.config import Config, check_config
 from seq2attn.data.batches import Batch
 from seq2attn.runs.machine import keep_freed_memory
-from seq2attn.training.losses import training_losses
 from seq2attn.training.step import TrainingStep
 
 CPU = torch.device("cpu")
@@ -83,8 +82,9 @@ class Unit:
         further += f", width {self.score_width}" * (self.score_width is not None)
         further += f", resets {self.decoder_reset}" * (self.decoder_reset > 0)
         return (
-            f"{self.score}, {self.decoder}{feeding}{further}, batch {self.batch}, hidden {self.hidden}, "
-            f"lengths {lengths}, {self.threads} thread{'s' * (self.threads > 1)}"
+            f"{self.score}, {self.decoder}{feeding}{further}, batch {self.batch}, "
+            f"hidden {self.hidden}, lengths {lengths}, "
+            f"{self.threads} thread{'s' * (self.threads > 1)}"
         )
 
 
@@ -127,7 +127,7 @@ def our_step(
 
     def step() -> None:
         batch = next(batches)
-        total = training_losses(training.forward(batch, 0), batch, config.training).total
+        total = training.losses(training.forward(batch, 0), batch).total
         norm = training.gradients(total)
         if device.type == "cpu":
             total.item(), norm.item()
@@ -194,7 +194,7 @@ def operations(unit: Unit) -> float:
 
 
 def bare_product(device: torch.device) -> tuple[Callable[[], object], float]:
-    """One large matrix product, to measure peak speed, and its number of floating-point operations."""
+    """One large matrix product, to measure peak speed, and its floating-point operations."""
     a, b = torch.randn(256, 1024, device=device), torch.randn(1024, 1024, device=device)
     return lambda: torch.mm(a, b), 2.0 * 256 * 1024 * 1024
 

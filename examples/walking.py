@@ -44,7 +44,8 @@ class ShiftWithout(ShiftByKey):
 
 @register(
     "walk",
-    formula="moved = q m_1 + q m_2 + ... + m_hops, m_(k+1) = Move((1-q) m_k), q_j = sigmoid(4 (w h_j + b))",
+    formula="moved = q m_1 + q m_2 + ... + m_hops, m_(k+1) = Move((1-q) m_k), "
+    "q_j = sigmoid(4 (w h_j + b))",
 )
 class Walk(ShiftByKey):
     """Moves by the distance of the key, m_1 = Move(alpha_(t-1)), and on again from keys that do not

@@ -14,32 +14,8 @@ Importing this module does not import torch. A user's mistake raises `seq2attn.S
 docs/python.md.
 """
 
-from __future__ import annotations
-
 import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from seq2attn.api import compare, evaluate, load, train
-    from seq2attn.comparison.results import Comparison
-    from seq2attn.data.tasks import Solution, StringTask, Task
-    from seq2attn.data.vocabulary import Vocabulary
-    from seq2attn.errors import Seq2AttnError
-    from seq2attn.inference.answer import Answer
-    from seq2attn.inference.cache import Cache
-    from seq2attn.inference.patching import PatchMap, patch_map
-    from seq2attn.inference.results import Evaluation
-    from seq2attn.inference.trained_model import TrainedModel, new_model
-    from seq2attn.model.cells import Cell
-    from seq2attn.model.decoder import Decoder
-    from seq2attn.model.encoder import InitialState
-    from seq2attn.model.histories import History
-    from seq2attn.model.normalisers import Normaliser
-    from seq2attn.model.points import Point, hooked
-    from seq2attn.model.scores import Score
-    from seq2attn.model.windows import View, Window
-    from seq2attn.registry import register
-    from seq2attn.runs.run import Run
+from typing import Any
 
 __version__ = "0.1.0"
 _MODULES = {
@@ -48,11 +24,10 @@ _MODULES = {
     "data.tasks": "Solution StringTask Task",
     "data.vocabulary": "Vocabulary",
     "errors": "Seq2AttnError",
-    "inference.answer": "Answer",
+    "inference.answer": "Answer PatchMap",
     "inference.cache": "Cache",
-    "inference.patching": "PatchMap patch_map",
     "inference.results": "Evaluation",
-    "inference.trained_model": "TrainedModel new_model",
+    "inference.trained_model": "TrainedModel new_model patch_map",
     "model.cells": "Cell",
     "model.decoder": "Decoder",
     "model.encoder": "InitialState",
@@ -64,37 +39,8 @@ _MODULES = {
     "registry": "register",
     "runs.run": "Run",
 }
-__all__ = [
-    "Answer",
-    "Cache",
-    "Cell",
-    "Comparison",
-    "Decoder",
-    "Evaluation",
-    "History",
-    "InitialState",
-    "Normaliser",
-    "PatchMap",
-    "Point",
-    "Run",
-    "Score",
-    "Seq2AttnError",
-    "Solution",
-    "StringTask",
-    "Task",
-    "TrainedModel",
-    "View",
-    "Vocabulary",
-    "Window",
-    "compare",
-    "evaluate",
-    "hooked",
-    "load",
-    "new_model",
-    "patch_map",
-    "register",
-    "train",
-]
+__all__ = sorted(" ".join(_MODULES.values()).split())  # noqa: PLE0605
+"""with their types in `__init__.pyi`"""
 
 
 def __getattr__(name: str) -> Any:

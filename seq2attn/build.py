@@ -1,7 +1,5 @@
 """Models and tasks from configs: the only place that turns names into classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,13 +12,11 @@ from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import PAD, UNKNOWN, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.attention import Attention, NoAttention
+from seq2attn.model.attention import Attends, Attention, Heads, NoAttention
 from seq2attn.model.cells import Cells
-from seq2attn.model.decoder import Reverser
+from seq2attn.model.decoder import PointerDecoder, Reverser
 from seq2attn.model.encoder import Encoder
-from seq2attn.model.heads import Attends, Heads
 from seq2attn.model.interface import Model
-from seq2attn.model.pointer import PointerDecoder
 from seq2attn.model.transformer import Transformer
 
 

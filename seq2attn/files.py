@@ -1,7 +1,5 @@
 """Reading files that somebody else may have written."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -27,7 +27,7 @@ from seq2attn.errors import Seq2AttnError
 _PLAIN = (bool, int, float, str)
 UNKNOWN_KEY = "unknown_key"
 """the type of the error for an unknown key, with `allowed` and `part` as its context; the message
-is in `config/messages.py`"""
+is in `config/load.py`"""
 
 
 class Section(BaseModel):

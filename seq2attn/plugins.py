@@ -1,7 +1,5 @@
 """Plug-ins: Python files named on the command line (`--plugin`), never in a config or a run."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import sys

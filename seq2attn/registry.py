@@ -1,11 +1,9 @@
 """Registries: the names that a config can use for score functions, tasks, windows and so on, with
 their options and classes.
 
-The options of a part are a pydantic model, made from its line in `parts.py` or from the constructor
-of a plug-in's class. A class is imported, and with it torch, when it is first needed.
+The options of a part are a pydantic model, made from its entry in `parts.toml` or from the
+constructor of a plug-in's class. A class is imported, and with it torch, when it is first needed.
 """
-
-from __future__ import annotations
 
 import inspect
 import pkgutil
@@ -37,7 +35,7 @@ class Entry:
     source: str = ""
     implementation: str | type | None = None
     options: type[BaseModel] = Options
-    synonyms: tuple[str, ...] = ()
+    synonyms: Sequence[str] = ()
     parameters: str = ""
     equal_widths: bool = False
     makes_weights: bool = False

@@ -1,7 +1,5 @@
 """How values, names and places appear in messages. Imports nothing heavy."""
 
-from __future__ import annotations
-
 import difflib
 import inspect
 import re

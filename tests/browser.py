@@ -1,7 +1,5 @@
 """A headless Chromium, driven through chromedriver over plain HTTP."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -10,9 +8,6 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,12 +15,14 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 DRIVER = shutil.which("chromedriver")
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-         "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]  # fmt: skip
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --disable-dev-shm-usage"
+).split()
 
 
 class Browser:
-    def __init__(self, port: int, profile: Path) -> None:
+    def __init__(self, port, profile):
         self._base = f"http://127.0.0.1:{port}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
         wanted = {
@@ -38,7 +35,7 @@ class Browser:
             "sessionId"
         ]
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _ask(self, method, path, body=None):
         request = urllib.request.Request(
             self._base + path,
             data=None if body is None else json.dumps(body).encode(),
@@ -51,24 +48,24 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise AssertionError(error.read().decode()) from None
 
-    def open(self, path: Path, fragment: str = "") -> None:
+    def open(self, path, fragment=""):
         self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + fragment})
 
-    def run(self, script: str) -> Any:
+    def run(self, script):
         """Run the body of a JavaScript function and return its value."""
         return self._ask(
             "POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []}
         )
 
-    def devtools(self, command: str, **parameters: Any) -> Any:
+    def devtools(self, command, **parameters):
         body = {"cmd": command, "params": parameters}
         return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)
 
-    def resize(self, width: int, height: int) -> None:
+    def resize(self, width, height):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": True}
         self.devtools("Emulation.setDeviceMetricsOverride", **size)
 
-    def spoken(self) -> list[tuple[str, str]]:
+    def spoken(self):
         """Role and name of what the browser tells a screen reader of."""
         nodes = self.devtools("Accessibility.getFullAXTree")["nodes"]
         return [
@@ -77,19 +74,19 @@ class Browser:
             if not one["ignored"]
         ]
 
-    def console(self) -> list[str]:
+    def console(self):
         """The errors logged since the last call, by the page or by its requests."""
         return [
             line["message"]
             for line in self._ask("POST", f"/session/{self._session}/se/log", {"type": "browser"})
         ]
 
-    def close(self) -> None:
+    def close(self):
         self._ask("DELETE", f"/session/{self._session}")
 
 
 @contextlib.contextmanager
-def opened_browser(folder: Path) -> Iterator[Browser]:
+def opened_browser(folder):
     """Without a Chromium, skip the test, or fail if SEQ2ATTN_REQUIRE_BROWSER is set, as in CI."""
     if CHROMIUM is None or DRIVER is None:
         give_up = pytest.fail if os.environ.get("SEQ2ATTN_REQUIRE_BROWSER") else pytest.skip
@@ -108,7 +105,7 @@ def opened_browser(folder: Path) -> Iterator[Browser]:
             process.wait(timeout=10)
 
 
-def _port(log: Path, process: subprocess.Popen[bytes]) -> int:
+def _port(log, process):
     """The port that the driver chose, from its output."""
     for _ in range(200):
         words = log.read_text().split()

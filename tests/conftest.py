@@ -9,7 +9,6 @@ os.environ.setdefault(
 import contextlib
 import copy
 import functools
-import re
 import shutil
 import signal
 import sys
@@ -20,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 import typer
 from browser import opened_browser
-from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main
+from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, plain
 
 from seq2attn import parts
 
@@ -66,16 +65,8 @@ def tiny_run(tmp_path_factory):
     config = folder / "tiny.yaml"
     config.write_text(TINY)
     threads = torch.get_num_threads()
-    arguments = (
-        "train",
-        "--config",
-        str(config),
-        "--name",
-        "tiny",
-        "--runs-dir",
-        str(folder / "runs"),
-    )
-    assert call_main((*arguments, "--device", "cpu")).code == 0
+    words = f"train --config {config} --name tiny --runs-dir {folder}/runs --device cpu"
+    call_main(words).check()
     torch.set_num_threads(threads)
     return SimpleNamespace(runs=folder / "runs", name="tiny")
 
@@ -88,14 +79,14 @@ def runs_copy(tiny_run, tmp_path):
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch):
-    """`cli("eval", "--json")` in an empty directory -> exit code, stdout, stderr."""
+    """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments, **keywords):
-        code, *printed = call_main(arguments, **keywords)
-        return Done(code, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in printed))
+        code, *printed = call_main(*arguments, **keywords)
+        return Done(code, *map(plain, printed))
 
     return call
 

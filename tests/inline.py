@@ -1,10 +1,10 @@
 """Commands and the trials of a comparison in the process of the test."""
 
-from __future__ import annotations
-
 import contextlib
 import io
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,13 +22,9 @@ task: {min_length: 1, max_length: 3}
 training: {steps: 2, batch_size: 4, validation_samples: 2}
 evaluation: {samples: 2}
 """
+ROOT = Path(__file__).parent.parent
 OUTPUT_VARIABLES = (
-    "SEQ2ATTN_RUNS",
-    "FORCE_COLOR",
-    "NO_COLOR",
-    "TTY_COMPATIBLE",
-    "TTY_INTERACTIVE",
-    "COLUMNS",
+    "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR TTY_COMPATIBLE TTY_INTERACTIVE COLUMNS".split()
 )
 HANDLERS = {
     signal.SIGINT: signal.default_int_handler,
@@ -45,6 +41,24 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    @property
+    def refusal(self):
+        """What was said instead of an answer: exit code 2, nothing printed, and no traceback."""
+        assert self.code == 2, self
+        assert self.out == "", self
+        assert "Traceback" not in self.err, self
+        return self.err
+
+    def check(self):
+        """This, if it succeeded."""
+        assert self.code == 0, self.err
+        return self
+
+    @property
+    def json(self):
+        """The JSON that it printed."""
+        return json.loads(self.check().out)
+
     def rows(self, code=0):
         """The tab-separated lines under the header, one dict a line."""
         assert self.code == code, self.err
@@ -60,7 +74,7 @@ def process(folder, *arguments, **environment):
         "OMP_NUM_THREADS": "1",
         **environment,
     }
-    words = [sys.executable, *map(str, arguments)]
+    words = [sys.executable, *split_words(*arguments)]
     done = subprocess.run(words, cwd=folder, env=kept, capture_output=True, text=True, check=False)
     return Done(done.returncode, done.stdout, done.stderr)
 
@@ -72,16 +86,32 @@ class Terminal(io.StringIO):
         return True
 
 
-def call_main(arguments, stdin="", terminal=False):
+def plain(text):
+    """`text` without its colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def contents(folder):
+    """Every file below a folder with its bytes, and every folder."""
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def split_words(line="", *words):
+    """The words of a command, the first of which may be many: `"eval tiny", "--samples", 1`."""
+    return [*line.split(), *map(str, words)]
+
+
+def call_main(*arguments, stdin="", terminal=False):
     """`seq2attn ARGUMENTS`, in a pipe or on a terminal. `stdin`: its text, or a file."""
-    out, err = Terminal() if terminal else io.StringIO(), io.StringIO()
+    out = Terminal() if terminal else io.StringIO()
+    err = io.StringIO()
     return Done(exit_code(arguments, stdin, out, err), out.getvalue(), err.getvalue())
 
 
 def exit_code(arguments, stdin, out, err):
     """`seq2attn ARGUMENTS` with these streams."""
     with (
-        mock.patch("sys.argv", ["seq2attn", *arguments]),
+        mock.patch("sys.argv", ["seq2attn", *split_words(*arguments)]),
         mock.patch("sys.stdin", io.StringIO(stdin) if isinstance(stdin, str) else stdin),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

@@ -22,7 +22,9 @@ class Place:
     """
 
     def __init__(self, evaluation, family, length):
-        self.evaluation, self.family, self.length = evaluation, family, length
+        self.evaluation = evaluation
+        self.family = family
+        self.length = length
         self.samples, self.trained = self.exact_match.samples, self.exact_match.trained
 
     def __getattr__(self, metric):

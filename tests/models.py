@@ -1,38 +1,29 @@
 """Models and their parts as the tests need them, made of the classes themselves."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from seq2attn import parts
+from seq2attn.build import build_training_data
+from seq2attn.config import check_config
 from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
-from seq2attn.model.cells import GRU, LSTM, RNN, Cell, Cells
-from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, Reverser
+from seq2attn.model.cells import GRU, LSTM, RNN, Cells
+from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, PointerDecoder, Reverser
 from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
 from seq2attn.model.hard_monotonic import HardMonotonicDecoder
-from seq2attn.model.pointer import PointerDecoder
-from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import NORMALISERS, SCORES
 
-SIX_STEPS = {
-    "steps": 6,
-    "batch_size": 4,
-    "evaluate_every": 6,
-    "validation_samples": 2,
-    "log_every": 1,
-    "snapshots": 1,
-}
-"""a config's `training`"""
-CELLS: dict[str, type[Cell]] = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
+CPU = torch.device("cpu")
+SIX_STEPS = (
+    "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
+    "training.validation_samples=2 training.log_every=1 training.snapshots=1"
+)
+CELLS = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}
-ARRANGEMENTS: dict[str, Callable[..., Any]] = {
+ARRANGEMENTS = {
     "bahdanau": BahdanauDecoder,
     "luong": LuongDecoder,
     "feeding": partial(LuongDecoder, input_feeding=True),
@@ -40,7 +31,7 @@ ARRANGEMENTS: dict[str, Callable[..., Any]] = {
     "hard_monotonic": HardMonotonicDecoder,
     "order 0": partial(HardMonotonicDecoder, order=0),
 }
-WINDOWS: dict[str, Callable[..., Any] | None] = {
+WINDOWS = {
     "global": None,
     "local_m": partial(LocalM, radius=1),
     "reversed": partial(LocalM, radius=1, centre="reversed"),
@@ -50,54 +41,65 @@ HISTORIES = parts.HISTORIES.names()
 ATTENDING = [name for name in SCORES.names() if name != "none"]
 
 
-def make_score(name: str, query_width: int, key_width: int, **options: Any) -> Score:
+TRANSFORMER = "model.architecture=transformer model.hidden=8 model.heads=2 model.feedforward=8"
+
+
+def make_config(changes):
+    """The default config with `changes`, such as `"model.hidden=8 seed=2"`."""
+    return check_config({}, changes.split())
+
+
+def first_batch(config):
+    """The first batch of the training of `config`."""
+    return next(build_training_data(config, CPU).batches())
+
+
+def make_score(name, query_width, key_width, **options):
     """A score by its name, its weights drawn from torch's generator as it stands."""
-    score: Score = SCORES.get(name).load()(query_width, key_width, **options)
-    return score
+    return SCORES.load(name)(query_width, key_width, **options)
 
 
-def make_cells(
-    cell: str | type[Cell] = "gru", width: int = 5, layers: int = 1, dropout: float = 0.0
-) -> Cells:
+def make_cells(cell="gru", width=5, layers=1, dropout=0.0):
     """Layers of a cell, by its name or class."""
     kind = CELLS[cell] if isinstance(cell, str) else cell
     return Cells(lambda input_width: kind(input_width, width), width, layers, dropout)
 
 
 def make_model(
-    score: str | type[Score] = "additive",
+    score="additive",
     *,
-    cell: str | type[Cell] = "gru",
-    layers: int = 1,
-    dropout: float = 0.0,
-    bidirectional: bool = False,
-    initial_state: str = "zeros",
-    arrangement: str = "bahdanau",
-    window: str = "global",
-    history: str = "none",
-    normaliser: str = "softmax",
-    scalable_softmax: bool = False,
-    mask_padding: bool = True,
-    source_eos: bool = False,
-    vocabulary: int = 8,
-    embedding: int = 4,
-    hidden: int = 5,
-    seed: int = 3,
-    dtype: torch.dtype = torch.float64,
-) -> Reverser:
+    cell="gru",
+    layers=1,
+    dropout=0.0,
+    bidirectional=False,
+    initial_state="zeros",
+    arrangement="bahdanau",
+    window="global",
+    history="none",
+    normaliser="softmax",
+    scalable_softmax=False,
+    mask_padding=True,
+    source_eos=False,
+    vocabulary=8,
+    embedding=4,
+    hidden=5,
+    seed=3,
+    dtype=torch.float64,
+):
     """A model in training mode, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cells = make_cells(cell, hidden, layers, dropout)
         encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional)
-        attention: Attention | NoAttention = NoAttention()
+        attention = NoAttention()
         if score != "none":
             made = (
                 make_score(score, hidden, encoder.width)
                 if isinstance(score, str)
                 else score(hidden, encoder.width)
             )
-            make_window, make_history = WINDOWS[window], parts.HISTORIES.load(history)
+            make_window = WINDOWS[window]
+            make_history = parts.HISTORIES.load(history)
             attention = Attention(
                 made,
                 normaliser=NORMALISERS.load(normaliser)(),
@@ -114,14 +116,12 @@ def make_model(
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 
-def close(found: Any, expected: Any, tolerance: float = 1e-11) -> None:
+def close(found, expected, tolerance=1e-11):
     """Equal but for rounding in float64."""
     torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
 
 
-def as_batch(
-    source: Tensor, lengths: Tensor, tokens: Tensor, decoder_lengths: Tensor | None = None
-) -> Batch:
+def as_batch(source, lengths, tokens, decoder_lengths=None):
     """What a model is called with: source (B, S), lengths (B,), decoder input (B, L), of which by
     default all is real.
     """
@@ -131,7 +131,7 @@ def as_batch(
     return Batch(source, lengths, tokens, tokens, counts - 1, None)
 
 
-def is_real(lengths: Tensor, width: int) -> Tensor:
+def is_real(lengths, width):
     """lengths (B,) -> (B, width), True = a real token."""
     return torch.tensor(
         [[position < length for position in range(width)] for length in lengths.tolist()]
@@ -139,13 +139,15 @@ def is_real(lengths: Tensor, width: int) -> Tensor:
 
 
 def make_batch(
-    lengths: tuple[int, ...] = (4, 2, 1),
-    steps: int = 3,
-    padding: int = 0,
-    vocabulary: int = 8,
-    garbage: int = 5,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input (B, steps)."""
+    lengths=(4, 2, 1),
+    steps=3,
+    padding=0,
+    vocabulary=8,
+    garbage=5,
+):
+    """Source (B, S + padding) with `garbage` past each end, lengths (B,), decoder input
+    (B, steps).
+    """
     random = torch.Generator().manual_seed(0)
     width = max(lengths)
     source = torch.randint(3, vocabulary, (len(lengths), width), generator=random)

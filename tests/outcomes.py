@@ -52,7 +52,8 @@ class StopAt(Display):
     """Asks to stop at a step: `train(..., **StopAt(6).given)`."""
 
     def __init__(self, step):
-        self.at, self.reached = step, False
+        self.at = step
+        self.reached = False
         self.given = {"display": self, "should_stop": lambda: self.reached}
 
     def step(self, trial, step, text):

@@ -2,18 +2,14 @@
 with them.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from inline import ROOT
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
@@ -25,58 +21,49 @@ from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.points import hooked_points
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
-if TYPE_CHECKING:
-    from seq2attn.pages.models import PageModel
-
-CONFIGS = Path(__file__).parent.parent / "configs"
+CONFIGS = ROOT / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
-BAHDANAU = "mechanisms.yaml model.attention.score=additive model.bidirectional=true model.initial_state=bridge"
+BAHDANAU = (
+    "mechanisms.yaml model.attention.score=additive model.bidirectional=true "
+    "model.initial_state=bridge"
+)
 MECHANISMS = {
+    **{name: f"{name}.yaml" for name in "dot scaled general additive none transformer".split()},
     **{
-        name: f"{name}.yaml"
-        for name in ("dot", "scaled", "general", "additive", "none", "transformer")
+        f"{registry.kind} {name}": f"mechanisms.yaml model.attention.{registry.kind}={name}"
+        for registry in (SCORES, NORMALISERS, WINDOWS, HISTORIES)
+        for name in registry.names()
+        if (registry, name) != (SCORES, "none")
     },
-    **{
-        f"score {name}": f"mechanisms.yaml model.attention.score={name}"
-        for name in SCORES.names()
-        if name != "none"
-    },
-    **{
-        f"normaliser {name}": f"mechanisms.yaml model.attention.normaliser={name}"
-        for name in NORMALISERS.names()
-    },
-    **{
-        f"window {name}": f"mechanisms.yaml model.attention.window={name}"
-        for name in WINDOWS.names()
-    },
-    **{
-        f"history {name}": f"mechanisms.yaml model.attention.history={name}"
-        for name in HISTORIES.names()
-    },
-    "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true model.attention.history=shift",
+    "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true "
+    "model.attention.history=shift",
     "pointer": "mechanisms.yaml model.decoder=pointer",
     "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
     "two layers": "scaled.yaml model.layers=2",
-    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine model.attention.score.learned_strength=false",
-    "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 model.attention.window=local_p "
-    "model.attention.history=location_coverage",
-    "local_m": "mechanisms.yaml model.attention.scalable_softmax=true model.attention.window=local_m",
+    "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine "
+    "model.attention.score.learned_strength=false",
+    "lstm, both ways, two layers": f"{BAHDANAU} model.cell=lstm model.layers=2 "
+    "model.attention.window=local_p model.attention.history=location_coverage",
+    "local_m": "mechanisms.yaml model.attention.scalable_softmax=true "
+    "model.attention.window=local_m",
     "unmasked": "chapter/additive.yaml model.attention.scalable_softmax=true",
-    "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong model.decoder.input_feeding=true "
-    "model.attention.window=local_p model.attention.history=location_coverage model.attention.scalable_softmax=true",
+    "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong "
+    "model.decoder.input_feeding=true model.attention.window=local_p "
+    "model.attention.history=location_coverage model.attention.scalable_softmax=true",
     "small transformer": "transformer.yaml model.layers=1",
     "zeros": "scaled.yaml model.initial_state=zeros model.source_eos=true",
 }
 
 
-def make_predictor(words: str, seed: int = 1) -> Predictor:
+def make_predictor(words, seed=1):
     """The model of a config as it is drawn, with larger weights, none 0, and no liking for `<eos>`:
     answers differ.
     """
     file, *overrides = words.split()
     config = load_config(CONFIGS / file, [*overrides, *SMALL, f"seed={seed}"])
     task = build_task(config)
-    model, drawn = build_model(config, task), torch.Generator().manual_seed(seed)
+    model = build_model(config, task)
+    drawn = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" not in name:
@@ -86,7 +73,7 @@ def make_predictor(words: str, seed: int = 1) -> Predictor:
     return Predictor(model, task, source_eos=config.model.source_eos, device=torch.device("cpu"))
 
 
-def make_shown(name: str) -> PageModel:
+def make_shown(name):
     """The model of one of `MECHANISMS`, or of a file and its overrides, with what the catalogue
     says of its parts.
     """
@@ -98,17 +85,18 @@ def make_shown(name: str) -> PageModel:
     return PageModel(name, make_predictor(words), {}, ["abcde"], None, parts)
 
 
-def random_texts(predictor: Predictor, count: int, seed: int = 0, longest: int = 40) -> list[str]:
+def random_texts(predictor, count, seed=0, longest=40):
     drawn = random.Random(seed)
     symbols = predictor.task.source_vocabulary.symbols
     return ["".join(drawn.choices(symbols, k=drawn.randint(1, longest))) for _ in range(count)]
 
 
 @torch.no_grad()
-def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) -> dict[str, Any]:
+def in_pytorch(predictor, text, changes=None):
     """tokens, logits (T, V) and weights (T, S), None without attention, step by step."""
     changes = changes or Changes()
-    model, ids = predictor.model.eval(), predictor.task.source_vocabulary.encode(text)
+    model = predictor.model.eval()
+    ids = predictor.task.source_vocabulary.encode(text)
     source, lengths = encoder_input(
         *pad_rows([ids], torch.device("cpu")), source_eos=predictor.source_eos
     )
@@ -116,7 +104,9 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     write = changes.written(predictor.task.target_vocabulary)
     hooks = changes.hooks(model, source, lengths)
     memory, state = model.encode(source, lengths)
-    tokens, logits, weights = [SOS], [], []
+    tokens = [SOS]
+    logits = []
+    weights = []
     for step in range(output_bound(predictor.task, len(ids))):
         with hooked_points(hooks):
             decoded, state = model.step(torch.tensor(tokens[-1:]), state, memory)
@@ -132,9 +122,7 @@ def in_pytorch(predictor: Predictor, text: str, changes: Changes | None = None) 
     }
 
 
-def random_changes(
-    predictor: Predictor, text: str, seed: int, attends: bool = True, forces: bool = True
-) -> Changes:
+def random_changes(predictor, text, seed, attends=True, forces=True):
     """Some changes of each kind, at steps and positions that the decoding of `text` is likely to
     have.
 
@@ -145,14 +133,14 @@ def random_changes(
     width = len(predictor.task.source_vocabulary.encode(text)) + predictor.source_eos + padding
     tokens = predictor.task.target_vocabulary
 
-    def cell() -> tuple[int, int]:
+    def cell():
         return drawn.randrange(min(width, 12) + 1), drawn.randrange(width)
 
     steps = range(drawn.choice([0, 0, 1, 2]))
     write = {drawn.randrange(10): tokens.tokens[drawn.randrange(2, len(tokens))] for _ in steps}
     if not attends:
         return Changes(write=write, padding=padding)
-    force: dict[tuple[int, int], float] = {}
+    force = {}
     for _ in range(drawn.choice([0, 1, 1, 3]) if forces else 0):
         step, position = cell()
         left = 1 - sum(weight for (at, _), weight in force.items() if at == step)
@@ -170,7 +158,7 @@ def random_changes(
     )
 
 
-def for_page(predictor: Predictor, text: str, changes: Changes | None = None) -> dict[str, Any]:
+def for_page(predictor, text, changes=None):
     """The same request as the page's `Model.decode` takes it, in JSON."""
     changes = changes or Changes()
     vocabulary = predictor.task.target_vocabulary
@@ -194,7 +182,7 @@ def for_page(predictor: Predictor, text: str, changes: Changes | None = None) ->
 class OnnxLoop:
     """The graphs of a folder made by `seq2attn export`, run by onnxruntime as its README says."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -207,26 +195,26 @@ class OnnxLoop:
             for name in self.manifest["graphs"]
         }
 
-    def call(self, name: str, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def call(self, name, inputs):
         graph = self.graphs[name]
         given = {one.name: inputs[one.name] for one in graph.get_inputs()}
         outputs = [one.name for one in graph.get_outputs()]
         return dict(zip(outputs, graph.run(None, given), strict=True))
 
-    def first(self, name: str) -> dict[str, np.ndarray]:
+    def first(self, name):
         states = self.call("begin", {}).items()
         return {
             key.removeprefix(f"{name}."): one for key, one in states if key.startswith(f"{name}.")
         }
 
-    def read(
-        self, name: str, inputs: Sequence[np.ndarray], length: int
-    ) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def read(self, name, inputs, length):
         """Outputs by position, and the state after the real tokens."""
         order = list(range(len(inputs)))
         if name.endswith("backward"):
             order = order[:length][::-1] + order[length:]
-        state, outputs, last = self.first(name), {}, []
+        state = self.first(name)
+        outputs = {}
+        last = []
         for count, position in enumerate(order, start=1):
             result = self.call(name, {"input": inputs[position], **state})
             outputs[position] = result["output"]
@@ -234,13 +222,16 @@ class OnnxLoop:
             last = list(state.values()) if count == length else last
         return [outputs[position] for position in range(len(inputs))], last
 
-    def decode(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def decode(self, request):
         """tokens, logits and weights of a request as `for_page` makes it."""
-        manifest, force, write = self.manifest, dict(request["force"]), dict(request["write"])
+        manifest = self.manifest
+        force = dict(request["force"])
+        write = dict(request["write"])
         tokens = [*request["ids"], *[manifest["pad"]] * request["padding"]]
         real = np.array([[position < len(request["ids"]) for position in range(len(tokens))]])
-        inputs: dict[str, Any] = {"source": np.array([tokens]), "valid": real}
-        below, final = [np.array([token]) for token in tokens], []
+        inputs = {"source": np.array([tokens]), "valid": real}
+        below = [np.array([token]) for token in tokens]
+        final = []
         for names in manifest["layers"]:
             read = [self.read(name, below, len(request["ids"])) for name in names]
             below = [
@@ -255,7 +246,10 @@ class OnnxLoop:
             }
         kept = self.call("prepare", inputs)
         masked = manifest["mask_padding"] if request["mask"] is None else request["mask"]
-        token, emitted, logits, weights = manifest["sos"], [], [], []
+        token = manifest["sos"]
+        emitted = []
+        logits = []
+        weights = []
         for step in range(request["bound"]):
             cells = [f"{step},{position}" for position in range(len(tokens))]
             banned = [
@@ -290,7 +284,8 @@ DECODE = """
 function decodeAll(model, requests) {
   const session = new Session(model);
   return requests.map(one => {
-    const changes = {...one, force: new Map(one.force), ban: new Set(one.ban), write: new Map(one.write)};
+    const changes = {...one, force: new Map(one.force), ban: new Set(one.ban),
+      write: new Map(one.write)};
     const {steps} = session.decode(one.ids, changes, one.bound);
     return {
       tokens: steps.map(step => step.written),
@@ -303,10 +298,10 @@ function decodeAll(model, requests) {
 
 
 def largest_differences(
-    found: Sequence[Mapping[str, Any]],
-    expected: Sequence[Mapping[str, Any]],
-    most: int | None = None,
-) -> tuple[float, float]:
+    found,
+    expected,
+    most=None,
+):
     """The largest absolute differences of logits and weights in the first `most` steps. Raises
     AssertionError where outputs differ, unless the two best symbols of the first step that differs
     are so close that rounding decides; what follows it is then left out.

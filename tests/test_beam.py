@@ -1,19 +1,29 @@
-"""Beam search against exhaustive enumeration, and against greedy decoding for every kind of model."""
+"""Beam search against exhaustive enumeration, and against greedy decoding for all models."""
 
 import itertools
 import math
 
 import pytest
 import torch
-from models import ARRANGEMENTS, CELLS, HISTORIES, WINDOWS, as_batch, make_model
+from models import (
+    ARRANGEMENTS,
+    CELLS,
+    HISTORIES,
+    TRANSFORMER,
+    WINDOWS,
+    as_batch,
+    make_config,
+    make_model,
+)
+from torch.testing import assert_close
 
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 from seq2attn.inference.decoding import BeamSearch, beam_decode, greedy_decode
 from seq2attn.model.interface import Decoded
 
 EOS, V = 2, 5
-SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]]), torch.tensor([4, 2, 3])
+SOURCE = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0], [4, 4, 4, 0]])
+LENGTHS = torch.tensor([4, 2, 3])
 MODELS = {
     **{
         f"{cell}-{one}": {"cell": cell, "arrangement": one}
@@ -29,18 +39,10 @@ MODELS = {
 
 
 def model_of(name, seed=3, sharper=4.0):
-    """A random model; its logits are multiplied so that hypotheses differ clearly in probability."""
+    """A random model; multiplied logits make hypotheses differ clearly in probability."""
     if MODELS[name] is None:
-        settings = {
-            "architecture": "transformer",
-            "hidden": 8,
-            "layers": 2,
-            "heads": 2,
-            "feedforward": 8,
-        }
-        model = build_model(
-            check_config({"seed": seed, "task": {"alphabet": "ab"}, "model": settings})
-        ).double()
+        changes = f"seed={seed} task.alphabet=ab model.layers=2 {TRANSFORMER}"
+        model = build_model(make_config(changes)).double()
     else:
         model = make_model(vocabulary=V, seed=seed, **MODELS[name])
     output = model.output if MODELS[name] is None else model.decoder.output
@@ -81,7 +83,8 @@ def hypotheses(found, row):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("name", ["gru-bahdanau", "transformer"])
 def test_a_beam_as_wide_as_all_outputs_finds_what_enumeration_finds(name, alpha):
-    model, outputs = model_of(name), list(every_output(3))
+    model = model_of(name)
+    outputs = list(every_output(3))
     assert len(outputs) == 1 + 4 + 16 + 64
     found = beam_decode(model, SOURCE, LENGTHS, BeamSearch(len(outputs), alpha), max_steps=3)
     for row, length in enumerate(LENGTHS.tolist()):
@@ -112,7 +115,7 @@ def test_a_beam_of_one_is_greedy_decoding(name):
         assert torch.equal(found.tokens, greedy.tokens)
         assert (found.weights is None) == (greedy.weights is None) == (name == "none")
         if greedy.weights is not None:
-            torch.testing.assert_close(found.weights, greedy.weights, rtol=0, atol=1e-12)
+            assert_close(found.weights, greedy.weights, rtol=0, atol=1e-12)
 
 
 @torch.no_grad()
@@ -138,7 +141,7 @@ def test_every_hypothesis_has_its_own_probability_and_weights(name):
             expected = model(as_batch(source.unsqueeze(0), torch.tensor([length]), inputs)).weights[
                 0
             ]
-            torch.testing.assert_close(
+            assert_close(
                 found.weights[row, place, : len(tokens), :length], expected, rtol=0, atol=1e-9
             )
 
@@ -164,7 +167,8 @@ def test_length_normalisation_by_hand():
     are normalised.
     """
     model = Fixed([0.0, 0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.4, 0.25, 0.35], [0.0, 0.0, 1.0, 0.0, 0.0])
-    one, source = torch.tensor([1]), torch.tensor([[3]])
+    one = torch.tensor([1])
+    source = torch.tensor([[3]])
     plain = beam_decode(model, source, one, BeamSearch(4), max_steps=3)
     assert plain.tokens[0, 0].tolist()[:1] == [EOS]
     assert plain.log_probabilities[0, 0].item() == pytest.approx(math.log(0.3))

@@ -4,11 +4,10 @@ with their formulas.
 
 import pytest
 import torch
-from models import as_batch, close, make_batch, make_model
+from models import as_batch, close, make_batch, make_config, make_model
 from torch import nn
 
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 
 # ---- names and first weights ----
 
@@ -19,18 +18,14 @@ def test_first_weights_are_drawn_as_torch_draws_them_in_this_order_bit_by_bit(
     bidirectional, arrangement
 ):
     vocabulary, embedding, hidden = 8, 6, 24
-    decoder = {"name": "luong", "input_feeding": True} if arrangement == "feeding" else arrangement
-    values = {
-        "hidden": hidden,
-        "embedding": embedding,
-        "bidirectional": bidirectional,
-        "initial_state": "bridge",
-    }
-    values |= {"decoder": decoder, "attention": {"score": "additive"}}
+    decoder = "luong model.decoder.input_feeding=true" if arrangement == "feeding" else arrangement
+    config = make_config(
+        f"seed=9 task.alphabet=abcde model.hidden={hidden} model.embedding={embedding} "
+        f"model.bidirectional={bidirectional} model.initial_state=bridge model.decoder={decoder} "
+        "model.attention.score=additive"
+    )
     before = torch.get_rng_state()
-    found = build_model(
-        check_config({"seed": 9, "task": {"alphabet": "abcde"}, "model": values})
-    ).state_dict()
+    found = build_model(config).state_dict()
     assert torch.equal(torch.get_rng_state(), before)
     width = 2 * hidden if bidirectional else hidden
     torch.manual_seed(9)
@@ -82,7 +77,8 @@ def test_dropout_acts_in_training_only(arrangement):
     model, without = (make_model("dot", dropout=dropout, **options) for dropout in (0.5, 0.0))
     batch = make_batch()
     torch.manual_seed(0)
-    first, second = model(as_batch(*batch)).logits, model(as_batch(*batch)).logits
+    first = model(as_batch(*batch)).logits
+    second = model(as_batch(*batch)).logits
     assert not torch.equal(first, second)
     torch.manual_seed(0)
     assert torch.equal(
@@ -93,10 +89,8 @@ def test_dropout_acts_in_training_only(arrangement):
 
 
 def test_dropout_at_embeddings_between_layers_and_before_the_output():
-    model, batch = (
-        make_model("dot", dropout=0.5, layers=2, initial_state="last", hidden=16, embedding=16),
-        make_batch(),
-    )
+    model = make_model("dot", dropout=0.5, layers=2, initial_state="last", hidden=16, embedding=16)
+    batch = make_batch()
     source, _, tokens = batch
     torch.manual_seed(0)
 
@@ -124,7 +118,8 @@ def test_dropout_at_embeddings_between_layers_and_before_the_output():
     handle = bottom.register_forward_hook(lambda *call: outputs.append(call[2][0].detach()))
     scaled_or_zero(torch.stack(seen_by(top, run)), torch.stack(outputs))
     handle.remove()
-    features, contexts = [], []
+    features = []
+    contexts = []
     model.decoder.cell.register_forward_hook(lambda *call: features.append(call[2][0].detach()))
     model.decoder.attention.register_forward_hook(
         lambda *call: contexts.append(call[2].context.detach())

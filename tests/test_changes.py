@@ -8,10 +8,11 @@ from math import inf
 
 import pytest
 import torch
-from models import SIX_STEPS, is_real
+from models import CPU, SIX_STEPS, first_batch, is_real
 from torch import nn
+from torch.testing import assert_close
 
-from seq2attn.build import build_model, build_task, build_training_data
+from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.display.progress import Display
 from seq2attn.inference.evaluation import evaluate
@@ -27,43 +28,39 @@ from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
-from seq2attn.training.losses import training_losses
 from seq2attn.training.proof import is_due, largest_error, unchanged
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
 
-CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("own_scores")
+
+
+SETTINGS = (
+    f"model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS} "
+    "training.steps=12 training.warmup=0 training.evaluate_every=4"
+)
 
 
 def configured(
     score="additive", *, decoder="bahdanau", history="none", window="global", cell="gru", **model
 ):
     attention = {"score": score, "history": history, "window": window}
-    values = {
-        "hidden": 6,
-        "embedding": 4,
-        "decoder": decoder,
-        "cell": cell,
-        "attention": attention,
-        **model,
-    }
-    training = {**SIX_STEPS, "steps": 12, "warmup": 0, "evaluate_every": 4}
-    return check_config(
-        {"task": {"alphabet": "abcd", "max_length": 3}, "model": values, "training": training}
-    )
+    values = {"decoder": decoder, "cell": cell, "attention": attention, **model}
+    return check_config({"model": values}, SETTINGS.split())
 
 
 def trained_loss(model, config):
     """Of the first step of training."""
-    step, batch = TrainingStep(model, config, CPU), next(build_training_data(config, CPU).batches())
-    return float(training_losses(step.forward(batch, 0), batch, config.training).total.detach())
+    step = TrainingStep(model, config, CPU)
+    batch = first_batch(config)
+    return float(step.losses(step.forward(batch, 0), batch).total.detach())
 
 
 def stepped(model, batch):
     """Logits (B, L, V) and weights (B, L, S) of prediction, one position after another."""
     memory, state = model.encode(batch.source, batch.source_lengths)
-    logits, weights = [], []
+    logits = []
+    weights = []
     for tokens in batch.decoder_input.unbind(1):
         decoded, state = model.step(tokens, state, memory)
         logits.append(decoded.logits)
@@ -76,7 +73,8 @@ def exported(model, source, inputs):
     (L,).
     """
     begin, encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
-    first, states = begin.call({}), []
+    first = begin.call({})
+    states = []
     state = {name.removeprefix("encoder_0_forward."): one for name, one in first.items()}
     for token in source:
         result = encoder.call({"input": token.view(1), **state})
@@ -84,7 +82,8 @@ def exported(model, source, inputs):
         state = result
     final = {name.replace("state", "final"): tensor for name, tensor in state.items()}
     known = {"source": source.unsqueeze(0), "states": torch.stack(states, dim=1)}
-    kept, logits = prepare.call({**known, **final, "valid": torch.ones(1, len(source)) > 0}), []
+    kept = prepare.call({**known, **final, "valid": torch.ones(1, len(source)) > 0})
+    logits = []
     for token in inputs:
         result = step.call({**step.inputs, **kept, "token": token.view(1)})
         logits.append(result["logits"])
@@ -97,18 +96,18 @@ def assert_trained_is_used(model, config, plain):
     and is exported.
     """
     assert trained_loss(model, config) != pytest.approx(plain, abs=1e-6)
-    batch = next(build_training_data(config, CPU).batches())
+    batch = first_batch(config)
     logits = TrainingStep(model, config, CPU).forward(batch, 0).logits
     model.eval()
     predicted, weights = stepped(model, batch)
     real = is_real(batch.decoder_lengths, batch.decoder_input.size(1))
-    torch.testing.assert_close(logits[real], predicted[real])
-    torch.testing.assert_close(model(batch).logits, predicted)
+    assert_close(logits[real], predicted[real])
+    assert_close(model(batch).logits, predicted)
     if weights is not None:
-        torch.testing.assert_close(model(batch).weights, weights)
+        assert_close(model(batch).weights, weights)
     length = int(batch.source_lengths[0])
     alone = exported(model, batch.source[0, :length], batch.decoder_input[0])
-    torch.testing.assert_close(alone[0], predicted[0])
+    assert_close(alone[0], predicted[0])
     predictor = Predictor(model, build_task(config), source_eos=config.model.source_eos, device=CPU)
     assert 0 <= evaluate(predictor, [3], samples=5, seed=1).get("exact_match", 3).value <= 1
 
@@ -142,7 +141,8 @@ def position_and_features(function):
 
 def test_the_matrix_form_is_the_loop():
     config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
-    model, batch = build_model(config), next(build_training_data(config, CPU).batches())
+    model = build_model(config)
+    batch = first_batch(config)
     memory, state = model.encode(batch.source, batch.source_lengths)
     called = []
     model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
@@ -150,8 +150,8 @@ def test_the_matrix_form_is_the_loop():
     model.decoder.at_once = lambda state: False
     one_by_one, end = model.decoder(batch.decoder_input, state, memory)
     assert len(called) == 1 + batch.decoder_input.size(1)
-    torch.testing.assert_close(at_once, one_by_one)
-    torch.testing.assert_close(after.cell, end.cell)
+    assert_close(at_once, one_by_one)
+    assert_close(after.cell, end.cell)
     assert after.position == end.position == batch.decoder_input.size(1)
 
 
@@ -159,24 +159,23 @@ def test_each_weight_follows_its_own_gradient():
     mine = {"project": lambda self, keys: keys @ self.key_map.weight.T.contiguous()}
     register("turned")(type("Turned", (Additive,), mine))
     config = configured("turned")
-    model, batch = build_model(config), next(build_training_data(config, CPU).batches())
-    step, weight = TrainingStep(model, config, CPU), model.decoder.attention.score.key_map.weight
-    loss = training_losses(step.forward(batch, 0), batch, config.training).total
-    before, (slope,) = (
-        weight.detach().clone(),
-        torch.autograd.grad(loss, [weight], retain_graph=True),
-    )
+    model = build_model(config)
+    batch = first_batch(config)
+    step = TrainingStep(model, config, CPU)
+    weight = model.decoder.attention.score.key_map.weight
+    loss = step.losses(step.forward(batch, 0), batch).total
+    before = weight.detach().clone()
+    (slope,) = torch.autograd.grad(loss, [weight], retain_graph=True)
     assert not slope.is_contiguous()  # its numbers lie in memory in another order than the weight's
     step.gradients(loss)
     step.update(0.1)
-    torch.testing.assert_close(
-        before - weight, 0.1 * slope.sign(), rtol=0, atol=0.01
-    )  # Adam's first step
+    assert_close(before - weight, 0.1 * slope.sign(), rtol=0, atol=0.01)  # Adam's first step
 
 
 def test_a_hook_on_no_attention():
     config = configured("none", initial_state="bridge")
-    model, seen = build_model(config), []
+    model = build_model(config)
+    seen = []
     assert isinstance(model.decoder.attention, NoAttention)
     model.decoder.attention.register_forward_hook(lambda *_: seen.append(1))
     trained_loss(model, config)
@@ -206,7 +205,8 @@ def parts_of(function):
     return lambda self, given: tuple(1.5 * part + 0.2 for part in function(self, given))
 
 
-OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the config, how the method is changed
+# which part of a config, its class, the method, the rest of the config, how the method is changed
+OVERRIDDEN = [
     *(("score", Additive, method, {}, changed) for method in ("forward", "project", "values")),
     ("score", Additive, "with_features", {"history": "location"}, changed),
     ("window", LocalP, "forward", {}, view),
@@ -219,13 +219,13 @@ OVERRIDDEN = [  # which part of a config, its class, the method, the rest of the
         for kind in (BahdanauDecoder, LuongDecoder)
     ),
     ("decoder", LuongDecoder, "begin", {}, begun),
-    *(("decoder", LuongDecoder, method, {}, changed) for method in ("embed", "decode")),
+    *(("decoder", LuongDecoder, method, {}, changed) for method in ("features", "decode")),
     ("decoder", BahdanauDecoder, "forward", {}, threes),
     ("initial_state", Bridge, "forward", {}, parts_of),
 ]
 
 
-@pytest.mark.parametrize(("key", "kind", "method", "options", "change"), OVERRIDDEN)
+@pytest.mark.parametrize("key, kind, method, options, change", OVERRIDDEN)
 def test_a_plug_in_that_overrides_one_method(key, kind, method, options, change):
     mine = type("Mine", (kind,), {method: change(getattr(kind, method))})
     register("mine")(mine)
@@ -244,7 +244,7 @@ class Notes(Display):
     def __init__(self):
         self.said = []
 
-    def say(self, text):
+    def say(self, text, style="dim"):
         self.said.append(text)
 
 
@@ -278,7 +278,7 @@ def wrong_gradients(logits):
 
 
 @pytest.mark.parametrize(
-    ("calls", "wrong"),
+    "calls, wrong",
     [
         (0, wrong_logits),
         (3, wrong_gradients),
@@ -299,11 +299,13 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
         return forward
 
     _, expected, nothing = with_formulas
-    assert nothing == [] and expected.state["formulas"] is False
+    assert nothing == []
+    assert expected.state["formulas"] is False
     run, found, said = run_with(leaf, tmp_path)
     last = "Continuing from the last checkpoint without them."
     assert [text.endswith(last) for text in said] == [True] * (calls < 99)
-    assert found.state["formulas"] is (calls < 99) and found.state["step"] == 12
+    assert found.state["formulas"] is (calls < 99)
+    assert found.state["step"] == 12
     assert all(
         torch.equal(found.tensors[name], tensor) for name, tensor in expected.tensors.items()
     )
@@ -313,12 +315,7 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
 
 
 @pytest.mark.parametrize(
-    (
-        "own",
-        "error",
-        "everywhere",
-        "trusted",
-    ),  # of the formulas and of the leaf, in float32 or everywhere
+    "own, error, everywhere, trusted",  # of the formulas and of the leaf, in float32 or everywhere
     [
         (0, 5e-4, False, True),
         (0, 5e-4, True, False),
@@ -337,7 +334,8 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
         return lambda batch, resets: off(plain(model, batch), error)
 
     _, found, said = run_with(leaf, tmp_path)
-    assert (found.state["formulas"], bool(said)) == (not trusted, not trusted)
+    assert found.state["formulas"] == (not trusted)
+    assert bool(said) == (not trusted)
 
 
 # ---- the proof ----
@@ -348,11 +346,13 @@ def test_when_it_is_due_and_what_agrees():
     1.
     """
     assert [step for step in range(40) if is_due(step)] == [0, 1, 2, 4, 8, 16, 32]
-    large, small = torch.tensor([1.0, -2.0]), torch.tensor([0.004, 0.0])
+    large = torch.tensor([1.0, -2.0])
+    small = torch.tensor([0.004, 0.0])
     for wrong in ([large + 2e-4, small], [large, small + 2e-6], [large + 2e-4, small - 2e-6]):
         assert largest_error(wrong, [large, small]) == pytest.approx(1, rel=1e-2)
     assert largest_error([large.double() + 1e-8], [large.double()]) == pytest.approx(5)
-    nan, none = torch.tensor([1.0, float("nan")]), torch.zeros(0)
+    nan = torch.tensor([1.0, float("nan")])
+    none = torch.zeros(0)
     pairs = ((nan, nan), (nan, large), (large, nan), (none, none), (large, large))
     assert [largest_error([one], [other]) for one, other in pairs] == [0, inf, inf, 0, 0]
 

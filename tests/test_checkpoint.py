@@ -2,14 +2,14 @@ import random
 
 import pytest
 import torch
+from models import make_config
 from safetensors.torch import save_file
 
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.checkpoint import load_checkpoint, load_weights, save_checkpoint
+from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 
-CONFIG = check_config({"model": {"hidden": 4, "embedding": 3, "attention": {"score": "general"}}})
+CONFIG = make_config("model.hidden=4 model.embedding=3 model.attention.score=general")
 STATE = {
     "step": 17,
     "best": [0.1, 1 / 3, 1e-300],
@@ -57,7 +57,7 @@ def refusal(path, *, model=None):
     file.
     """
     with pytest.raises(Seq2AttnError) as caught:
-        load_checkpoint(path) if model is None else load_weights(path, load_checkpoint(path), model)
+        load_checkpoint(path, model)
     assert caught.value.message.startswith(f"{path}: ")
     assert "\n" not in caught.value.message
     assert caught.value.exit_code == 2
@@ -75,7 +75,8 @@ def test_tensors_and_state_come_back_bit_for_bit(path):
     assert loaded.tensors.keys() == saved.keys()
     for name, tensor in saved.items():
         found = loaded.tensors[name]
-        assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape), name
+        assert found.dtype == tensor.dtype, name
+        assert found.shape == tensor.shape
         assert (
             found.contiguous()
             .view(-1)
@@ -103,7 +104,7 @@ def test_any_flipped_bit_is_refused(path, whole):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "old, new",
     [
         (rb"\"step\": 3", rb"\"step\": 4"),
         (b'"model.decoder.', b'"model.encoder.'),
@@ -140,7 +141,8 @@ HEADERS = [
 @pytest.mark.parametrize("header", HEADERS, ids=range(len(HEADERS)))
 def test_an_unusable_header_is_refused(path, header):
     save_file({}, path, {"seq2attn-checkpoint": header})
-    assert "damaged: its header has" in refusal(path) and len(refusal(path)) < 400
+    assert "damaged: its header has" in refusal(path)
+    assert len(refusal(path)) < 400
 
 
 # ---- checkpoints of another model ----

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from inline import Terminal, call_main
+from inline import Terminal, contents, plain
+from inline import call_main as seq2attn
 from measured import value_of
 
 import seq2attn as package
@@ -30,26 +31,16 @@ from seq2attn.training import session
 TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
-training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80, validation_samples: 10, snapshots: 1}
+training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80,
+  validation_samples: 10, snapshots: 1}
 evaluation: {samples: 10}
 """
 
 
-def seq2attn(*arguments, **keywords):
-    """`seq2attn ARGUMENTS`."""
-    return call_main(arguments, **keywords)
-
-
 def succeed(*arguments, **keywords):
     """The standard output of a command that must succeed."""
-    done = seq2attn(*arguments, **keywords)
-    assert done.code == 0, done.err
+    done = seq2attn(*arguments, **keywords).check()
     return done.out
-
-
-def plain(text):
-    """`text` without its colours."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def rows(*arguments):
@@ -66,19 +57,10 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     (folder / "tiny.yaml").write_text(TINY)
     with contextlib.chdir(folder):
-        first = succeed("train", "--config", "tiny.yaml")
-        second = succeed(
-            "train",
-            "-c",
-            "tiny.yaml",
-            "--name",
-            "second",
-            "--set",
-            "training.steps=1",
-            "-s",
-            "seed=2",
-        )
-    assert (first, second) == ("runs/tiny-001\n", "runs/second\n")
+        first = succeed("train --config tiny.yaml")
+        second = succeed("train -c tiny.yaml --name second --set training.steps=1 -s seed=2")
+    assert first == "runs/tiny-001\n"
+    assert second == "runs/second\n"
     yield folder
     torch.set_num_threads(threads)
 
@@ -86,7 +68,7 @@ def trained(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def work(trained, tmp_path, monkeypatch):
     """A copy of that directory to work in."""
-    for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "NO_COLOR", "COLORTERM", "TTY_COMPATIBLE"):
+    for name in "SEQ2ATTN_RUNS FORCE_COLOR NO_COLOR COLORTERM TTY_COMPATIBLE".split():
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "120")
@@ -96,89 +78,78 @@ def work(trained, tmp_path, monkeypatch):
     return folder
 
 
-def contents(run):
-    return {path: path.read_bytes() for path in Path("runs", run).rglob("*") if path.is_file()}
-
-
 # ---- train ----
 
 
 def test_a_training_from_its_config_to_its_records(work, monkeypatch):
     monkeypatch.setattr(session, "why_slow", lambda device: "there is no C compiler (cc)")
     done = seq2attn(
-        "train",
-        "-c",
-        "tiny.yaml",
-        "-s",
-        "training.steps=1",
-        "--set",
-        "model.attention.score=concat",
+        "train -c tiny.yaml -s training.steps=1 --set model.attention.score=concat",
     )
-    run = work / "runs" / "tiny-score_concat-steps_1-001"
-    assert (done.code, done.out) == (0, f"runs/{run.name}\n")
+    run = work / "runs/tiny-score_concat-steps_1-001"
+    assert done.code == 0
+    assert done.out == f"runs/{run.name}\n"
     said = done.err.splitlines()
     assert {f"training runs/{run.name} on cpu from step 0", "there is no C compiler (cc)"} <= set(
         said
     )
     assert any(line.startswith("step 1: exact match ") for line in said)
     assert said[-1] == f"Next: seq2attn eval {run.name}"
-    names = "attention.jsonl checkpoints config.yaml environment.json metrics.jsonl status.json training.lock"
+    names = (
+        "attention.jsonl checkpoints config.yaml environment.json metrics.jsonl "
+        "status.json training.lock"
+    )
     assert (
         sorted(path.name for path in run.iterdir() if "events.out." not in path.name)
         == names.split()
     )
     config = load_config(run / "config.yaml")
-    assert (config.score_name, config.model.hidden, config.training.steps) == ("additive", 16, 1)
+    assert config.score_name == "additive"
+    assert config.model.hidden == 16
+    assert config.training.steps == 1
     environment = json.loads((run / "environment.json").read_text())
     assert environment["command"][1:3] == ["train", "-c"]
-    assert (environment["device"], environment["threads"], environment["seed"]) == ("cpu", 1, 1)
+    assert environment["device"] == "cpu"
+    assert environment["threads"] == 1
+    assert environment["seed"] == 1
     assert environment["versions"]["torch"] == torch.__version__
     assert environment["versions"]["seq2attn"] == __version__
 
 
 def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
-    done = seq2attn("train", "-c", "tiny.yaml", "-s", "training.steps=1", "--runs-dir", "elsewhere")
+    done = seq2attn("train -c tiny.yaml -s training.steps=1 --runs-dir elsewhere")
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert seq2attn("train", "-c", "tiny.yaml", "--runs-dir", "runs").err.endswith(
-        " --runs-dir runs\n"
-    )
-    assert (
-        succeed("train", "-c", "tiny.yaml", "-s", "training.steps=1")
-        == "elsewhere/tiny-steps_1-002\n"
-    )
-    assert succeed("predict", "ab", "--run", "tiny-steps_1-001").count("\n") == 1
+    assert seq2attn("train -c tiny.yaml --runs-dir runs").err.endswith(" --runs-dir runs\n")
+    assert succeed("train -c tiny.yaml -s training.steps=1") == "elsewhere/tiny-steps_1-002\n"
+    assert succeed("predict ab --run tiny-steps_1-001").count("\n") == 1
 
 
 def test_resuming_a_finished_run_changes_nothing():
-    before = contents("tiny-001")
-    done = seq2attn("train", "--resume", "tiny-001")
-    assert (done.code, done.out) == (0, "runs/tiny-001\n")
+    before = contents(Path("runs/tiny-001"))
+    done = seq2attn("train --resume tiny-001").check()
+    assert done.out == "runs/tiny-001\n"
     assert "is finished: step 80 of 80" in done.err
-    assert contents("tiny-001") == before
+    assert contents(Path("runs/tiny-001")) == before
 
 
 def test_divergence_exits_with_code_1():
     done = seq2attn(
-        "train",
-        "-c",
-        "tiny.yaml",
-        "--set",
-        "training.learning_rate=1e38",
-        "--set",
-        "training.steps=9",
+        "train -c tiny.yaml --set training.learning_rate=1e38 --set training.steps=9",
     )
-    assert (done.code, done.out) == (1, "")
+    assert done.code == 1
+    assert done.out == ""
     assert "error: training diverged at step" in done.err
-    assert "Continue with" not in done.err and "Traceback" not in done.err
+    assert "Continue with" not in done.err
+    assert "Traceback" not in done.err
 
 
 def test_states_without_a_readable_status(work):
     def state():
         return rows("runs")[1]["state"]
 
-    run = work / "runs" / "tiny-001"
+    run = work / "runs/tiny-001"
     (run / "status.json").write_text("{")
     assert state() == "unreadable status.json"
     (run / "status.json").unlink()
@@ -188,21 +159,21 @@ def test_states_without_a_readable_status(work):
     shutil.rmtree(run / "checkpoints")
     assert state() == "no checkpoint"
     (run / "status.json").write_text('{"state": "interrupted", "step": 3}')
-    done = seq2attn("train", "--resume", "tiny-001")
+    done = seq2attn("train --resume tiny-001")
     assert "training runs/tiny-001 on cpu from step 0" in done.err
-    assert (run / "checkpoints" / "last.safetensors").is_file()
+    assert (run / "checkpoints/last.safetensors").is_file()
 
 
 def test_a_run_of_a_cpu_is_resumed_there_and_other_kernels_are_noted(work, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     config, environment = (
-        work / "runs" / "second" / name for name in ("config.yaml", "environment.json")
+        work / "runs/second" / name for name in ("config.yaml", "environment.json")
     )
     config.write_text(config.read_text().replace("steps: 1\n", "steps: 2\n"))
     environment.write_text(
         json.dumps(json.loads(environment.read_text()) | {"kernels": "compiled elsewhere"})
     )
-    said = " ".join(seq2attn("train", "--resume", "second").err.split())
+    said = " ".join(seq2attn("train --resume second").err.split())
     assert "was started on cpu, compiled elsewhere and continues on cpu, " in said
     assert "resuming runs/second on cpu from step 1" in said
 
@@ -211,14 +182,13 @@ def test_a_run_of_a_cpu_is_resumed_there_and_other_kernels_are_noted(work, monke
 
 
 def test_eval_prints_tab_separated_lines_in_a_pipe():
-    printed = rows("eval", "tiny-001", "--lengths", "1-3", "--samples", "20")
+    printed = rows("eval tiny-001 --lengths 1-3 --samples 20")
     found = {(row["length"], row["metric"]): row for row in printed}
-    assert len(found) == 3 * 6 and {row["family"] for row in printed} == {"random"}
+    assert len(found) == 3 * 6
+    assert {row["family"] for row in printed} == {"random"}
     for length, trained in (("1", "yes"), ("2", "yes"), ("3", "no")):
-        assert (found[length, "entropy"]["trained"], found[length, "entropy"]["samples"]) == (
-            trained,
-            "20",
-        )
+        assert found[length, "entropy"]["trained"] == trained
+        assert found[length, "entropy"]["samples"] == "20"
     for metric in ("exact_match", "character_accuracy", "teacher_forced"):
         # Wilson's interval for 20 of 20: from n / (n + z^2) to 1
         numbers = [float(found["1", metric][name]) for name in ("value", "low", "high")]
@@ -229,43 +199,45 @@ def test_eval_prints_tab_separated_lines_in_a_pipe():
 
 
 def test_eval_prints_and_saves_json(work):
-    words = ("eval", "tiny-001", "--lengths", "1", "2", "--samples", "5", "--json")
-    record = json.loads(succeed(*words, "--seed", "3"))
-    assert (record["run"], record["checkpoint"], record["seed"]) == ("tiny-001", "best", 3)
+    words = "eval tiny-001 --lengths 1 2 --samples 5 --json"
+    record = seq2attn(f"{words} --seed 3").json
+    assert record["run"] == "tiny-001"
+    assert record["checkpoint"] == "best"
+    assert record["seed"] == 3
     assert [row["length"] for row in record["rows"] if row["metric"] == "entropy"] == [1, 2]
     assert all(row["trained"] and row["samples"] == 5 for row in record["rows"])
     assert value_of(record, "exact_match", 2) == 1.0
-    other, last = (
-        json.loads(succeed(*words, *more)) for more in (("--seed", "4"), ("--checkpoint", "last"))
-    )
+    other, last = (seq2attn(f"{words} {more}").json for more in ("--seed 4", "--checkpoint last"))
     assert value_of(other, "entropy", 2) != value_of(record, "entropy", 2)
-    kept = sorted((work / "runs" / "tiny-001" / "evaluations").iterdir())
+    kept = sorted((work / "runs/tiny-001/evaluations").iterdir())
     assert [path.name for path in kept] == ["best-001.json", "best-002.json", "last-001.json"]
     assert [json.loads(path.read_text()) for path in kept] == [record, other, last]
-    assert json.loads(succeed(*words, "--seed", "4"))["rows"] == other["rows"]
+    assert seq2attn(f"{words} --seed 4").json["rows"] == other["rows"]
 
 
 def test_eval_prints_a_table_on_a_terminal():
-    words = ("eval", "tiny-001", "--lengths", "2", "3", "--samples", "20")
-    done = seq2attn(*words, terminal=True)
+    words = "eval tiny-001 --lengths 2 3 --samples 20"
+    done = seq2attn(words, terminal=True)
     assert "exact match" in done.out
     assert "1.000 [0.839, 1.000]" in done.out  # 20 / (20 + 1.96^2) = 0.839
-    assert "3*" in done.out and "2*" not in done.out
+    assert "3*" in done.out
+    assert "2*" not in done.out
     assert "* never seen in training" in done.err
 
 
 @pytest.mark.parametrize("found", ["best", "last"])
 def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found):
-    run = Run(work / "runs" / "tiny-001")
+    run = Run(work / "runs/tiny-001")
     best = load_checkpoint(run.checkpoint("best"))
     save_checkpoint(run.checkpoint("best"), best.tensors, {**best.state, "step": 1})
     if found == "last":
         run.checkpoint("best").unlink()
-    done = seq2attn("eval", "tiny-001", "--samples", "1", "--lengths", "2", "--json")
+    done = seq2attn("eval tiny-001 --samples 1 --lengths 2 --json")
     (saved,) = run.evaluations.iterdir()
     assert saved.name == f"{found}-001.json"
-    for record in (json.loads(done.out), json.loads(saved.read_text())):
-        assert (record["checkpoint"], record["step"]) == (found, 1 if found == "best" else 80)
+    for record in (done.json, json.loads(saved.read_text())):
+        assert record["checkpoint"] == found
+        assert record["step"] == (1 if found == "best" else 80)
     note = (
         "runs/tiny-001/checkpoints/best.safetensors is missing: using checkpoint last of step 80\n"
     )
@@ -321,57 +293,56 @@ PREDICTED = [  # the words, standard input, what is printed, and how the message
 ]
 
 
-@pytest.mark.parametrize(("words", "stdin", "out", "message"), PREDICTED, ids=range(len(PREDICTED)))
+@pytest.mark.parametrize("words, stdin, out, message", PREDICTED, ids=range(len(PREDICTED)))
 def test_predict_prints_only_the_outputs_and_notes_on_stderr(words, stdin, out, message):
-    done = seq2attn("predict", *words, "--run", "tiny-001", stdin=stdin)
+    done = seq2attn("predict --run tiny-001", *words, stdin=stdin)
     assert done.code == (2 if message.startswith("error: ") else 0)
     assert done.out == out or out is None
-    assert done.err.startswith(message) and bool(done.err) == bool(message)
+    assert done.err.startswith(message)
+    assert bool(done.err) == bool(message)
 
 
 def test_predict_prints_json():
-    printed = succeed("predict", "-", "-r", "tiny-001", "--json", stdin="ab\na\n")
+    printed = succeed("predict - -r tiny-001 --json", stdin="ab\na\n")
     first, second = map(json.loads, printed.splitlines())
-    assert (first["source"], first["output"], first["finished"]) == ("ab", "ba", True)
-    assert (first["source_symbols"], first["output_symbols"]) == (
-        ["a", "b", "<eos>"],
-        ["b", "a", "<eos>"],
-    )
+    assert first["source"] == "ab"
+    assert first["output"] == "ba"
+    assert first["finished"] is True
+    assert first["source_symbols"] == ["a", "b", "<eos>"]
+    assert first["output_symbols"] == ["b", "a", "<eos>"]
     assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [len(row) for row in first["weights"]] == [3, 3, 3]
-    assert (second["source"], second["output"]) == ("a", "a")
-    assert json.loads(succeed("predict", "ab", "-r", "tiny-001", "--json")) == first
-    assert json.loads(succeed("predict", "ab", "a", "-r", "tiny-001", "--json")) == [first, second]
-    mixed = seq2attn(
-        "predict", "-", "-r", "tiny-001", "--json", stdin="X\nab\n" + 20 * "X\n" + "a\n"
-    )
-    assert (mixed.code, [json.loads(line) for line in mixed.out.splitlines()]) == (
-        2,
-        [first, second],
-    )
-    assert mixed.err.count("error: ") == 10 and mixed.err.endswith(
-        "no answer to 21 of 23 lines of standard input\n"
-    )
+    assert second["source"] == "a"
+    assert second["output"] == "a"
+    assert seq2attn("predict ab -r tiny-001 --json").json == first
+    assert seq2attn("predict ab a -r tiny-001 --json").json == [first, second]
+    mixed = seq2attn("predict - -r tiny-001 --json", stdin="X\nab\n" + 20 * "X\n" + "a\n")
+    assert mixed.code == 2
+    assert [json.loads(line) for line in mixed.out.splitlines()] == [first, second]
+    assert mixed.err.count("error: ") == 10
+    assert mixed.err.endswith("no answer to 21 of 23 lines of standard input\n")
 
 
 def test_a_line_typed_on_a_terminal_is_answered_before_the_next_and_a_mistake_can_be_typed_again():
     done = seq2attn(
-        "predict", "-", "--run", "tiny-001", stdin=Terminal("ab\nax\nba\n"), terminal=True
-    )
-    assert done.code == 0 and "ab -> ba" in plain(done.out) and "ba -> ab" in plain(done.out)
+        "predict - --run tiny-001", stdin=Terminal("ab\nax\nba\n"), terminal=True
+    ).check()
+    assert "ab -> ba" in plain(done.out)
+    assert "ba -> ab" in plain(done.out)
     assert plain(done.err).startswith(
         "Type one string per line. Ctrl-D ends.\nerror: 'ax' has characters"
     )
 
 
-@pytest.mark.parametrize(("kind", "ground"), [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
+@pytest.mark.parametrize("kind, ground", [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
 def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
     monkeypatch.setenv("TERM", kind)
-    done = seq2attn("predict", "ab", "--run", "tiny-001", terminal=True)
+    done = seq2attn("predict ab --run tiny-001", terminal=True)
     answer, head, *drawn, explained = [
         line for line in done.out.splitlines() if plain(line)
     ]  # an old rich adds one
-    assert "ab -> ba" in answer and "a b $" in head
+    assert "ab -> ba" in answer
+    assert "a b $" in head
     assert len(drawn) == 3
     if ground is None:
         assert all(re.fullmatch(" [ab$]  ([.1-9] ){3}", plain(row)) for row in drawn)
@@ -386,7 +357,8 @@ def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
     call = functools.partial(seq2attn, "predict", "ab", "--run", "tiny-001")
     assert call("--map", "none", terminal=True).out == call().out == "ba\n"
     piped = call("--map", "colour").out  # where there are no colours
-    assert piped == call("--map", "digits").out and piped.startswith("ab -> ba\n    a b $\n b  ")
+    assert piped == call("--map", "digits").out
+    assert piped.startswith("ab -> ba\n    a b $\n b  ")
     coloured = call("--map", "digits", terminal=True).out
     assert (
         plain(coloured).split() == piped.replace("digits:", "bright: attended to, digits:").split()
@@ -397,26 +369,27 @@ def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
 def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     short, long = (
-        seq2attn("predict", text, "-r", "tiny-001", terminal=True) for text in ("ab", "abababab")
+        seq2attn(f"predict {text} -r tiny-001", terminal=True) for text in ("ab", "abababab")
     )
     assert ["a b $" in done.out for done in (short, long)] == [True, False]
-    assert (
-        "the map is too wide for this terminal; --plot FILE draws it" in long.err and not short.err
-    )
+    assert "the map is too wide for this terminal; --plot FILE draws it" in long.err
+    assert not short.err
 
 
 @pytest.mark.parametrize("answer", [None, Solution("bb")])
 def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch, answer):
-    assert "(expected: ba)" in succeed("predict", "ab", "--run", "second", terminal=True)
+    assert "(expected: ba)" in succeed("predict ab --run second", terminal=True)
     monkeypatch.setattr(Reverse, "answer", lambda self, text: answer)
-    shown = succeed("predict", "ab", "--run", "tiny-001", terminal=True)
+    shown = succeed("predict ab --run tiny-001", terminal=True)
     assert "ab -> ba" in shown
     assert ("(expected: bb)" in shown) == (answer is not None)
-    done = seq2attn("predict", "ab", "ba", "--run", "tiny-001", "--plot", "a.svg")
-    assert (done.out, done.err) == ("ba\nab\n", "figure: a.svg\n")
+    done = seq2attn("predict ab ba --run tiny-001 --plot a.svg")
+    assert done.out == "ba\nab\n"
+    assert done.err == "figure: a.svg\n"
     assert "<svg" in (work / "a.svg").read_text()
-    done = seq2attn("predict", "ab", "--run", "tiny-001", "--plot", "b.svg", "--ideal")
-    assert (done.code, done.out) == (2, "ba\n")
+    done = seq2attn("predict ab --run tiny-001 --plot b.svg --ideal")
+    assert done.code == 2
+    assert done.out == "ba\n"
     assert done.err.startswith(
         "error: there is no ideal alignment to outline: none is known for 'ab'"
     )
@@ -430,50 +403,35 @@ def test_runs_lists_the_newest_first():
     printed = rows("runs")
     columns = "run state step steps score seed task exact_match_worst wer made note"
     assert " ".join(printed[0]) == columns
-    first, second = printed
-    assert (first["run"], first["state"], first["step"], first["seed"]) == (
-        "second",
-        "finished",
-        "1",
-        "2",
-    )
-    assert (second["run"], second["state"], second["step"], second["seed"]) == (
-        "tiny-001",
-        "finished",
-        "80",
-        "1",
-    )
-    assert (second["task"], second["score"], second["exact_match_worst"]) == (
-        "reverse",
-        "scaled",
-        "1",
-    )
-    records = json.loads(succeed("runs", "--json"))
-    assert [record["run"] for record in records] == ["second", "tiny-001"]
-    assert (records[1]["step"], records[1]["steps"], records[1]["exact_match_worst"]) == (
-        80,
-        80,
-        1.0,
-    )
-    assert [record["run"] for record in json.loads(succeed("runs", "--json", "-n", "1"))] == [
-        "second"
+    keys = "run state step seed task score".split()
+    assert [" ".join(row[key] for key in keys) for row in printed] == [
+        "second finished 1 2 reverse scaled",
+        "tiny-001 finished 80 1 reverse scaled",
     ]
-    assert json.loads(succeed("runs", "--json", "--runs-dir", "elsewhere")) == []
-    shown = seq2attn("runs", "-n", "1", terminal=True)
-    assert "second" in shown.out and "WER" not in shown.out
+    assert printed[1]["exact_match_worst"] == "1"
+    records = seq2attn("runs --json").json
+    assert [record["run"] for record in records] == ["second", "tiny-001"]
+    assert records[1]["step"] == 80
+    assert records[1]["steps"] == 80
+    assert records[1]["exact_match_worst"] == 1.0
+    assert [record["run"] for record in seq2attn("runs --json -n 1").json] == ["second"]
+    assert seq2attn("runs --json --runs-dir elsewhere").json == []
+    shown = seq2attn("runs -n 1", terminal=True)
+    assert "second" in shown.out
+    assert "WER" not in shown.out
     assert "1 more; raise --limit to see them" in shown.err
 
 
 def test_runs_are_sorted_by_columns_and_metrics(work):
     def change(name, **status):
-        run = Run(shutil.copytree(work / "runs" / "second", work / "runs" / name))
+        run = Run(shutil.copytree(work / "runs/second", work / "runs" / name))
         run.status_file.write_text(json.dumps(json.loads(run.status_file.read_text()) | status))
 
     change("a", seed=11, exact_match_worst=0.25, attention_entropy=0.5)
     change("b", seed=2, exact_match_worst=None, attention_entropy=0.25)
     change("c", seed=3, exact_match_worst=0.75, attention_entropy=0.75)
-    shutil.rmtree(work / "runs" / "second")
-    (work / "runs" / "b" / "environment.json").unlink()
+    shutil.rmtree(work / "runs/second")
+    (work / "runs/b/environment.json").unlink()
 
     def listed(*words):
         return " ".join(row["run"] for row in rows("runs", *words))
@@ -485,32 +443,24 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
     assert listed("--sort", "seed") == "tiny-001 b c a"  # 3 before 11
     assert listed("--sort", "-made") == listed()
     assert listed("--sort", "made") == "tiny-001 a c b"
-    by_entropy = rows("runs", "--sort", "attention_entropy")
+    by_entropy = rows("runs --sort attention_entropy")
     assert [row["attention_entropy"] for row in by_entropy[:2]] == ["0.25", "0.5"]
 
 
 def test_a_note_is_kept_with_the_run_and_shown(work):
     text = "the first try\x1b[31m <b>"
-    config = (work / "runs" / "second" / "config.yaml").read_bytes()
+    config = (work / "runs/second/config.yaml").read_bytes()
     succeed(
-        "train",
-        "-c",
-        "tiny.yaml",
-        "-s",
-        "training.steps=1",
-        "-s",
-        "seed=2",
-        "--name",
-        "noted",
-        "--note",
+        "train -c tiny.yaml -s training.steps=1 -s seed=2 --name noted --note",
         text,
     )
-    assert (work / "runs" / "noted" / "config.yaml").read_bytes() == config
-    assert json.loads(succeed("runs", "--json", "--limit", "1"))[0]["note"] == text
+    assert (work / "runs/noted/config.yaml").read_bytes() == config
+    assert seq2attn("runs --json --limit 1").json[0]["note"] == text
     listed = seq2attn("runs", terminal=True).out
-    assert "the first try\\u001b[31m" in " ".join(listed.split()) and text not in listed
+    assert "the first try\\u001b[31m" in " ".join(listed.split())
+    assert text not in listed
     assert "\x1b" not in succeed("runs")
-    succeed("report", "noted", "second")
+    succeed("report noted second")
     assert "the first try\\u001b[31m &lt;b&gt;</td>" in Path("report.html").read_text()
     again = package.train(
         work / "tiny.yaml", "training.steps=1", name="again", note="2nd\ud800", device="cpu"
@@ -520,29 +470,25 @@ def test_a_note_is_kept_with_the_run_and_shown(work):
 
 def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(work):
     def copy(name, **environment):
-        file = (
-            shutil.copytree(work / "runs" / "tiny-001", work / "runs" / name) / "environment.json"
-        )
+        file = shutil.copytree(work / "runs/tiny-001", work / "runs" / name) / "environment.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | environment))
 
-    assert "run:" not in seq2attn("eval", "tiny-001", "--samples", "1").err
+    assert "run:" not in seq2attn("eval tiny-001 --samples 1").err
     copy("older", created="2001-01-01T00:00:00+00:00")
     copy("newer", created="2999-01-01T00:00:00+00:00")
-    assert [row["run"] for row in rows("runs")] == ["newer", "second", "tiny-001", "older"]
+    assert [row["run"] for row in rows("runs")] == "newer second tiny-001 older".split()
     copy("trial", experiment="widths", created="2999-01-02T00:00:00+00:00")
-    assert "run: runs/newer (the newest; name another" in seq2attn("predict", "a").err
-    done = seq2attn("eval", "--samples", "1", "--json")
-    assert (
-        json.loads(done.out)["run"] == "newer"
-        and "run: runs/newer (the newest; name another" in done.err
-    )
-    for name in ("newer", "second", "tiny-001", "older"):
+    assert "run: runs/newer (the newest; name another" in seq2attn("predict a").err
+    done = seq2attn("eval --samples 1 --json")
+    assert done.json["run"] == "newer"
+    assert "run: runs/newer (the newest; name another" in done.err
+    for name in "newer second tiny-001 older".split():
         shutil.rmtree(work / "runs" / name)
-    assert "run: runs/trial (the newest; name another" in seq2attn("eval", "--samples", "1").err
+    assert "run: runs/trial (the newest; name another" in seq2attn("eval --samples 1").err
 
 
 @pytest.mark.parametrize(
-    ("config", "changes", "name"),
+    "config, changes, name",
     [
         ("configs/chapter/dot.yaml", [], "chapter-dot"),
         ("dot.yaml", ["seed=2", "task=sort"], "dot-seed_2-task_sort"),
@@ -579,20 +525,20 @@ def test_inspect_prints_the_whole_config_as_loadable_yaml(work):
         "model.attention.score={name: additive, width: 7}",
     ]
     given += ["training.clip_norm=null", "training.learning_rate=1e-9", f"seed={2**63 - 1}"]
-    words = [word for change in given for word in ("--set", change)]
-    printed = succeed("inspect", "tiny.yaml", *words)
+    words = [f"--set={change}" for change in given]
+    printed = succeed("inspect tiny.yaml", *words)
     (work / "printed.yaml").write_text(printed)
     assert load_config(work / "printed.yaml") == load_config(work / "tiny.yaml", given)
     meanings = dict(line.split("  # ") for line in printed.splitlines() if "  # " in line)
     found = {key.strip(): meaning for key, meaning in meanings.items()}
     assert found["hidden: 24"].startswith("D, width of ")
     assert found["width: 7"].startswith("D_a, the width of the hidden layer")
-    assert "hidden: 24" in succeed("inspect", "tiny.yaml", *words, terminal=True)
-    (work / "printed.yaml").write_text(succeed("inspect", "second"))
+    assert "hidden: 24" in succeed("inspect tiny.yaml", *words, terminal=True)
+    (work / "printed.yaml").write_text(succeed("inspect second"))
     assert load_config(work / "printed.yaml") == load_config(
         work / "tiny.yaml", ["training.steps=1", "seed=2"]
     )
-    assert succeed("inspect", "runs/second") == succeed("inspect", "second")
+    assert succeed("inspect runs/second") == succeed("inspect second")
 
 
 ALPHABETS = [
@@ -611,15 +557,13 @@ ALPHABETS = [
 def test_inspect_quotes_any_alphabet(work, alphabet):
     config = load_config(work / "tiny.yaml", [f"task.alphabet={alphabet}"])
     (work / "printed.yaml").write_text(
-        succeed("inspect", "tiny.yaml", "--set", f"task.alphabet={alphabet}")
+        succeed("inspect tiny.yaml --set", f"task.alphabet={alphabet}")
     )
     assert load_config(work / "printed.yaml") == config
 
 
 def test_inspect_s_ledger_counts_every_parameter(work):
-    shown = json.loads(
-        succeed("inspect", "tiny.yaml", "--json", "--set", "model.attention.score=general")
-    )
+    shown = seq2attn("inspect tiny.yaml --json --set model.attention.score=general").json
     assert check_config(shown["config"]) == load_config(
         work / "tiny.yaml", ["model.attention.score=general"]
     )
@@ -627,48 +571,40 @@ def test_inspect_s_ledger_counts_every_parameter(work):
     assert shown["parameters"]["encoder embedding"] == 5 * 4  # <pad>, <sos>, <eos>, a, b
     total = shown["parameters"].pop("total")
     assert total == sum(shown["parameters"].values())
-    assert (
-        f"# parameters of total: {total - 16 * 16}" in succeed("inspect", "tiny.yaml").splitlines()
-    )
+    assert f"# parameters of total: {total - 16 * 16}" in succeed("inspect tiny.yaml").splitlines()
 
 
 def test_list_names_everything_a_config_can_use():
     everything = rows("list")
-    kinds = ["scores", "tasks", "normalisers", "windows", "histories", "cells", "decoders"]
-    kinds += ["initial-states", "architectures", "schedules", "families"]
+    kinds = (
+        "scores tasks normalisers windows histories cells decoders "
+        "initial-states architectures schedules families"
+    ).split()
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
     named = {(row["kind"], row["name"]) for row in everything}
-    scores = (
-        "dot",
-        "scaled",
-        "general",
-        "scaled_general",
-        "additive",
-        "cosine",
-        "key_value",
-        "none",
-    )
-    tasks = ("reverse", "copy", "sort", "duplicate", "dates")
+    scores = "dot scaled general scaled_general additive cosine key_value none".split()
+    tasks = "reverse copy sort duplicate dates".split()
     assert {("scores", name) for name in scores} | {("tasks", name) for name in tasks} <= named
     for kind in kinds:
         assert rows("list", kind) == [row for row in everything if row["kind"] == kind]
-    scores = {record["name"]: record for record in json.loads(succeed("list", "scores", "--json"))}
+    scores = {record["name"]: record for record in seq2attn("list scores --json").json}
     assert scores["scaled"]["formula"] == "s.h / sqrt(D)"
-    assert "concat" in scores["additive"]["synonyms"] and "width" in scores["additive"]["options"]
+    assert "concat" in scores["additive"]["synonyms"]
+    assert "width" in scores["additive"]["options"]
     assert scores["general"]["parameters"] == "D_s*D_h"
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    "command, words",
     [
-        (["list", "scores"], ["scaled_general", "learned_strength", "bottleneck:"]),
-        (["analyze", "ledger"], ["scaled_general"]),
-        (["analyze", "saturation", "--samples", "10"], ["weights by rank"]),
-        (["inspect", "tiny.yaml"], ["scalable_softmax:", "parameters"]),
+        ("list scores", ["scaled_general", "learned_strength", "bottleneck:"]),
+        ("analyze ledger", ["scaled_general"]),
+        ("analyze saturation --samples 10", ["weights by rank"]),
+        ("inspect tiny.yaml", ["scalable_softmax:", "parameters"]),
     ],
 )
 def test_no_word_is_broken_or_cut_at_80_columns(monkeypatch, command, words):
     monkeypatch.setenv("COLUMNS", "80")
-    out = plain(succeed(*command, terminal=True))
+    out = plain(succeed(command, terminal=True))
     assert all(set(word.split()) <= set(out.split()) for word in words)
     assert max(map(len, out.splitlines())) <= 80

@@ -27,7 +27,7 @@ from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.points import hooked_points
-from seq2attn.model.resets import draw_resets, reset_hooks
+from seq2attn.model.resets import draw_resets
 from seq2attn.parts import SCORES
 
 FACTORS = {
@@ -64,7 +64,8 @@ def pairwise():
     """Few combinations in which any two choices that are allowed together meet: again and again, of
     many random ones that with the most new pairs.
     """
-    draw, combinations = random.Random(0), []
+    draw = random.Random(0)
+    combinations = []
     missing = {
         pair
         for one, other in itertools.combinations(FACTORS, 2)
@@ -132,11 +133,10 @@ def config_of(choices):
         "order 0": {"name": "hard_monotonic", "order": 0},
     }
     model = {
-        key: choices[key]
-        for key in ("cell", "layers", "bidirectional", "source_eos", "initial_state")
+        key: choices[key] for key in "cell layers bidirectional source_eos initial_state".split()
     }
     attention = {
-        key: choices[key] for key in ("history", "normaliser", "scalable_softmax", "mask_padding")
+        key: choices[key] for key in "history normaliser scalable_softmax mask_padding".split()
     }
     widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
     attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
@@ -160,13 +160,20 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     tokens[:2, 1] = PAD  # as word dropout leaves them
     random = torch.Generator().manual_seed(2)
     resets = draw_resets(model, random, source, tokens, encoder=share, decoder=share)
-    with hooked_points(reset_hooks(resets)):
+    with hooked_points(resets):
         decoded = model(as_batch(source, lengths, tokens))
     layers = model.encoder.layers
     cells = {"": [one.cell for one in layers], "backward_": [one.backward_cell for one in layers]}
     cells["decoder"] = [model.decoder.cell]
     drawn = {
-        which: [resets[cell] for cell in some if cell in resets] for which, some in cells.items()
+        which: [
+            resets[point]
+            for cell in some
+            if cell is not None
+            for point in cell.state_points
+            if point in resets
+        ]
+        for which, some in cells.items()
     }
     for row, size in enumerate(
         LENGTHS if masked else LENGTHS[:1]
@@ -186,7 +193,8 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
 
 @pairs
 def test_teacher_forcing_is_stepping_from_any_rows(choices):
-    model, rows = make(choices), torch.tensor([2, 0, 0, 1])
+    model = make(choices)
+    rows = torch.tensor([2, 0, 0, 1])
     source, lengths, tokens = make_batch(LENGTHS, padding=1)
     tokens[:2, 1] = PAD
     forced = model(as_batch(source, lengths, tokens))

@@ -11,7 +11,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from inline import Inline, call_main
+from inline import ROOT, Inline, call_main
 
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.plan import make_plan
@@ -20,7 +20,8 @@ from seq2attn.comparison.results import gather
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
 task: {alphabet: ab, max_length: 2}
-training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6, validation_samples: 2, snapshots: 0}
+training: {steps: 6, batch_size: 4, log_every: 1, evaluate_every: 6,
+  validation_samples: 2, snapshots: 0}
 evaluation: {samples: 4}
 """
 
@@ -41,10 +42,7 @@ def made(tmp_path_factory):
         contextlib.chdir(folder),
         mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
     ):
-        assert (
-            call_main(("compare", "-c", "tiny.yaml", "--vary", "seed=1", "--device", "cpu")).code
-            == 0
-        )
+        call_main("compare -c tiny.yaml --vary seed=1 --device cpu").check()
     return folder / "runs"
 
 
@@ -53,8 +51,8 @@ def finished(made, work):
     shutil.copytree(made, work / "runs")
 
 
-def compare(cli, *arguments):
-    return cli("compare", "-c", "tiny.yaml", "--device", "cpu", *arguments)
+def compare(cli, line="", *words):
+    return cli(f"compare -c tiny.yaml --device cpu {line}", *words)
 
 
 def runs(folder="runs"):
@@ -65,36 +63,35 @@ def runs(folder="runs"):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "reason"),
+    "arguments, reason",
     [
-        (["--vary", "seed=1-9999", "--vary", "model.hidden=8,9"], "19,998 trials; at most 10,000 are allowed"),
-        (["--vary", "seed=1", "--vary", "seed=2"], "--vary names seed twice"),
-        (["--vary", "seed=1", "--checkpoint", "x"],
-         "checkpoint (--checkpoint): should be 'best' or 'last'"),
-        (["--vary", "seed=1", "--baseline", "seed"], "expected KEY=VALUE"),
-        (["--vary", "seed=1", "--name", "a/b"], "is not a valid run name"),
-        (["--vary", "seed=1", "--plot", "tiny.yaml"], "Invalid value for '--plot': "),
-        (["--vary", "seed=1", "-c", "tinny.yaml"], "tinny.yaml: no such file"),
-        (["--vary", "seed=1", "--device", "tpu"], "--device: 'tpu' is not available"),
-        (["--vary", "seed=1", "--metric", "wer"], "metric: wer is measured on files of pairs"),
-        (["--vary", "seed=1", "--executor", "desk"], "--executor: expected dask:ADDRESS, such as dask:tcp"),
-        (["--vary", "training.learning_rate=log:1e-4..1e-2:1"], "expected log:FIRST..LAST:COUNT with 0 < FIRST"),
-        (["--vary", "model.attention.score=additive,concat"], "additive-seed_1 is there 2 times"),
-        (["--vary", "seed=1,1-2"], "compare-tiny-seed_1 is there 2 times"),
-        (["--vary", "model.layers=log:1..3:8"], "compare-tiny-layers_1-seed_1 is there 3 times"),
-        (["experiment.yaml"], "expected an experiment file, or --config"),
+        ("--vary seed=1-9999 --vary model.hidden=8,9", "19,998 trials; at most 10,000 are allowed"),
+        ("--vary seed=1 --vary seed=2", "--vary names seed twice"),
+        ("--vary seed=1 --checkpoint x", "checkpoint (--checkpoint): should be 'best' or 'last'"),
+        ("--vary seed=1 --baseline seed", "expected KEY=VALUE"),
+        ("--vary seed=1 --name a/b", "is not a valid run name"),
+        ("--vary seed=1 --plot tiny.yaml", "Invalid value for '--plot': "),
+        ("--vary seed=1 -c tinny.yaml", "tinny.yaml: no such file"),
+        ("--vary seed=1 --device tpu", "--device: 'tpu' is not available"),
+        ("--vary seed=1 --metric wer", "metric: wer is measured on files of pairs"),
+        ("--vary seed=1 --executor desk", "--executor: expected dask:ADDRESS, such as dask:tcp"),
+        (
+            "--vary training.learning_rate=log:1e-4..1e-2:1",
+            "expected log:FIRST..LAST:COUNT with 0 < FIRST",
+        ),
+        ("--vary model.attention.score=additive,concat", "additive-seed_1 is there 2 times"),
+        ("--vary seed=1,1-2", "compare-tiny-seed_1 is there 2 times"),
+        ("--vary model.layers=log:1..3:8", "compare-tiny-layers_1-seed_1 is there 3 times"),
+        ("experiment.yaml", "expected an experiment file, or --config"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
-    done = compare(cli, *arguments)
-    assert done.code == 2
-    assert reason in done.err
-    assert done.out == ""
+    assert reason in compare(cli, arguments).refusal
     assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "reason", "hint"),
+    "words, reason, hint",
     [
         (
             "compare",
@@ -120,19 +117,19 @@ def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason)
 )
 def test_what_to_call_instead(cli, words, reason, hint):
     Path("experiment.yaml").write_text("configs: tiny.yaml\n")
-    done = cli(*words.split())
-    assert (done.code, done.out) == (2, "")
-    assert reason in done.err and done.err.endswith(f"{hint}\n")
+    said = cli(words).refusal
+    assert reason in said
+    assert said.endswith(f"{hint}\n")
     assert not Path("runs").exists()
 
 
 # ---- run ----
 
-ASKED = ("--vary", "model.attention.score=none,dot", "--vary", "seed=1-2")
+ASKED = "--vary model.attention.score=none,dot --vary seed=1-2"
 
 
 def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
-    done = compare(cli, *ASKED)
+    done = compare(cli, ASKED)
     rows = done.rows()
     assert [(row["group"], row["length"]) for row in rows] == [
         ("none", "1"),
@@ -145,14 +142,16 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
         f"compare-tiny-{score}-seed_{seed}" for score in ("dot", "none") for seed in (1, 2)
     ]
     assert [path.name for path in Path("runs").glob(".*")] == [".compare-tiny.comparison.json"]
-    assert cli("predict", "ab", "--run", "compare-tiny-dot-seed_2").code == 0
+    cli("predict ab --run compare-tiny-dot-seed_2").check()
     assert len(cli("runs").out.splitlines()) == 5
-    again = compare(cli, *ASKED)
-    assert again.out == done.out and "all 4 trials are done" in again.err
-    assert compare(cli, *ASKED, "--runs-dir", "other").rows() == rows
+    again = compare(cli, ASKED)
+    assert again.out == done.out
+    assert "all 4 trials are done" in again.err
+    assert compare(cli, f"{ASKED} --runs-dir other").rows() == rows
     before = {path: path.stat().st_mtime_ns for path in Path("runs").rglob("*.safetensors")}
-    more = compare(cli, *ASKED[:2], "--vary", "seed=1-3")  # more seeds later train only those
-    assert "6 trials, 4 done, 2 to run" in more.err and more.rows()[0]["seeds"] == "3"
+    more = compare(cli, ASKED.replace("1-2", "1-3"))  # more seeds later train only those
+    assert "6 trials, 4 done, 2 to run" in more.err
+    assert more.rows()[0]["seeds"] == "3"
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
@@ -170,54 +169,48 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
     ],
 )
 def test_a_malformed_executor_is_refused_at_once_though_all_trials_are_done(cli, finished, address):
-    done = compare(cli, "--vary", "seed=1", "--executor", address)
-    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
-    assert done.err.startswith(
+    said = compare(cli, "--vary seed=1 --executor", address).refusal
+    assert len(said.splitlines()) == 1
+    assert said.startswith(
         "error: --executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, "
     )
-    assert done.err.endswith(f"found {address!r}\n")
+    assert said.endswith(f"found {address!r}\n")
 
 
 def test_a_changed_config_is_one_message_for_all_trials(cli, work):
     Path("mine.yaml").write_text("configs: tiny.yaml\nvary: {seed: 1-3}\n")
-    assert cli("compare", "mine.yaml", "--device", "cpu").code == 0
+    cli("compare mine.yaml --device cpu").check()
     Path("tiny.yaml").write_text(TINY.replace("steps: 6", "steps: 7"))
     for command in ("compare", "report"):
-        done = cli(command, "mine.yaml")
-        assert (done.code, len(done.err.splitlines())) == (2, 4)
+        said = cli(f"{command} mine.yaml").refusal
+        assert len(said.splitlines()) == 4
         changed = "another config: training.steps is 7, and 6 in the run"
         runs = ", ".join(f"runs/mine-seed_{seed}" for seed in (1, 2, 3))
-        assert f"\n  {runs}: {changed}\n" in done.err
+        assert f"\n  {runs}: {changed}\n" in said
         assert (
-            "Choose another --name, or remove those runs; seq2attn report mine shows what was measured."
-            in done.err
-        )
-    assert cli("report", "mine").code == 0
+            "Choose another --name, or remove those runs; seq2attn report mine shows what "
+            "was measured."
+        ) in said
+    cli("report mine").check()
 
 
 def test_a_failing_trial_is_reported_and_the_others_continue(cli):
-    done = compare(cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2")
+    done = compare(cli, "--vary training.learning_rate=1e38,0.01 --vary seed=1-2")
     assert "2 of 4 trials failed" in done.err
     assert done.err.count("training diverged at step") == 4  # as it happens, and at the end
     assert {row["group"] for row in done.rows(code=1)} == {"learning_rate=0.01"}
-    again = compare(
-        cli, "--vary", "training.learning_rate=1e38,0.01", "--vary", "seed=1-2", "--json"
-    )
+    again = compare(cli, "--vary training.learning_rate=1e38,0.01 --vary seed=1-2 --json")
     assert again.code == 1
     assert len(json.loads(again.out)["failed"]) == 2
     assert "4 trials, 2 done, 2 to run" in again.err
 
 
 def test_json_and_figures(cli):
-    done = compare(cli, *ASKED, "--json", "--plot", "deep/figures", "--metric", "teacher_forced")
-    assert done.code == 0
-    told = json.loads(done.out)
-    assert (told["metric"], told["failed"], told["busy"], len(told["groups"])) == (
-        "teacher_forced",
-        {},
-        [],
-        4,
-    )
+    told = compare(cli, f"{ASKED} --json --plot deep/figures --metric teacher_forced").json
+    assert told["metric"] == "teacher_forced"
+    assert told["failed"] == {}
+    assert told["busy"] == []
+    assert len(told["groups"]) == 4
     assert {(row["run"], row["metric"]) for row in told["trials"]} >= {
         (run, "teacher_forced") for run in runs()
     }
@@ -227,14 +220,15 @@ def test_json_and_figures(cli):
 
 def test_options_override_an_experiment_file(cli):
     Path("mine.yaml").write_text(
-        "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: 1-9}\nbaseline: {model.hidden: 8}\n"
+        "description: a try\nconfigs: tiny.yaml\nvary: {model.hidden: [4, 8], seed: "
+        "1-9}\nbaseline: {model.hidden: 8}\n"
         "metric: teacher_forced\nlengths: [1, 3]\n"
     )
 
     def shown(*arguments):
-        rows = cli("compare", "mine.yaml", "--device", "cpu", "--vary", "seed=2", *arguments).rows()
+        rows = cli("compare mine.yaml --device cpu --vary seed=2", *arguments).rows()
         return [
-            tuple(row[key] for key in ("group", "length", "trained", "baseline", "metric"))
+            tuple(row[key] for key in "group length trained baseline metric".split())
             for row in rows
         ]
 
@@ -260,20 +254,17 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
-        done = compare(cli, "--vary", "seed=1-3", "--workers", "1")
-    assert (done.code, done.out) == (130, "")
-    assert "stopped by SIGINT: 1 of 3 trials are done" in done.err
-    assert (
-        "Continue with the same command: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3"
-        in done.err
-    )
-    assert "3 trials, 1 done, 2 to run" in compare(cli, "--vary", "seed=1-3").err
+        done = compare(cli, "--vary seed=1-3 --workers 1")
+    assert done.code == 130
+    assert done.out == ""
+    assert "stopped by SIGINT after 1 of 3 trials; running ones are saved." in done.err
+    assert "Continue with: seq2attn compare -c tiny.yaml --device cpu --vary seed=1-3" in done.err
+    assert "3 trials, 1 done, 2 to run" in compare(cli, "--vary seed=1-3").err
 
 
 # ---- what is written about it ----
 
-ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "docs" / "comparing.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs/comparing.md").read_text(encoding="utf-8")
 HELP = inspect.getdoc(compare_command)
 COMMANDS = re.findall(
     r"^ +(seq2attn compare .*)$|`(seq2attn compare [^`]*)`", f"{TEXT}\n{HELP}", re.MULTILINE
@@ -288,4 +279,5 @@ def test_documented_commands_name_valid_experiments(cli, work, monkeypatch, comm
         "seq2attn.comparison.run.compare", lambda chosen, root, **_: gather(make_plan(chosen, root))
     )
     done = cli(*shlex.split(command)[1:])
-    assert (done.code, done.out.strip()) == (0, ""), done.err
+    assert done.code == 0, done.err
+    assert done.out.strip() == ""

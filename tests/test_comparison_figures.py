@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import measured
-import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from numpy.testing import assert_allclose
 
 from seq2attn.comparison.figures import figures_of, save_figures
 from seq2attn.comparison.groups import Group, Summary, TrialResult
@@ -90,9 +90,7 @@ def test_scores_set_colours_and_other_keys_make_panels():
 def test_curves_and_bands_match_the_seeds():
     (panel,) = panels(figures(group({SCORE: "dot"}, "dot", 1.2))["loss"])
     (line,) = panel.lines
-    np.testing.assert_allclose(
-        line.get_xydata(), [(10, 1.2), (20, 0.4)]
-    )  # 1.2 / (2, 3, 4): the median is .4
+    assert_allclose(line.get_xydata(), [(10, 1.2), (20, 0.4)])  # 1.2 / (2, 3, 4): the median is .4
     (band,) = panel.collections
     corners = band.get_paths()[0].vertices
     assert corners[corners[:, 0] == 20][:, 1].min() == pytest.approx(0.3)
@@ -104,7 +102,7 @@ def test_results_have_their_interval_and_the_band_of_the_seeds():
     found = group({SCORE: "dot"}, "dot", 0.2)
     (panel,) = panels(figures(found)["results"])
     (line,) = panel.lines
-    np.testing.assert_allclose(line.get_xydata(), [(0, 0.4), (1, 0.4)])
+    assert_allclose(line.get_xydata(), [(0, 0.4), (1, 0.4)])
     band, *intervals = panel.collections
     heights = band.get_paths()[0].vertices[:, 1]
     assert (heights.min(), heights.max()) == pytest.approx((0.3, 0.5))
@@ -118,7 +116,8 @@ def test_untrained_lengths_are_grey():
     (panel,) = panels(made["results"])
     assert legend(made["results"]) == legend(made["loss"]) == ["dot"]
     (ground,) = panel.patches
-    assert (ground.get_x(), ground.get_x() + ground.get_width()) == (0.5, 1.5)
+    assert ground.get_x() == 0.5
+    assert ground.get_x() + ground.get_width() == 1.5
     assert "grey: never seen in training" in made["results"].get_suptitle().replace("\n", " ")
 
 
@@ -132,4 +131,5 @@ def test_only_figures_with_data_are_written(tmp_path):
         bare, trials=(replace(bare.trials[0], metrics=Metrics(steps=[], evaluations=[])),)
     )
     assert list(figures(bare)) == ["results"]
-    assert figures() == {} and "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))
+    assert figures() == {}
+    assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))

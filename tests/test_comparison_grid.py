@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
+from inline import ROOT
+from refusal import refused
 
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
@@ -12,7 +14,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import check_name
 
-EXPERIMENTS = sorted((Path(__file__).parent.parent / "configs" / "experiments").glob("*.yaml"))
+EXPERIMENTS = sorted((ROOT / "configs/experiments").glob("*.yaml"))
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def refusal(*configs, call=plan, **settings):
 
 
 @pytest.mark.parametrize(
-    ("text", "values"),
+    "text, values",
     [
         ("model.attention.score=dot,scaled", ["dot", "scaled"]),
         ("training.learning_rate=3e-3,0.01", [0.003, 0.01]),
@@ -70,7 +72,7 @@ def test_values_are_read_as_yaml(base, text, values):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text, reason",
     [
         ("seed", "expected KEY=VALUE,VALUE,..."),
         ("seed= ", "expected KEY=VALUE,VALUE,..."),
@@ -86,7 +88,8 @@ def test_values_are_read_as_yaml(base, text, values):
 )
 def test_invalid_axes_are_refused(base, text, reason):
     message = refusal(base, vary=[text])
-    assert reason in message and f"--vary {text!r}" in message
+    assert reason in message
+    assert f"--vary {text!r}" in message
 
 
 # ---- trials ----
@@ -100,9 +103,13 @@ def test_trials_are_grouped_by_everything_but_the_seed_and_measured_as_the_confi
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial, (score, seed) in zip(found.trials, expected, strict=True):
         assert trial.config == load_config(base, [f"seed={seed}", f"model.attention.score={score}"])
-        assert (trial.lengths, trial.samples, trial.checkpoint) == ((1, 2, 3), 1000, "best")
+        assert trial.lengths == (1, 2, 3)
+        assert trial.samples == 1000
+        assert trial.checkpoint == "best"
     trial = plan(base, vary=vary, lengths=(4, 9), samples=7, checkpoint="last").trials[0]
-    assert (trial.lengths, trial.samples, trial.checkpoint) == ((4, 9), 7, "last")
+    assert trial.lengths == (4, 9)
+    assert trial.samples == 7
+    assert trial.checkpoint == "last"
 
 
 def test_labels_and_names_show_what_varies(base):
@@ -123,9 +130,8 @@ def test_a_long_name_is_cut_before_its_seed(base):
     alphabet = "task.alphabet=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
     vary = ("model.attention.window={name: local_m, radius: 3}", alphabet)
     first, second = (trial.name for trial in plan(base, vary=(*vary, "seed=1-2")).trials)
-    assert len(first) == 80 and re.fullmatch(
-        "e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first
-    )
+    assert len(first) == 80
+    assert re.fullmatch("e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first)
     assert first.split("-seed_1-")[0] == second.split("-seed_2-")[0]
 
 
@@ -141,7 +147,10 @@ def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change
     longer = plan(base, vary=[f"model={','.join(models)},{{cell: lstm}}"])
     assert list(longer.groups)[:2] == ["layers=1, score=dot", "layers=1, score=dot, window=local_m"]
     assert [trial.name for trial in longer.trials[:2]] == [trial.name for trial in found.trials]
-    tasks = "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, max_length: 8, reverse: true}"
+    tasks = (
+        "task={name: copy, max_length: 8},{name: recopy, max_length: 8},{name: recopy, "
+        "max_length: 8, reverse: true}"
+    )
     assert list(plan(base, vary=[tasks]).groups) == ["copy", "recopy", "recopy(reverse=true)"]
     assert [trial.name for trial in plan(base, vary=["task=copy,sort"]).trials] == [
         "e-copy-seed_1",
@@ -181,7 +190,7 @@ GRID = ("model.attention.score=additive,dot", "model.hidden=8,16", "seed=1-2")
 
 
 @pytest.mark.parametrize(
-    ("baseline", "expected"),
+    "baseline, expected",
     [
         ([], ["additive, hidden=8"] * 4),  # the first group
         (["model.attention.score=dot"], ["dot, hidden=8", "dot, hidden=16"] * 2),
@@ -198,9 +207,9 @@ def test_the_baseline_differs_only_in_its_values(base, baseline, expected):
 def test_an_unknown_baseline_is_refused(base, baseline):
     told = refusal(base, vary=GRID, baseline=[baseline]).replace('"', "")
     assert (
-        f"baseline: no group has {baseline} and is otherwise additive, hidden=8; the groups are: additive, h"
-        in told
-    )
+        f"baseline: no group has {baseline} and is otherwise additive, hidden=8; the "
+        f"groups are: additive, h"
+    ) in told
 
 
 # ---- refusals ----
@@ -259,17 +268,20 @@ def written(base, text=FILE):
 def test_an_experiment_file_sets_everything(base, monkeypatch):
     monkeypatch.chdir("/")  # paths are from the file's folder
     found = make_plan(compose_experiment(written(base)), Path("none"))
-    assert (found.name, found.metric) == ("mine", "teacher_forced")
+    assert found.name == "mine"
+    assert found.metric == "teacher_forced"
     expected = [("dot", 1), ("dot", 2), ("dot", 3), ("scaled", 1), ("scaled", 2), ("scaled", 3)]
     assert [(trial.group, trial.config.seed) for trial in found.trials] == expected
     for trial in found.trials:
-        assert (trial.lengths, trial.samples, trial.checkpoint) == ((3, 4, 5), 10, "last")
+        assert trial.lengths == (3, 4, 5)
+        assert trial.samples == 10
+        assert trial.checkpoint == "last"
         assert trial.config.training.steps == 5
     assert found.baselines == {"dot": "scaled", "scaled": "scaled"}
 
 
 @pytest.mark.parametrize(
-    ("text", "lines"),
+    "text, lines",
     [
         (
             "confgs: base.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n",
@@ -280,14 +292,23 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
                 "mine.yaml:4): should be a valid integer, found 'many'",
             ],
         ),
-        ("configs: base.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n",
-         ["mine.yaml:3): '3-1': expected", "mine.yaml:4): no values"]),
-        ("configs: base.yaml\nvary:\n  model: {hidden: [1]}\n",
-         ["mine.yaml:3): should be a valid integer, found [1]"]),
-        ("configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
-         ["mine.yaml:2): unknown key", "mine.yaml:4): should be greater than or equal to 1, found -1"]),
+        (
+            "configs: base.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n",
+            ["mine.yaml:3): '3-1': expected", "mine.yaml:4): no values"],
+        ),
+        (
+            "configs: base.yaml\nvary:\n  model: {hidden: [1]}\n",
+            ["mine.yaml:3): should be a valid integer, found [1]"],
+        ),
+        (
+            "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
+            [
+                "mine.yaml:2): unknown key",
+                "mine.yaml:4): should be greater than or equal to 1, found -1",
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_every_mistake_in_a_file_is_reported_with_its_line(base, text, lines):
     told = refusal(call=lambda: make_plan(compose_experiment(written(base, text)), Path("none")))
     assert all(line in told for line in lines), told
@@ -298,7 +319,7 @@ def test_a_plan_is_read_back_from_the_runs_directory(base, tmp_path):
     save_plan(found, tmp_path)
     assert load_plan("mine", tmp_path) == found
     (tmp_path / ".mine.comparison.json").write_text("{")
-    with pytest.raises(Seq2AttnError, match="not a valid record: it is not valid JSON"):
+    with refused("not a valid record: it is not valid JSON"):
         load_plan("mine", tmp_path)
 
 
@@ -314,7 +335,7 @@ def test_shipped_experiments_are_valid(path):
     for label, trials in groups.items():
         score, mask = label.split(", mask_padding=")
         expected = load_config(
-            path.parent.parent / "chapter" / f"{score}{'-masked' if mask == 'true' else ''}.yaml"
+            path.parent.parent / f"chapter/{score}{'-masked' if mask == 'true' else ''}.yaml"
         )
         seeds = [expected.model_copy(update={"seed": seed}) for seed in range(1, 11)]
         assert [trial.config for trial in trials] == seeds

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from inline import Inline
 from outcomes import metrics
+from refusal import refused
 from test_comparison_cli import TINY
 
 import seq2attn
@@ -26,11 +27,12 @@ from seq2attn.comparison.trial import (
     train_and_measure,
     versions,
 )
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
+
+DONE = Outcome("done")
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +48,10 @@ def compare(*vary, executor=Inline, **options):
 
 def run(seed, name="e"):
     return Run(Path("runs", f"{name}-seed_{seed}"))
+
+
+def planned_seeds():
+    return [trial.config.seed for trial in load_plan("e", Path("runs")).trials]
 
 
 def times(of):
@@ -68,27 +74,30 @@ def trial():
 
 def test_a_trial_is_an_ordinary_run_with_the_evaluation_of_eval(cli):
     found = compare("seed=3", samples=50)
-    own, status = run(3), run(3).status()
-    assert (status.state, status.step, own.config.seed) == ("finished", 6, 3)
+    own = run(3)
+    status = run(3).status()
+    assert status.state == "finished"
+    assert status.step == 6
+    assert own.config.seed == 3
     assert own.environment.experiment == "e"
     (measured,) = found.groups[0].trials
     model = seq2attn.load("e-seed_3")
     assert measured.parameters == sum(one.numel() for one in model.module.parameters())
-    told = json.loads(cli("eval", "e-seed_3", "--samples", "50", "--device", "cpu", "--json").out)
+    told = json.loads(cli("eval e-seed_3 --samples 50 --device cpu --json").out)
     (saved,) = [path for path in own.evaluations.iterdir() if path.name == "best-001.json"]
     assert told["rows"] == json.loads(saved.read_text())["rows"]
 
 
 def test_a_finished_trial_is_not_touched_and_other_settings_are_measured_without_training(trial):
     made, place = trial
-    assert train_and_measure(made, place) == Outcome("done")
+    assert train_and_measure(made, place) == DONE
     before = times(made.run)
-    assert train_and_measure(made, place) == Outcome("done")
+    assert train_and_measure(made, place) == DONE
     assert times(made.run) == before
     for number, settings in enumerate(
         ({"samples": 9}, {"lengths": (1, 5)}, {"checkpoint": "last"}), 2
     ):
-        assert train_and_measure(replace(made, **settings), place) == Outcome("done")
+        assert train_and_measure(replace(made, **settings), place) == DONE
         assert len(list(made.run.evaluations.iterdir())) == number
     assert find_evaluation(replace(made, lengths=(1, 5))).lengths == [1, 5]
     assert find_evaluation(replace(made, lengths=(5,))) is None
@@ -104,7 +113,7 @@ def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
     (path,) = made.run.evaluations.iterdir()
     path.write_text(json.dumps({**json.loads(path.read_text()), "trained_steps": 2}))
     (made.run.evaluations / "best-002.json").write_text("")  # its writer was killed
-    assert train_and_measure(made, place) == Outcome("done")
+    assert train_and_measure(made, place) == DONE
     assert json.loads((made.run.evaluations / "best-003.json").read_text())["trained_steps"] == 6
 
 
@@ -112,10 +121,8 @@ def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
     made, place = trial
     create_run(NewRun(made.root, "other"), made.config.model_copy(update={"seed": 4}), {})
     outcome = train_and_measure(replace(made, name="other"), place)  # made meanwhile
-    assert (
-        outcome.state == "failed"
-        and "another config: seed is 3, and 4 in the run" in outcome.reason
-    )
+    assert outcome.state == "failed"
+    assert "another config: seed is 3, and 4 in the run" in outcome.reason
     assert not Run(made.root / "other").has_checkpoint
 
     train_and_measure(made, place)
@@ -136,7 +143,8 @@ def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
 def test_a_stopped_trial_is_saved_and_continues_later(trial, monkeypatch, content):
     monkeypatch.setattr("seq2attn.comparison.trial.STOP_SECONDS", 0)
     made, place = trial
-    whole, record = replace(made, name="whole"), Recorder.step
+    whole = replace(made, name="whole")
+    record = Recorder.step
     train_and_measure(whole, place)
 
     def stop_at_the_third(self, step, values):
@@ -147,11 +155,12 @@ def test_a_stopped_trial_is_saved_and_continues_later(trial, monkeypatch, conten
     with monkeypatch.context() as patch:
         patch.setattr(Recorder, "step", stop_at_the_third)
         assert train_and_measure(made, place) == Outcome("stopped")
-    assert (made.run.status().state, made.run.status().step) == ("interrupted", 3)
+    assert made.run.status().state == "interrupted"
+    assert made.run.status().step == 3
     place.marker.write_bytes(b"stop")
     assert train_and_measure(made, place) == Outcome("stopped")  # still asked to
     place.marker.write_bytes(b"")
-    assert train_and_measure(made, place) == Outcome("done")
+    assert train_and_measure(made, place) == DONE
     assert metrics(made.run) == metrics(whole.run)
     assert (
         made.run.checkpoint("last").read_bytes()[-1000:]
@@ -162,7 +171,8 @@ def test_a_stopped_trial_is_saved_and_continues_later(trial, monkeypatch, conten
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     def refused(**changed):
         outcome = train_and_measure(trial[0], replace(trial[1], **changed))
-        assert outcome.state == "failed" and not trial[0].run.path.exists()
+        assert outcome.state == "failed"
+        assert not trial[0].run.path.exists()
         return outcome.reason
 
     folder = tmp_path / "nowhere"
@@ -186,10 +196,8 @@ def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
             future.result() for future in [threads.submit(train_and_measure, *trial) for _ in "ab"]
         ]
     done, failed = sorted(outcomes, key=lambda outcome: outcome.state)
-    assert (
-        done == Outcome("done")
-        and "another trial in another thread: a worker needs one thread" in failed.reason
-    )
+    assert done == Outcome("done")
+    assert "another trial in another thread: a worker needs one thread" in failed.reason
 
 
 # ---- many ----
@@ -201,7 +209,8 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
     with training_lock(run(2)):
         assert is_training(run(2))
         found = compare("seed=1-3")
-    assert (found.busy, found.failed) == (("e-seed_2",), {})
+    assert found.busy == ("e-seed_2",)
+    assert found.failed == {}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 3]
     assert compare("seed=1-3").busy == ()
 
@@ -209,11 +218,11 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
 def test_calls_that_train_some_seeds_each_have_one_record():
     compare("seed=1-2")
     compare("seed=3")
-    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [3, 1, 2]
+    assert planned_seeds() == [3, 1, 2]
     compare("seed=4", executor=lambda: compare("seed=5") and Inline())  # another job, meanwhile
-    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [4, 5, 3, 1, 2]
+    assert planned_seeds() == [4, 5, 3, 1, 2]
     compare("seed=3", samples=5)  # measured otherwise: another table
-    assert [trial.config.seed for trial in load_plan("e", Path("runs")).trials] == [3]
+    assert planned_seeds() == [3]
 
 
 def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
@@ -227,7 +236,8 @@ def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
 
     found = compare("training.learning_rate=0.01,1e38", "seed=1-3", executor=Forgetful)
     reasons = list(found.failed.values())
-    assert (len(reasons), reasons.count("OSError: the result is lost")) == (4, 2)
+    assert len(reasons) == 4
+    assert reasons.count("OSError: the result is lost") == 2
     assert sum("training diverged at step" in reason for reason in reasons) == 2
     assert len(found.groups) == 1
 
@@ -245,7 +255,8 @@ def test_at_most_so_many_trials_run_at_once(monkeypatch):
         future, call, arguments = waiting.pop(0)
         future.set_result(call(*arguments))
 
-    waiting, executor = [], Slow()
+    waiting = []
+    executor = Slow()
     monkeypatch.setattr("concurrent.futures.wait", finish_the_oldest)
     assert len(compare("seed=1-5", executor=lambda: executor, workers=2).groups[0].trials) == 5
     assert executor.most == 2
@@ -256,7 +267,9 @@ class Deadly(Inline):
 
     def __init__(self, seen):
         super().__init__()
-        self.seen, self.pending, self.broken = seen, [], False
+        self.seen = seen
+        self.pending = []
+        self.broken = False
 
     def submit(self, call, /, trial, place):
         if self.broken:
@@ -275,7 +288,8 @@ class Deadly(Inline):
 
 
 def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
-    seen, made = [], []
+    seen = []
+    made = []
     found = compare("seed=1-4", executor=lambda: made.append(Deadly(seen)) or made[-1], workers=2)
     assert found.failed == {"e-seed_3": DIED.reason}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 2, 4]
@@ -286,7 +300,8 @@ def test_a_trial_that_kills_its_process_is_the_only_one_to_fail():
 def test_a_signal_starts_nothing_more_and_waits_for_what_runs():
     class Patient(Inline):
         def submit(self, call, /, trial, place):
-            self.future, self.place = Future(), place
+            self.future = Future()
+            self.place = place
             self.future.set_running_or_notify_cancel()
             threading.Thread(target=self.save).start()
             signal.raise_signal(signal.SIGINT)
@@ -310,7 +325,7 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
             future.cancel()
             return future
 
-    with pytest.raises(Seq2AttnError, match=LOST):
+    with refused(LOST):
         compare("seed=1-2", executor=Lost)
     assert not list(Path("runs").glob("*/"))
 
@@ -341,7 +356,8 @@ def test_eight_jobs_share_one_comparison():
     ended = [job.communicate() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 8, ended
     found = compare("seed=1-24", executor=None)
-    assert (len(found.groups[0].trials), found.busy) == (24, ())
+    assert len(found.groups[0].trials) == 24
+    assert found.busy == ()
     for seed in range(1, 25):
         assert ["loss" in line for line in metrics(run(seed))].count(True) == 6  # each step once
         assert len(list(run(seed).evaluations.iterdir())) == 1

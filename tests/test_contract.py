@@ -20,6 +20,7 @@ from seq2attn.model.cells import LSTM, Cell
 from seq2attn.model.decoder import BahdanauDecoder
 from seq2attn.model.encoder import Last, Zeros
 from seq2attn.model.histories import Coverage, Shift
+from seq2attn.model.normalisers import Softmax
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import LocalM, View, Window
 from seq2attn.parts import EXTENSIBLE
@@ -40,7 +41,7 @@ def broken_rule(kind, name):
     return next((rule for rule, reason in results.items() if reason), None)
 
 
-@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+@pytest.mark.parametrize("kind, name", BUILT_IN)
 def test_built_in_parts_satisfy_the_contract(one_place, kind, name):
     before = torch.get_rng_state()
     assert broken_rule(kind, name) is None
@@ -48,7 +49,7 @@ def test_built_in_parts_satisfy_the_contract(one_place, kind, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+@pytest.mark.parametrize("kind, name", BUILT_IN)
 def test_built_in_parts_satisfy_it_in_every_place(kind, name):
     assert broken_rule(kind, name) is None
 
@@ -129,6 +130,13 @@ class CountsItsCalls(Coverage):
         return step.past + self.calls * weights
 
 
+class HalvesInWindows(Coverage):
+    """Rows sum to 1/2 where a window leaves out a key, though the window has no factor."""
+
+    def combine(self, weights, logits, step):
+        return weights / (1 + (step.allowed != step.valid).any(dim=2, keepdim=True))
+
+
 class MovesAndReads(Shift):
     """Content has an influence in every step, in training and in prediction alike."""
 
@@ -158,71 +166,248 @@ def crash(query, keys):
 
 def drawn(choose):
     """A task whose examples are those of `Reverse` for the arguments that `choose` returns."""
-    return changed_part(Reverse, "examples", lambda self, random, count, length=None: Reverse.examples(
-        self, *choose(self, random, count, length)))  # fmt: skip
+    return changed_part(
+        Reverse,
+        "examples",
+        lambda self, random, count, length=None: Reverse.examples(
+            self, *choose(self, random, count, length)
+        ),
+    )
 
 
 SEES_ROWS = scored(lambda query, keys: query @ (keys - keys.mean(dim=0)).mT)
 SEES_QUERIES = scored(lambda query, keys: query.cumsum(dim=1) @ keys.mT)
 WRONG_GRADIENT = scored(lambda query, keys: HalfTheGradient.apply(query @ keys.mT))
 WRONG_ANSWER = changed_part(Reverse, "answer", lambda self, text: Solution(text))
-SEED, KEPT = itertools.count().__next__, []
+SEED = itertools.count().__next__
+KEPT = []
 BROKEN = [
-    ("shape", "scores: shape (3, 6, 4), expected (3, 4, 6)", scored(lambda query, keys: keys @ query.mT)),
-    ("shape", "scores: torch.float64, expected", scored(lambda query, keys: query.double() @ keys.double().mT)),
+    (
+        "shape",
+        "scores: shape (3, 6, 4), expected (3, 4, 6)",
+        scored(lambda query, keys: keys @ query.mT),
+    ),
+    (
+        "shape",
+        "scores: torch.float64, expected",
+        scored(lambda query, keys: query.double() @ keys.double().mT),
+    ),
     ("shape", "ZeroDivisionError: no scores today", scored(crash)),
     ("batch", "depends on the other rows", SEES_ROWS),
     ("padding", "depends on padding", SeesOtherKeys),
-    ("pairs", "another score when scored alone", scored(  # the softmax does not notice this shift, readers of scores do
-        lambda query, keys: (query @ keys.mT) - (query @ keys.mT).amax(dim=2, keepdim=True))),
+    (
+        "pairs",
+        "another score when scored alone",
+        scored(  # the softmax does not notice this shift, readers of scores do
+            lambda query, keys: (query @ keys.mT) - (query @ keys.mT).amax(dim=2, keepdim=True)
+        ),
+    ),
+    (
+        "pairs",
+        "another score when scored alone",
+        scored(  # by less than 1e-9
+            lambda query, keys: (query @ keys.mT) / 1000 + 5e-10 * (keys.size(1) > 1)
+        ),
+    ),
+    (
+        "pairs",
+        "another score when scored alone",
+        scored(  # by less than 1e-7 of it
+            lambda query, keys: (query @ keys.mT) * (1 + 5e-8 * (keys.size(1) > 1))
+        ),
+    ),
     ("steps", "position 1 differs between teacher forcing and single steps", SEES_QUERIES),
     ("gradients", "finite differences give", WRONG_GRADIENT),
-    ("steps", "position 0 differs", changed_part(
-        scored(lambda query, _: query @ KEPT[-1].mT), "project", lambda _, keys: KEPT.append(keys) or keys)),
-    ("randomness", "the same strings give another", scored(lambda query, keys: query @ keys.mT + torch.rand(()).item())),
-    ("shape", "allowed: shape (3, 1, 6), expected (3, 4, 6)", changed_part(
-        LocalM, "forward", lambda self, *given: View(LocalM.forward(self, *given).allowed[:, :1], None))),
+    (
+        "steps",
+        "position 0 differs",
+        changed_part(
+            scored(lambda query, _: query @ KEPT[-1].mT),
+            "project",
+            lambda _, keys: KEPT.append(keys) or keys,
+        ),
+    ),
+    (
+        "randomness",
+        "the same strings give another",
+        scored(lambda query, keys: query @ keys.mT + torch.rand(()).item()),
+    ),
+    (
+        "shape",
+        "allowed: shape (3, 1, 6), expected (3, 4, 6)",
+        changed_part(
+            LocalM,
+            "forward",
+            lambda self, *given: View(LocalM.forward(self, *given).allowed[:, :1], None),
+        ),
+    ),
+    (
+        "shape",
+        "factor: shape (3, 1, 6), expected (3, 4, 6)",
+        changed_part(
+            LocalM,
+            "forward",
+            lambda self, *given: View(
+                LocalM.forward(self, *given).allowed, torch.ones(3, 1, 6) / 2
+            ),
+        ),
+    ),
+    (
+        "shape",
+        "weights: shape (1, 3, 4, 6), expected (3, 4, 6)",
+        changed_part(
+            Softmax,
+            "forward",
+            lambda self, scores, valid: Softmax.forward(self, scores, valid)[None],
+        ),
+    ),
     ("shape", "not finite", InfiniteOutside),
-    ("steps", "position 1 differs", changed_part(
-        LocalM, "forward", lambda self, query, lengths, width, first: LocalM.forward(self, query, lengths, width, 0))),
+    (
+        "steps",
+        "position 1 differs",
+        changed_part(
+            LocalM,
+            "forward",
+            lambda self, query, lengths, width, first: LocalM.forward(
+                self, query, lengths, width, 0
+            ),
+        ),
+    ),
     ("padding", "depends on padding", CentredInTheWidth),
     ("parameters", "parameter centre.weight receives no gradient", UnusedCentre),
-    ("steps", "changes in place what it was given", changed_part(
-        Coverage, "update", lambda self, weights, step: step.past.add_(weights))),
-    ("padding", "depends on padding", changed_part(Coverage, "forward", lambda self, step: Coverage.forward(
-        self, step._replace(past=step.past - step.past.mean(dim=2, keepdim=True))))),
-    ("mask", "a row of weights sums to 0.5", changed_part(Coverage, "combine", lambda self, weights, *_: weights / 2)),
+    (
+        "steps",
+        "changes in place what it was given",
+        changed_part(Coverage, "update", lambda self, weights, step: step.past.add_(weights)),
+    ),
+    (
+        "padding",
+        "depends on padding",
+        changed_part(
+            Coverage,
+            "forward",
+            lambda self, step: Coverage.forward(
+                self, step._replace(past=step.past - step.past.mean(dim=2, keepdim=True))
+            ),
+        ),
+    ),
+    (
+        "mask",
+        "a row of weights sums to 0.5",
+        changed_part(Coverage, "combine", lambda self, weights, *_: weights / 2),
+    ),
+    ("mask", "a row of weights sums to 0.5", HalvesInWindows),
     ("randomness", "random", CountsItsCalls),
-    ("shape", "state after a step: 1 tensors, expected a tuple of 2", changed_part(Plain, "state_tensors", 2)),
-    ("shape", "output: shape (4,), expected (3, 4)", changed_part(
-        Plain, "step", lambda self, read, state: Plain.step(self, read, state)[0])),
-    ("padding", "depends on padding", changed_part(
-        Plain, "forward", lambda self, x, state, lengths=None: Plain.forward(self, x, state))),
-    ("shape", "weights: shape (3, 6, 4), expected (3, 4, 6)", changed_part(
-        BahdanauDecoder, "decode", lambda self, features, weights, memory: BahdanauDecoder.decode(
-            self, features, weights.mT, memory))),
-    ("padding", "depends on padding", changed_part(
-        BahdanauDecoder, "begin", lambda self, first, memory: BahdanauDecoder.begin(
-            self, tuple(part + memory.source.to(part).mean(dim=1, keepdim=True) for part in first), memory))),
-    ("shape", "first state: 1 tensors, expected", changed_part(Last, "forward", lambda _, encoded: encoded.final[:1])),
-    ("padding", "depends on padding", changed_part(Zeros, "forward", lambda self, encoded: tuple(
-        part + encoded.states[:, -1] for part in Zeros.forward(self, encoded)))),
-    ("shape", "first state: NoneType, expected a tuple", changed_part(Last, "forward", lambda *_: None)),
-    ("examples", "target_length(", changed_part(Reverse, "target_length", lambda self, length: length - 1)),
-    ("lengths", "has sources of 12 to 12 characters; expected 13", drawn(
-        lambda task, random, count, length: (random, count, length and min(length, task.max_length)))),
-    ("randomness", "source differs between two calls", drawn(lambda task, random, count, length: (
-        torch.rand((), generator=random) is not None and torch.Generator().manual_seed(SEED()), count, length))),
-    ("randomness", "draws nothing from `random`", drawn(
-        lambda task, random, count, length: (torch.Generator().manual_seed(1), count, length))),
+    (
+        "shape",
+        "state after a step: 1 tensors, expected a tuple of 2",
+        changed_part(Plain, "state_tensors", 2),
+    ),
+    (
+        "shape",
+        "output: shape (4,), expected (3, 4)",
+        changed_part(Plain, "step", lambda self, read, state: Plain.step(self, read, state)[0]),
+    ),
+    (
+        "padding",
+        "depends on padding",
+        changed_part(
+            Plain, "forward", lambda self, x, state, lengths=None: Plain.forward(self, x, state)
+        ),
+    ),
+    (
+        "shape",
+        "weights: shape (3, 6, 4), expected (3, 4, 6)",
+        changed_part(
+            BahdanauDecoder,
+            "decode",
+            lambda self, features, weights, memory: BahdanauDecoder.decode(
+                self, features, weights.mT, memory
+            ),
+        ),
+    ),
+    (
+        "padding",
+        "depends on padding",
+        changed_part(
+            BahdanauDecoder,
+            "begin",
+            lambda self, first, memory: BahdanauDecoder.begin(
+                self,
+                tuple(part + memory.source.to(part).mean(dim=1, keepdim=True) for part in first),
+                memory,
+            ),
+        ),
+    ),
+    (
+        "shape",
+        "first state: 1 tensors, expected",
+        changed_part(Last, "forward", lambda _, encoded: encoded.final[:1]),
+    ),
+    (
+        "padding",
+        "depends on padding",
+        changed_part(
+            Zeros,
+            "forward",
+            lambda self, encoded: tuple(
+                part + encoded.states[:, -1] for part in Zeros.forward(self, encoded)
+            ),
+        ),
+    ),
+    (
+        "shape",
+        "first state: NoneType, expected a tuple",
+        changed_part(Last, "forward", lambda *_: None),
+    ),
+    (
+        "examples",
+        "target_length(",
+        changed_part(Reverse, "target_length", lambda self, length: length - 1),
+    ),
+    (
+        "lengths",
+        "has sources of 12 to 12 characters; expected 13",
+        drawn(
+            lambda task, random, count, length: (
+                random,
+                count,
+                length and min(length, task.max_length),
+            )
+        ),
+    ),
+    (
+        "randomness",
+        "source differs between two calls",
+        drawn(
+            lambda task, random, count, length: (
+                torch.rand((), generator=random) is not None
+                and torch.Generator().manual_seed(SEED()),
+                count,
+                length,
+            )
+        ),
+    ),
+    (
+        "randomness",
+        "draws nothing from `random`",
+        drawn(
+            lambda task, random, count, length: (torch.Generator().manual_seed(1), count, length)
+        ),
+    ),
     ("examples", "points outside the source", OutsideTheSource),
     ("answer", "but an example has", WRONG_ANSWER),
-    ("answer", "has the alignment [0, 1", changed_part(
-        Reverse, "answer", lambda self, text: Solution(text[::-1], tuple(range(len(text)))))),
-]  # fmt: skip
+    (
+        "answer",
+        "has the alignment [0, 1",
+        changed_part(
+            Reverse, "answer", lambda self, text: Solution(text[::-1], tuple(range(len(text))))
+        ),
+    ),
+]
 
 
-@pytest.mark.parametrize(("rule", "reason", "broken"), BROKEN)
+@pytest.mark.parametrize("rule, reason, broken", BROKEN)
 def test_each_rule_finds_what_it_is_about(rule, reason, broken, own_scores):
     register("broken", equal_widths=True)(broken)
     assert reason in check_part(broken.registry.kind, "broken")[rule]
@@ -241,7 +426,8 @@ class Shouting(Task):
     """aa -> xyxy"""
 
     def __init__(self):
-        self.source_vocabulary, self.target_vocabulary = Vocabulary("ab"), Vocabulary("xy")
+        self.source_vocabulary = Vocabulary("ab")
+        self.target_vocabulary = Vocabulary("xy")
         self.min_length, self.max_length = 2, 3
 
     def examples(self, random, count, length=None):
@@ -278,22 +464,45 @@ def without(name, value=None):
 
 
 @pytest.mark.parametrize(
-    ("task", "says"),
+    "task, says",
     [
-        (without("source_vocabulary"), "its constructor has to set source_vocabulary, a Vocabulary"),
-        (without("min_length", 4), "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max"),
-        (without("examples", lambda *_: None), "examples(random, 8, None) returned NoneType; expected Examples"),
-        (without("target_length", lambda n: n),
-         "target_length(2) is 2, but examples(random, 8, None) has a target of 4"),
-        (changed(source=lambda ids, _: ids.float()), "source is torch.float32 (8, 3); expected torch.int64 (8, T)"),
+        (
+            without("source_vocabulary"),
+            "its constructor has to set source_vocabulary, a Vocabulary",
+        ),
+        (
+            without("min_length", 4),
+            "min_length and max_length are 4 and 3; expected whole numbers, 1 <= min <= max",
+        ),
+        (
+            without("examples", lambda *_: None),
+            "examples(random, 8, None) returned NoneType; expected Examples",
+        ),
+        (
+            without("target_length", lambda n: n),
+            "target_length(2) is 2, but examples(random, 8, None) has a target of 4",
+        ),
+        (
+            changed(source=lambda ids, _: ids.float()),
+            "source is torch.float32 (8, 3); expected torch.int64 (8, T)",
+        ),
         (changed(target_lengths=lambda n, _: n[:2]), "target has 8 rows and 2 lengths; expected 8"),
-        (changed(target_lengths=lambda n, _: n * 0), "target lengths are 0 to 0; expected 1 to 6, the width"),
-        (changed(target=lambda ids, _: ids + 2 * (ids == 4)), "target has ids 3 to 6; expected 3 to 4"),
+        (
+            changed(target_lengths=lambda n, _: n * 0),
+            "target lengths are 0 to 0; expected 1 to 6, the width",
+        ),
+        (
+            changed(target=lambda ids, _: ids + 2 * (ids == 4)),
+            "target has ids 3 to 6; expected 3 to 4",
+        ),
         (changed(source=lambda ids, _: ids - 1), "source has ids 2 to 2; expected 3 to 4"),
         (changed(source=lambda ids, _: ids.clamp(min=1)), "source is not padded with 0"),
-        (changed(alignment=lambda _, drawn: drawn.source), "alignment has shape (8, 3); expected (8, 6)"),
+        (
+            changed(alignment=lambda _, drawn: drawn.source),
+            "alignment has shape (8, 3); expected (8, 6)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_first_violation_is_reported(task, says):
     with pytest.raises(Broken) as caught:
         check_examples(task)

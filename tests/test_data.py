@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
+from models import CPU
 
 from seq2attn.data import batches
 from seq2attn.data.batches import EpochData, TrainingData, make_batch
@@ -14,21 +15,13 @@ from seq2attn.data.tasks import Examples
 from seq2attn.data.tasks.strings import Reverse
 from seq2attn.parts import TASKS
 
-CPU = torch.device("cpu")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = [format(number, "b") for number in range(1, 54)]  # 53 words of 1 to 6 characters
-FIELDS = (
-    "source",
-    "source_lengths",
-    "decoder_input",
-    "decoder_output",
-    "target_lengths",
-    "alignment",
-)
+FIELDS = "source source_lengths decoder_input decoder_output target_lengths alignment".split()
 
 
 def training_data(task="reverse", min_length=2, max_length=6, **options):
-    made = TASKS.get(task).load()(alphabet=LETTERS, min_length=min_length, max_length=max_length)
+    made = TASKS.load(task)(alphabet=LETTERS, min_length=min_length, max_length=max_length)
     return TrainingData(
         task=made, device=CPU, **{"source_eos": False, "batch_size": 16, "seed": 1, **options}
     )
@@ -73,7 +66,9 @@ def lists(batch):
 
 def test_a_batch_by_hand():
     # "cab" and "b" over the alphabet abc: a=3, b=4, c=5
-    source, lengths = torch.tensor([[5, 3, 4], [4, 0, 0]]), torch.tensor([3, 1])
+    ids = [[5, 3, 4], [4, 0, 0]]
+    source = torch.tensor(ids)
+    lengths = torch.tensor([3, 1])
     examples = Reverse(alphabet="abc").solve(source, lengths)
     decoder = (
         [[1, 4, 3, 5], [1, 4, 0, 0]],
@@ -87,16 +82,18 @@ def test_a_batch_by_hand():
         *decoder,
     ]
     assert lists(make_batch(examples, source_eos=False)) == [
-        [[5, 3, 4], [4, 0, 0]],
+        ids,
         [3, 1],
         *decoder,
     ]
-    assert source.tolist() == [[5, 3, 4], [4, 0, 0]] and lengths.tolist() == [3, 1]
+    assert source.tolist() == ids
+    assert lengths.tolist() == [3, 1]
 
 
 def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
     # sources "c" and "ab", targets "yxy" and "x"
-    source, target = pad_rows([[5], [3, 4]], CPU), pad_rows([[4, 3, 4], [3]], CPU)
+    source = pad_rows([[5], [3, 4]], CPU)
+    target = pad_rows([[4, 3, 4], [3]], CPU)
     batch = make_batch(Examples(*source, *target), source_eos=True)
     read = [
         [[5, 2, 0], [3, 4, 2]],
@@ -106,7 +103,8 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
         [3, 1],
         None,
     ]
-    assert lists(batch) == read and batch.decoder_lengths.tolist() == [4, 2]
+    assert lists(batch) == read
+    assert batch.decoder_lengths.tolist() == [4, 2]
     for part in (
         batch.select(slice(1, 2)),
         batch.select(torch.tensor([1])),
@@ -117,9 +115,11 @@ def test_a_batch_without_alignment_and_with_targets_of_other_lengths():
 
 def test_rows_are_padded_on_the_right():
     ids, lengths = pad_rows([[7], [], [8, 9]], CPU)
-    assert ids.tolist() == [[7, 0], [0, 0], [8, 9]] and lengths.tolist() == [1, 0, 2]
+    assert ids.tolist() == [[7, 0], [0, 0], [8, 9]]
+    assert lengths.tolist() == [1, 0, 2]
     ids, lengths = pad_rows([], CPU)
-    assert ids.shape == (0, 0) and lengths.shape == (0,)
+    assert ids.shape == (0, 0)
+    assert lengths.shape == (0,)
 
 
 DIGESTS = {  # of batches 0 and 1000, from the code before tasks drew their own examples
@@ -141,7 +141,7 @@ def test_the_draws_of_a_seed_never_change(task):
 
 
 @pytest.mark.parametrize(
-    ("made", "batch_size", "start"),
+    "made, batch_size, start",
     [(training_data, 16, 254), (training_data, 1500, 0), (epoch_data, 8, 9)],
 )
 def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_batches_in_order(
@@ -166,7 +166,7 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
 
 
 @pytest.mark.parametrize(
-    ("made", "batch_size"), [(training_data, 16), (training_data, 1500), (epoch_data, 16)]
+    "made, batch_size", [(training_data, 16), (training_data, 1500), (epoch_data, 16)]
 )
 def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
     streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
@@ -174,9 +174,7 @@ def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
     assert len({str(batch.source[:16]) for batch in found}) == 4 * 6
 
 
-@pytest.mark.parametrize(
-    ("made", "size", "share"), [(training_data, 512, 0.25), (epoch_data, 100, 0.5)]
-)
+@pytest.mark.parametrize("made, size, share", [(training_data, 512, 0.25), (epoch_data, 100, 0.5)])
 def test_word_dropout_changes_only_the_decoders_input(made, size, share):
     one, other = (
         next(made(batch_size=size, word_dropout=dropout).batches(3)) for dropout in (0, share)
@@ -233,7 +231,8 @@ def test_the_smaller_batch_is_a_random_sample_of_all_lengths(monkeypatch):
     small = [
         (place, rows) for epoch in epochs for place, rows in enumerate(epoch) if len(rows) == 5
     ]
-    assert len(small) == 400 and {place for place, _ in small} == set(range(7))
+    assert len(small) == 400
+    assert {place for place, _ in small} == set(range(7))
     lengths = torch.tensor([len(word) for word in WORDS]).double()
     drawn = lengths[torch.tensor([row for _, rows in small for row in rows])]
     error = lengths.std() / (400 * 5) ** 0.5

@@ -4,16 +4,17 @@ import datetime
 
 import pytest
 import torch
+from refusal import refused
 
 from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, parse_date, write_date
-from seq2attn.errors import Seq2AttnError
 
-MAY_3, OCTOBER_22 = datetime.date(1998, 5, 3), datetime.date(2031, 10, 22)
+MAY_3 = datetime.date(1998, 5, 3)
+OCTOBER_22 = datetime.date(2031, 10, 22)
 DAYS = [datetime.date(1999, 12, 31) + datetime.timedelta(days=step) for step in range(0, 800)]
 
-HELD_OUT = ["1900-01-09", "1900-01-27", "1900-02-11", "1900-02-28"]  # of the first 60 days of 1900
+HELD_OUT = "1900-01-09 1900-01-27 1900-02-11 1900-02-28".split()  # of the first 60 days of 1900
 
 
 def drawn(task, count, length=None, seed=0):
@@ -27,10 +28,14 @@ def drawn(task, count, length=None, seed=0):
 
 
 STYLED = """\
-3.5.1998|5/3/1998|3 May 1998|May 3, 1998|3 May 1998|May 3, 1998|3rd of May 1998|May 3rd, 1998|the third of May 1998\
+3.5.1998|5/3/1998|3 May 1998|May 3, 1998|3 May 1998|May 3, 1998|3rd of May 1998|May 3rd, 1998\
+|the third of May 1998\
 |Sunday, 3 May 1998|Sunday, May 3rd, 1998|1998, May 3
-22.10.2031|10/22/2031|22 October 2031|October 22, 2031|22 Oct 2031|Oct 22, 2031|22nd of October 2031|October 22nd, 2031\
-|the twenty-second of October 2031|Wednesday, 22 October 2031|Wednesday, October 22nd, 2031|2031, October 22"""
+22.10.2031|10/22/2031|22 October 2031|October 22, 2031|22 Oct 2031|Oct 22, 2031\
+|22nd of October 2031\
+|October 22nd, 2031\
+|the twenty-second of October 2031|Wednesday, 22 October 2031|Wednesday, October 22nd, 2031\
+|2031, October 22"""
 
 
 def test_the_styles_as_a_person_writes_them():
@@ -48,7 +53,10 @@ def test_every_text_reads_as_its_date():
 
 
 def test_ordinals():
-    written = "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th 18th 19th 20th 21st 22nd"
+    written = (
+        "1st 2nd 3rd 4th 5th 6th 7th 8th 9th 10th 11th 12th 13th 14th 15th 16th 17th "
+        "18th 19th 20th 21st 22nd"
+    )
     ordinals = [
         write_date(datetime.date(2000, 1, day), STYLES[6]).partition(" ")[0] for day in range(1, 32)
     ]
@@ -73,15 +81,14 @@ def test_answers():
 
 def test_training_never_draws_a_held_out_date_and_measuring_draws_no_other():
     task = Dates(first_year=1990, last_year=2009)
-    training, measured = (
-        [*drawn(task, 8_000)],
-        [pair for length in range(8, 37) for pair in drawn(task, 40, length)],
-    )
+    training = [*drawn(task, 8_000)]
+    measured = [pair for length in range(8, 37) for pair in drawn(task, 40, length)]
     seen = {datetime.date.fromisoformat(target) for _, target in training}
     held_out = {datetime.date.fromisoformat(target) for _, target in measured}
     assert not any(is_held_out(date, 0.1) for date in seen)
     assert all(is_held_out(date, 0.1) for date in held_out)
-    assert len(seen) > 4000 and len(held_out) > 400  # of 7,305 dates
+    assert len(seen) > 4000
+    assert len(held_out) > 400  # of 7,305 dates
     assert all(task.answer(source).text == target for source, target in training + measured)
 
 
@@ -101,7 +108,7 @@ def test_what_is_held_out_depends_on_the_date_alone():
 
 
 @pytest.mark.parametrize(
-    ("options", "length", "says"),
+    "options, length, says",
     [
         (
             {"first_year": 2001, "last_year": 2000},
@@ -122,5 +129,5 @@ def test_what_is_held_out_depends_on_the_date_alone():
     ],
 )
 def test_what_has_no_dates_is_refused(options, length, says):
-    with pytest.raises(Seq2AttnError, match=says):
+    with refused(says):
         Dates(**options).examples(torch.Generator(), 1, length)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from inline import ROOT
 
 import seq2attn
 import seq2attn.parts
@@ -20,7 +21,6 @@ from seq2attn.data.tasks import Solution
 from seq2attn.inference.answer import Answer
 from seq2attn.plugins import load_plugin
 
-ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 TEXTS = {page: page.read_text("utf-8") for page in [README, *PAGES]}
@@ -60,7 +60,8 @@ def test_what_a_page_names_exists(page):
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_and_their_options_exist(line):
-    command, words = typer.main.get_command(app), shlex.split(re.split(r" [>|] ", line)[0])[1:]
+    command = typer.main.get_command(app)
+    words = shlex.split(re.split(r" [>|] ", line)[0])[1:]
     while hasattr(command, "commands") and not words[0].startswith("-"):
         command = command.commands[words.pop(0)]
     options = {option for parameter in command.params for option in parameter.opts}
@@ -103,7 +104,8 @@ def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
     )
     assert all(f"**{reader}**" in first for reader in ("Students", "Teachers", "Researchers"))
     table = text[text.index("$ seq2attn eval") : text.index("$ seq2attn predict")]
-    assert max(map(len, table.splitlines())) <= 100 and "[" in table
+    assert max(map(len, table.splitlines())) <= 100
+    assert "[" in table
 
 
 def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
@@ -129,7 +131,7 @@ def test_files_written_by_the_examples_are_ignored_by_git():
 
 
 def test_figures_are_small():
-    assert all(file.stat().st_size < 60_000 for file in (ROOT / "docs" / "images").iterdir())
+    assert all(file.stat().st_size < 60_000 for file in (ROOT / "docs/images").iterdir())
 
 
 @GUIDES
@@ -176,7 +178,8 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
-    answer, row = Solution("cba", (2, 1, 0)), {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
+    answer = Solution("cba", (2, 1, 0))
+    row = {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
 
     def mistake(output, looked, finished=True):
         made = Answer("abc", output, finished, weights=[row[one] for one in looked])

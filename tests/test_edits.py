@@ -29,7 +29,7 @@ def test_an_alignment_reads_as_both_sequences_and_has_as_many_errors_as_the_dist
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "written"),
+    "one, other, written",
     [
         ("kitten", "sitting", "k>s i t t e>i n >g"),
         ("saturday", "sunday", "s a> t> u r>n d a y"),

@@ -4,30 +4,25 @@ import math
 
 import pytest
 import torch
-from models import as_batch, make_model
+from models import TRANSFORMER, as_batch, make_config, make_model
+from refusal import refused
+from torch.testing import assert_close
 
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 from seq2attn.data.tasks.strings import Copy
-from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.decoding import BeamSearch, beam_decode
-from seq2attn.inference.ensemble import Ensemble, ensemble
-from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode
+from seq2attn.inference.predictor import Predictor, ensemble
 
-SOURCE, LENGTHS = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0]]), torch.tensor([4, 2])
-EOS, V, CPU = 2, 5, torch.device("cpu")
-TRANSFORMER = {
-    "architecture": "transformer",
-    "hidden": 8,
-    "layers": 1,
-    "heads": 2,
-    "feedforward": 8,
-}
+SOURCE = torch.tensor([[3, 4, 3, 3], [4, 3, 0, 0]])
+LENGTHS = torch.tensor([4, 2])
+EOS = 2
+V = 5
+CPU = torch.device("cpu")
 
 
 def members():
     """A GRU, an LSTM in another arrangement, and a Transformer, over the same five ids."""
-    config = check_config({"seed": 2, "task": {"alphabet": "ab"}, "model": TRANSFORMER})
+    config = make_config(f"seed=2 task.alphabet=ab model.layers=1 {TRANSFORMER}")
     recurrent = [
         make_model(vocabulary=V, seed=4),
         make_model(vocabulary=V, seed=5, cell="lstm", arrangement="luong"),
@@ -50,8 +45,8 @@ def test_teacher_forcing_averages_probabilities_and_weights():
     for source, length in zip(SOURCE, LENGTHS.tolist(), strict=True):
         parts = [probabilities(model, source[:length], tokens) for model in models]
         found, weights = probabilities(Ensemble(models), source[:length], tokens)
-        torch.testing.assert_close(found, sum(part[0] for part in parts) / 3, rtol=0, atol=1e-12)
-        torch.testing.assert_close(weights, sum(part[1] for part in parts) / 3, rtol=0, atol=1e-12)
+        assert_close(found, sum(part[0] for part in parts) / 3, rtol=0, atol=1e-12)
+        assert_close(weights, sum(part[1] for part in parts) / 3, rtol=0, atol=1e-12)
         assert found.sum(dim=1).tolist() == pytest.approx([1] * 4)
 
 
@@ -71,7 +66,7 @@ def test_hypotheses_of_an_ensemble_have_its_probabilities_and_weights():
             assert logp.item() == pytest.approx(
                 sum(math.log(forced[t, tokens[t]]) for t in range(stop)), abs=1e-6
             )
-            torch.testing.assert_close(weights[:stop, :length], expected[:stop], rtol=0, atol=1e-9)
+            assert_close(weights[:stop, :length], expected[:stop], rtol=0, atol=1e-9)
 
 
 @torch.no_grad()
@@ -88,5 +83,5 @@ def predictor(alphabet="ab", source_eos=True):
 def test_what_cannot_decode_together_is_refused():
     for other in (predictor("ac"), predictor(source_eos=False)):
         says = "one and two cannot form an ensemble: they read or write different symbols"
-        with pytest.raises(Seq2AttnError, match=says):
+        with refused(says):
             ensemble({"one": predictor(), "two": other})

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 from measured import places
+from models import CPU, make_config
+from refusal import refused
 from torch import nn
 
 from seq2attn.build import build_model, build_task
-from seq2attn.config import check_config
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.metrics import METRICS
@@ -22,9 +22,9 @@ from seq2attn.parts import TASKS
 from seq2attn.runs.records import parse
 
 VOCABULARY = Vocabulary("abcdef")
-A, B = VOCABULARY.encode("ab")
 SIZE = len(VOCABULARY)
-CPU = torch.device("cpu")
+A, B = VOCABULARY.encode("ab")
+with_and_without_eos = pytest.mark.parametrize("source_eos", [False, True])
 
 
 def reverse(ids):
@@ -41,8 +41,14 @@ class FakeModel(nn.Module):
 
     def __init__(self, free, forced=None, weights=None, size=SIZE):
         super().__init__()
-        self.free, self.forced, self.weights, self.size = free, forced or free, weights, size
-        self.asked, self.forced_input, self.seen, self.fed = [], [], [], []
+        self.free = free
+        self.forced = forced or free
+        self.weights = weights
+        self.size = size
+        self.asked = []
+        self.forced_input = []
+        self.seen = []
+        self.fed = []
 
     def characters(self, source, lengths):
         rows = zip(source.tolist(), lengths.tolist(), strict=True)
@@ -88,7 +94,7 @@ def look_back(t, n, width):
 
 
 def measure(model, lengths=(4,), samples=20, *, task=None, source_eos=False, seed=0, **others):
-    task = task or TASKS.get("reverse").load()(alphabet="abcdef", max_length=4)
+    task = task or TASKS.load("reverse")(alphabet="abcdef", max_length=4)
     predictor = Predictor(model, task, source_eos=source_eos, device=CPU)
     return places(evaluate(predictor, lengths, samples=samples, seed=seed, **others))
 
@@ -114,9 +120,9 @@ def wrong_at(position):  # position 4 of 4: the <eos>
     return answer
 
 
-@pytest.mark.parametrize("source_eos", [False, True])
+@with_and_without_eos
 @pytest.mark.parametrize(
-    ("free", "forced", "expected"),
+    "free, forced, expected",
     [  # exact match, greedy characters, teacher-forced characters; strings of 4
         (reverse, reverse, [1, 1, 1]),
         (wrong_at(0), wrong_at(3), [0, 0.75, 0.75]),
@@ -142,15 +148,14 @@ def wrong_at(position):  # position 4 of 4: the <eos>
 def test_accuracies_by_hand(free, forced, expected, source_eos):
     (result,) = measure(FakeModel(free, forced), source_eos=source_eos)
     assert values_of(result) == expected
-    assert result.alignment is None and result.entropy is None
+    assert result.alignment is None
+    assert result.entropy is None
 
 
-@pytest.mark.parametrize("source_eos", [False, True])
+@with_and_without_eos
 def test_wrong_answers_are_kept_if_wanted(source_eos):
-    model, task = (
-        FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS]),
-        TASKS.get("reverse").load(),
-    )
+    model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [A, EOS])
+    task = TASKS.load("reverse")
     result = evaluate(
         Predictor(model, task(alphabet="abcdef"), source_eos, CPU),
         (2,),
@@ -163,14 +168,12 @@ def test_wrong_answers_are_kept_if_wanted(source_eos):
         (one.source[0] == "a", one.right == one.source[::-1], one.answer) for one in result.errors()
     }
     assert found == {(False, True, "a")}
-    with pytest.raises(Seq2AttnError, match="were not kept"):
+    with refused("were not kept"):
         Evaluation(result.rows).errors()
 
 
 def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monkeypatch):
-    config = check_config(
-        {"model": {"hidden": 8, "attention": {"score": "additive"}}, "task": {"alphabet": "abc"}}
-    )
+    config = make_config("model.hidden=8 model.attention.score=additive task.alphabet=abc")
     predictor = Predictor(
         build_model(config).double(), build_task(config), source_eos=True, device=CPU
     )
@@ -187,7 +190,8 @@ def test_long_strings_are_measured_in_smaller_batches_with_the_same_result(monke
     apart = results()
     assert rows == [5, 2, 2, 1]
     assert apart.entropy == pytest.approx(at_once.entropy, rel=1e-9)
-    assert (apart.teacher_forced, apart.alignment) == (at_once.teacher_forced, at_once.alignment)
+    assert apart.teacher_forced == at_once.teacher_forced
+    assert apart.alignment == at_once.alignment
 
 
 def look_mostly_back(t, n, width):
@@ -201,13 +205,10 @@ def look_everywhere_first(t, n, width):
 SPREAD = -(0.7 * math.log(0.7) + 0.3 * math.log(0.3))
 
 
-@pytest.mark.parametrize("source_eos", [False, True])
+@with_and_without_eos
 @pytest.mark.parametrize(
-    (
-        "weights",
-        "alignment",
-        "entropy",
-    ),  # strings of 4; None: which of equal weights is largest is nobody's business
+    # strings of 4; None: which of equal weights is largest is nobody's business
+    "weights, alignment, entropy",
     [
         (look_back, 1.0, lambda width: 0.0),
         (lambda t, n, width: look_back(t if t else 1, n, width), 0.75, lambda width: 0.0),
@@ -231,7 +232,8 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
 def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
-    assert len(model.seen) == samples and result.samples == samples
+    assert len(model.seen) == samples
+    assert result.samples == samples
     right = sum(ids[0] == A for ids in model.seen)
     assert (
         len(model.asked) == samples - right
@@ -252,17 +254,19 @@ def test_long_strings_are_drawn_in_smaller_blocks(monkeypatch):
     """
     monkeypatch.setattr("seq2attn.inference.evaluation.CELLS", 20)
     drawn = []
-    examples = TASKS.get("reverse").load().examples
+    examples = TASKS.load("reverse").examples
     monkeypatch.setattr(
-        TASKS.get("reverse").load(),
+        TASKS.load("reverse"),
         "examples",
         lambda *args: drawn.append(args[2]) or examples(*args),
     )
-    few, many = FakeModel(reverse), FakeModel(reverse)
+    few = FakeModel(reverse)
+    many = FakeModel(reverse)
     measure(few, (4,), 3)
     measure(many, (4,), 12)
     assert drawn == [5] * 4
-    assert many.seen[:3] == few.seen and len(many.seen) == 12
+    assert many.seen[:3] == few.seen
+    assert len(many.seen) == 12
     assert len(set(map(tuple, many.seen))) > 10
 
 
@@ -330,7 +334,7 @@ def test_a_record_that_is_not_an_evaluation_is_refused(change):
         {**record, "rows": []},
         {**record, "parameters": {"a": 1}},
     ):
-        with pytest.raises(Seq2AttnError, match=r"^record.json: not a valid record: "):
+        with refused(r"^record.json: not a valid record: "):
             read_as(Evaluation, damaged)
     assert read_as(Evaluation, {**record, "parameters": {"total": 1}}).parameters == {"total": 1}
 
@@ -349,7 +353,8 @@ def test_every_declared_metric_is_computed_and_has_its_column():
 class Repeat(Task):
     """Each source character a to f is repeated 1 to 6 times, in another alphabet: ca -> uuus"""
 
-    source_vocabulary, target_vocabulary = VOCABULARY, Vocabulary("stuvwx")
+    source_vocabulary = VOCABULARY
+    target_vocabulary = Vocabulary("stuvwx")
     min_length, max_length = 1, 4
 
     def examples(self, random, count, length=None):
@@ -399,18 +404,19 @@ def test_each_string_counts_by_the_length_of_its_own_target():
 def test_entropy():
     nothing = FakeModel(reverse, weights=lambda t, n, width: torch.full((width,), math.nan))
     (result,) = measure(nothing, lengths=(2,), samples=3)
-    assert result.entropy is None and result.exact_match.value == 1
+    assert result.entropy is None
+    assert result.exact_match.value == 1
     weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
     expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
     torch.testing.assert_close(attention_entropy(weights), expected)
 
 
 def test_how_many_strings_are_decoded_together():
-    task = TASKS.get("reverse").load()()
+    task = TASKS.load("reverse")()
     models = [
-        build_model(check_config({"model": {"hidden": 8}})),
+        build_model(make_config("model.hidden=8")),
         build_model(
-            check_config({"model": {"architecture": "transformer", "hidden": 8, "feedforward": 8}})
+            make_config("model.architecture=transformer model.hidden=8 model.feedforward=8")
         ),
     ]
     recurrent, transformer = (

@@ -1,11 +1,11 @@
 """The notebooks in examples/ run."""
 
 import json
-from pathlib import Path
 
 import pytest
+from inline import ROOT
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples").glob("*.ipynb"))
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 
 
 def cells(notebook):
@@ -29,7 +29,8 @@ def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypa
     letters = {name: output[3] for name, output in names["patched"].items()}
     assert letters == {"decoder.state": "e", "attention.weights": "e", "attention.context": "a"}
     states, contexts = (one.effect for one in names["maps"])
-    assert contexts.argmax() == 3 * 6 + 3 and contexts.max() > 2 > states.max()
+    assert contexts.argmax() == 3 * 6 + 3
+    assert contexts.max() > 2 > states.max()
 
 
 @pytest.mark.slow

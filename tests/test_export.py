@@ -1,11 +1,12 @@
 """The folder that `seq2attn export` writes. `tests/test_page.py` runs its graphs."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
+from inline import ROOT
 from models import make_model
+from torch.testing import assert_close
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
@@ -14,12 +15,11 @@ import onnx
 from seq2attn.pages.functions import functions
 
 
-@pytest.mark.usefixtures("runs_copy")
-def test_the_folder_of_a_run(cli, tmp_path):
-    done = cli("export", "tiny", "--to", "out/model")
-    assert (done.code, done.out) == (0, "out/model\n")
-    folder = tmp_path / "out" / "model"
-    graphs = ["begin", "encoder_0_forward", "prepare", "step"]
+def test_the_folder_of_a_run(cli, tmp_path, runs_copy):
+    done = cli("export tiny --to out/model").check()
+    assert done.out == "out/model\n"
+    folder = tmp_path / "out/model"
+    graphs = "begin encoder_0_forward prepare step".split()
     files = {"README.md", "manifest.json", *(f"{name}.onnx" for name in graphs)}
     assert {path.name for path in folder.iterdir()} == files
     for name in graphs:
@@ -29,20 +29,16 @@ def test_the_folder_of_a_run(cli, tmp_path):
     step = onnx.load(folder / "step.onnx").graph
     assert {"token", "memory.keys", "change.banned"} <= {one.name for one in step.input}
     assert {"logits", "weights", "scores"} <= {one.name for one in step.output}
-    assert manifest["source"]["tokens"][:5] == ["<pad>", "<sos>", "<eos>", "a", "b"]
+    assert manifest["source"]["tokens"][:5] == "<pad> <sos> <eos> a b".split()
     assert manifest["layers"] == [["encoder_0_forward"]]
     assert manifest["most_steps"][:2] == [12, 14]  # twice the target, plus 10
-    assert (manifest["run"], manifest["step"], manifest["config"]["model"]["hidden"]) == (
-        "tiny",
-        2,
-        8,
-    )
-    again = cli("export", "tiny", "--to", "out/model")
-    assert (again.code, again.out) == (2, "")
-    assert "out/model is not an empty folder" in again.err
+    assert manifest["run"] == "tiny"
+    assert manifest["step"] == 2
+    assert manifest["config"]["model"]["hidden"] == 8
+    assert "out/model is not an empty folder" in cli("export tiny --to out/model").refusal
     assert (
         "out/model/README.md is not an empty folder"
-        in cli("export", "tiny", "--to", "out/model/README.md").err
+        in cli("export tiny --to out/model/README.md").err
     )
 
 
@@ -55,25 +51,21 @@ def test_what_is_exported_is_the_models_own_step():
         _, state = model.step(torch.tensor([1]), state, memory)
     expected = model.step(step.inputs["token"], state, memory)[0]
     found = step.call(step.inputs)
-    torch.testing.assert_close(found["logits"], expected.logits)
-    torch.testing.assert_close(found["weights"], expected.weights)
-    torch.testing.assert_close(found["context"], found["weights"] @ memory.values)
-    torch.testing.assert_close(found["scores"], found["query"] @ memory.keys.mT)
+    assert_close(found["logits"], expected.logits)
+    assert_close(found["weights"], expected.weights)
+    assert_close(found["context"], found["weights"] @ memory.values)
+    assert_close(found["scores"], found["query"] @ memory.keys.mT)
     assert not model.decoder.attention._forward_hooks
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("own_scores")
-def test_a_score_of_a_plug_in_is_exported(cli, tmp_path):
-    readme = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+def test_a_score_of_a_plug_in_is_exported(cli, tmp_path, own_scores):
+    readme = (ROOT / "README.md").read_text("utf-8")
     code = readme.split("```python\n# distance.py\n")[1].split("```")[0]
     (tmp_path / "distance.py").write_text(code)
-    config = tmp_path / "tiny.yaml"
-    config.write_text(
-        "model: {hidden: 8, attention: {score: distance}}\ntraining: {steps: 2, warmup: 0, batch_size: 2}"
+    (tmp_path / "tiny.yaml").write_text(
+        "model: {hidden: 8, attention: {score: distance}}\n"
+        "training: {steps: 2, warmup: 0, batch_size: 2}"
     )
-    assert (
-        cli("train", "--config", str(config), "--plugin", "distance.py", "--name", "far").code == 0
-    )
-    done = cli("page", "far")  # the plug-in is loaded in this process
-    assert done.code == 0, done.err
+    cli("train --config tiny.yaml --plugin distance.py --name far").check()
+    cli("page far").check()  # the plug-in is loaded in this process

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 from measured import value_of
+from models import make_config
+from refusal import refused
 from test_comparison_cli import TINY as TINY_COMPARISON
 from test_evaluation import FakeModel, measure, other, reverse
 
@@ -18,7 +20,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.results import worst_place
 
-ALL = ("random", "unary", "periodic", "two_letter", "palindrome", "sorted", "runs")
+ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 
 
 def draw(family, length=40, symbols=26, count=200, seed=0):
@@ -71,7 +73,7 @@ def test_names_of_families():
     for nothing in ([], [3], [""]):
         with pytest.raises(Seq2AttnError):
             parse_families(nothing)
-    assert check_config({"evaluation": {"families": "all"}}).evaluation.families == ALL
+    assert make_config("evaluation.families=all").evaluation.families == ALL
     assert check_config({}).evaluation.families == ("random",)
 
 
@@ -84,9 +86,7 @@ def test_a_task_that_draws_its_own_strings_has_no_families():
             return super().examples(random, count, length)
 
     assert Mine().families == ("random",)
-    with pytest.raises(
-        Seq2AttnError, match="cannot be measured on unary, runs; its families: random"
-    ):
+    with refused("cannot be measured on unary, runs; its families: random"):
         Mine().check_evaluation(["random", "unary", "runs"], ())
 
 
@@ -107,16 +107,15 @@ def test_results_by_family_and_length_by_hand():
     assert list(found) == [
         (name, length) for name in ("palindrome", "unary", "sorted") for length in (2, 5)
     ]
-    assert [found["unary", 2], found["unary", 5], found["palindrome", 2]] == [
-        0,
-        0,
-        0,
-    ]  # a palindrome of 2 is aa
+    assert found["unary", 2] == 0
+    assert found["unary", 5] == 0
+    assert found["palindrome", 2] == 0  # a palindrome of 2 is aa
     assert found["palindrome", 5] > 0.5 < found["sorted", 5]
 
 
 def test_every_model_is_measured_on_the_same_strings_of_a_family():
-    first, second = FakeModel(reverse), FakeModel(doubts_repetition)
+    first = FakeModel(reverse)
+    second = FakeModel(doubts_repetition)
     for model, samples in (
         (first, 1005),
         (second, 3),
@@ -145,8 +144,6 @@ def test_the_worst_family_by_hand():
 
 
 def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
-    monkeypatch.setattr("seq2attn.cli.evaluate.on_terminal", lambda: True)
-
     def measured(*args, **kwargs):
         found = evaluate(*args, **kwargs)
         made = [
@@ -156,97 +153,71 @@ def test_eval_prints_a_table_by_family_and_length(cli, runs_copy, monkeypatch):
         return replace(found, rows=tuple(made))
 
     monkeypatch.setattr("seq2attn.inference.trained_model.evaluate", measured)
-    done = cli("eval", "--families", "all", "--lengths", "2", "5", "--samples", "4")
-    assert done.code == 0, done.err
+    done = cli("eval --families all --lengths 2 5 --samples 4", terminal=True).check()
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.split()}
     assert rows["exact"] == ["match", "2", "5*"]
     assert rows["unary"] == ["(worst)", "0.250", "0.250"]
     assert [rows[name] for name in ALL if name != "unary"] == [["1.000", "1.000"]] * 6
     assert "worst: unary at length 2, 0.250" in done.err
-    (path,) = (runs_copy / "tiny" / "evaluations").glob("*.json")
+    (path,) = (runs_copy / "tiny/evaluations").glob("*.json")
     record = json.loads(path.read_text())
     places = [
         (row["family"], row["length"]) for row in record["rows"] if row["metric"] == "entropy"
     ]
     assert places == [(family, length) for family in ALL for length in (2, 5)]
     assert value_of(record, "exact_match", 5, "unary") == 0.25
-    assert cli("plot", "accuracy", "--by-length", "--plot", "f.svg").code == 0
+    cli("plot accuracy --by-length --plot f.svg").check()
 
 
 def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli, runs_copy):
-    done = cli("eval", "--families", "unary", "sorted", "--lengths", "2", "tiny")
+    done = cli("eval --families unary sorted --lengths 2 tiny")
     measured = [(row["family"], row["length"]) for row in done.rows() if row["metric"] == "entropy"]
     assert measured == [("unary", "2"), ("sorted", "2")]
-    config = runs_copy / "tiny" / "config.yaml"
+    config = runs_copy / "tiny/config.yaml"
     config.write_text(config.read_text().replace("- random", "- unary"))
-    assert cli("eval", "--lengths", "2").out.splitlines()[1].startswith("unary\t2")
+    assert cli("eval --lengths 2").out.splitlines()[1].startswith("unary\t2")
 
 
 def test_mistakes_with_families(cli, runs_copy):
-    for command, place in (
-        (("eval", "--families", "unray"), "--families: "),
-        (
-            ("train", "--config", "dates", "--set", "evaluation.families=[unray]"),
-            "evaluation.families",
-        ),
+    for line, place in (
+        ("eval --families unray", "--families: "),
+        ("train --config dates --set evaluation.families=[unray]", "evaluation.families"),
     ):
-        done = cli(*command)
-        assert done.code == 2 and place in done.err and "did you mean 'unary'" in done.err
+        said = cli(line).refusal
+        assert place in said
+        assert "did you mean 'unary'" in said
 
 
 def test_compare_measures_families(cli, trials_here, tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
-    start = (
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--name",
-        "t",
-        "--vary",
-        "seed=1-2",
-        "--device",
-        "cpu",
-        "--families",
-    )
-    done = cli(*start, "random", "runs", "--lengths", "2-3", "--json", "--plot", "figures")
-    assert done.code == 0, done.err
+    line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
-    told = json.loads(done.out)
+    told = cli(f"{line} random runs --lengths 2-3 --json --plot figures").json
     assert [(row["family"], row["length"], row["seeds"]) for row in told["groups"]] == [
         (*place, 2) for place in places
     ]
     rows = [row for row in told["trials"] if row["metric"] == "exact_match"]
     assert [(row["family"], row["length"]) for row in rows] == places * 2
-    assert (tmp_path / "figures" / "t-families.png").stat().st_size > 0
-    again = cli(*start, "runs", "--lengths", "3")  # measured once more, without training
+    assert (tmp_path / "figures/t-results.png").stat().st_size > 0
+    again = cli(f"{line} runs --lengths 3")  # measured once more, without training
     assert "2 trials, 0 done, 2 to run" in again.err
-    assert [row["family"] for row in again.rows()] == ["runs"] and cli("report", "t").code == 0
+    assert [row["family"] for row in again.rows()] == ["runs"]
+    cli("report t").check()
 
 
 def test_what_a_task_cannot_be_measured_on_is_refused_before_anything_is_trained(tmp_path, cli):
     (tmp_path / "dates.yaml").write_text(
         "task: dates\ntraining: {steps: 2, validation_samples: 1}\n"
     )
-    families, lengths = (
-        "the task Dates cannot be measured on unary; its families: random",
-        "no source has 8 characters",
-    )
-    for says, *command in (
-        (families, "compare", "--vary", "seed=1-2", "--families", "unary"),
-        (families, "train", "--set", "evaluation.families=[unary]"),
-        (
-            families,
-            "compare",
-            "--vary",
-            "seed=1-2",
-            "--set",
-            "evaluation.families=[unary]",
-            "--families",
-            "random",
-        ),
-        (lengths, "compare", "--vary", "seed=1-2", "--set", "task=addition", "--lengths", "7,8"),
-        (lengths, "train", "--set", "task=addition", "--set", "evaluation.lengths=[7, 8]"),
+    families = "the task Dates cannot be measured on unary; its families: random"
+    lengths = "no source has 8 characters"
+    unary = "--set evaluation.families=[unary]"
+    for says, line in (
+        (families, "compare --vary seed=1-2 --families unary"),
+        (families, f"train {unary}"),
+        (families, f"compare --vary seed=1-2 {unary} --families random"),
+        (lengths, "compare --vary seed=1-2 --set task=addition --lengths 7,8"),
+        (lengths, "train --set task=addition --set evaluation.lengths=[7,8]"),
     ):
-        done = cli(*command, "-c", "dates.yaml")
-        assert done.code == 2 and done.err.count(says) == 1 and not done.out
+        assert cli(f"{line} -c dates.yaml").refusal.count(says) == 1
     assert not (tmp_path / "runs").exists()

@@ -34,21 +34,22 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "runs": "files config plugins data model build inference display",
     "training": "config plugins data model build inference contract runs kernels display",
     "plotting": "inference runs analysis display",
-    "comparison": "options registry parts config plugins data model build analysis inference runs training plotting display",
+    "comparison": "options registry parts config plugins data model build analysis inference runs "
+    "training plotting display",
     "api": "config plugins inference runs training comparison display",
-    "pages": "parts config plugins data model build analysis inference training runs comparison plotting display",
-    "cli": "options registry parts config plugins data model build contract analysis inference runs training plotting "
-    "comparison api pages display",
+    "pages": "parts config plugins data model build analysis inference training runs comparison "
+    "plotting display",
+    "cli": "options registry parts config plugins data model build contract analysis inference "
+    "runs training plotting comparison api pages display",
 }
 REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "files", "options", "text",
-    "errors", "registry", "parts", "config", "cli", "comparison", "display", "inference.statistics", "inference.maps",
-    "runs.create", "runs.files", "runs.logs", "runs.machine", "runs.records", "runs.run",
-    "plotting.cells",
-)  # fmt: skip
+    "files options text errors registry parts config cli comparison display "
+    "inference.statistics inference.maps runs.create runs.files runs.logs runs.machine "
+    "runs.records runs.run plotting.cells"
+).split()
 
 
 def module_name(path):
@@ -92,7 +93,8 @@ AT_IMPORT, AT_RUN, EVERYWHERE = (
 
 def reached(start, edges):
     """Every module that importing `start` leads to, itself included."""
-    seen, waiting = set(), {start}
+    seen = set()
+    waiting = {start}
     while waiting:
         name = waiting.pop()
         seen.add(name)

@@ -5,19 +5,17 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from models import make_model
+from inline import ROOT
+from models import CPU, make_model
+from refusal import refused
 from test_leaf import assert_leaf_agrees, batch_for
 
-from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import SWITCH, describe, leaf, leaf_for, library, why_slow
 from seq2attn.kernels.function import Kernels
 
-CPU = torch.device("cpu")
-ROOT = Path(__file__).parent.parent
 needs_the_library = pytest.mark.skipif(
     isinstance(library.load(torch.float32), str), reason="there is no library"
 )
@@ -29,15 +27,13 @@ def test_a_switch_turns_it_off(monkeypatch):
     assert describe(CPU) == "SEQ2ATTN_KERNELS is off"
     assert why_slow(CPU) is None
     monkeypatch.setenv(SWITCH, "OFF")
-    with pytest.raises(
-        Seq2AttnError, match="SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"
-    ):
+    with refused("SEQ2ATTN_KERNELS: unknown value 'OFF'; allowed: on, off"):
         leaf_for(make_model())
 
 
 @needs_the_library
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
-@pytest.mark.parametrize("history", ["none", "location_coverage", "shift", "shift_by_key"])
+@pytest.mark.parametrize("history", "none location_coverage shift shift_by_key".split())
 def test_every_variant_that_this_processor_runs_computes_the_same(
     arrangement, history, monkeypatch
 ):
@@ -76,7 +72,10 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
         (lambda: replace_library(b""), "the compiled recurrences cannot be loaded: "),
         (
             built.unlink,
-            "the recurrences were not compiled when seq2attn was installed: there is no recurrence.so",
+            (
+                "the recurrences were not compiled when seq2attn was installed: there is no "
+                "recurrence.so"
+            ),
         ),
         (
             lambda: (tmp_path / "recurrence.txt").write_text("there is no cc\n"),
@@ -98,9 +97,8 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
             assert str(why_slow(CPU)).startswith(
                 f"{describe(CPU)}; training takes longer than with compiled kernels. "
             )
-    assert (
-        describe(torch.device("cuda")) == "none for cuda" and why_slow(torch.device("cuda")) is None
-    )
+    assert describe(torch.device("cuda")) == "none for cuda"
+    assert why_slow(torch.device("cuda")) is None
     library._load.cache_clear()
 
 
@@ -120,11 +118,11 @@ def build(folder, compiler):
         words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return folder / "lib" / "seq2attn" / "kernels", done.stdout + done.stderr
+    return folder / "lib/seq2attn/kernels", done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
-    ("compiler", "why"),
+    "compiler, why",
     [
         ("/no/such/cc", "there is no C compiler (/no/such/cc)"),
         ("false", "the C compiler (false) failed: exit code 1"),
@@ -142,7 +140,9 @@ def test_an_installation_succeeds_without_a_compiler_and_says_why(compiler, why,
 
 
 OLD_COMPILER = """#!/bin/sh
-case "$*" in *-mavx512f*) echo "error: unrecognized command-line option '-mavx512f'" >&2; exit 1;; esac
+case "$*" in
+  *-mavx512f*) echo "error: unrecognized command-line option '-mavx512f'" >&2; exit 1;;
+esac
 exec cc "$@"
 """
 
@@ -157,6 +157,7 @@ def test_what_a_compiler_does_not_know_is_left_out(tmp_path):
     built, output = build(tmp_path, str(compiler))
     assert "slower" not in output
     opened = ctypes.CDLL(str(built / "recurrence.so"))
-    assert hasattr(opened, "forward_float_baseline") and not hasattr(opened, "forward_float_avx512")
+    assert hasattr(opened, "forward_float_baseline")
+    assert not hasattr(opened, "forward_float_avx512")
     opened.best_variant.restype = ctypes.c_char_p
     assert opened.best_variant() in (b"baseline", b"avx2")

@@ -23,13 +23,13 @@ from seq2attn.model.encoder import Encoder
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import hooked_points
-from seq2attn.model.resets import draw_resets, reset_hooks
+from seq2attn.model.resets import draw_resets
 from seq2attn.model.scores import Additive, General, Scaled
 
 pytestmark = pytest.mark.skipif(
     isinstance(library.load(torch.float64), str), reason="there is no compiled library"
 )
-KNOWN = ["dot", "scaled", "general", "scaled_general", "additive", "key_value"]
+KNOWN = "dot scaled general scaled_general additive key_value".split()
 IN_C = ["bahdanau", "feeding", "luong"]
 
 
@@ -46,7 +46,7 @@ def loss_and_gradients(model, forward, batch, resets):
     """
     torch.manual_seed(0)
     if forward is model:
-        with hooked_points(reset_hooks(resets)):
+        with hooked_points(resets):
             decoded = model(batch)
     else:
         decoded = forward(batch, resets)
@@ -61,9 +61,12 @@ def loss_and_gradients(model, forward, batch, resets):
 
 
 def assert_leaf_agrees(model, batch=None, resets=(), *, reads=True, decodes=True):
-    batch, resets = batch or batch_for(), dict(resets)
+    batch = batch or batch_for()
+    resets = dict(resets)
     leaf = leaf_for(model)
-    assert leaf is not None and (leaf.reads, leaf.decodes) == (reads, decodes)
+    assert leaf is not None
+    assert leaf.reads == reads
+    assert leaf.decodes == decodes
     tolerance = 1e-4 if next(model.parameters()).dtype == torch.float32 else 1e-10
     loss, gradients = loss_and_gradients(model, leaf, batch, resets)
     expected_loss, expected = loss_and_gradients(model, model, batch, resets)
@@ -91,7 +94,7 @@ def test_further_settings(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "reads", "decodes"),
+    "options, reads, decodes",
     [
         ({"window": "local_m"}, True, False),
         ({"score": "cosine", "arrangement": "luong"}, True, False),
@@ -107,7 +110,8 @@ def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
 
 @pytest.mark.parametrize("arrangement", IN_C)
 def test_resets_of_states(arrangement):
-    model, batch = make_model(arrangement=arrangement, bidirectional=True), batch_for()
+    model = make_model(arrangement=arrangement, bidirectional=True)
+    batch = batch_for()
     random = torch.Generator().manual_seed(1)
     resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
     assert_leaf_agrees(model, batch, resets)
@@ -130,9 +134,7 @@ sizes = st.integers(1, 40)
     embedding=sizes,
     score=st.sampled_from(KNOWN),
     arrangement=st.sampled_from(IN_C),
-    history=st.sampled_from(
-        ["none", "location", "coverage", "location_coverage", "shift", "shift_by_key"]
-    ),
+    history=st.sampled_from("none location coverage location_coverage shift shift_by_key".split()),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     seed=st.integers(0, 99),
 )
@@ -153,7 +155,7 @@ def doubled(function):
 
 
 @pytest.mark.parametrize(
-    ("kind", "method", "options"),
+    "kind, method, options",
     [
         (GRU, "step", {}),
         (GRU, "project_input", {}),
@@ -178,7 +180,7 @@ def test_a_method_replaced_on_a_class(kind, method, options, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("part", "method"),
+    "part, method",
     [
         ("decoder.attention.score", "with_features"),
         ("decoder.attention", "forward"),
@@ -213,7 +215,8 @@ def test_hooks_and_parametrizations(change):
 
 def test_what_python_caches_on_a_class_is_no_change():
     model = copy.deepcopy(make_model())
-    assert inspect.get_annotations(Additive) == {} and leaf_for(model) is not None
+    assert inspect.get_annotations(Additive) == {}
+    assert leaf_for(model) is not None
 
 
 def test_other_classes_types_and_hooks_on_the_whole_model():
@@ -232,7 +235,9 @@ def test_other_classes_types_and_hooks_on_the_whole_model():
 
 
 def test_large_products_on_several_threads_are_left_to_torch(monkeypatch):
-    calls, model, batch = [], make_model(), batch_for()
+    calls = []
+    model = make_model()
+    batch = batch_for()
     monkeypatch.setattr(leaf, "gru", lambda *inputs: calls.append(1) or gru(*inputs))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     fast = leaf_for(model)

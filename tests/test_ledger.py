@@ -1,43 +1,32 @@
-import re
-
 import pytest
-from inline import call_main
+from inline import call_main, plain
+from models import make_config
 
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model
-from seq2attn.config import check_config
-
-
-def model_with(score, **model):
-    values = {
-        "embedding": 32,
-        "hidden": 96,
-        "initial_state": "zeros",
-        "attention": {"score": score},
-        **model,
-    }
-    return build_model(check_config({"model": values}))
 
 
 # GRU: 3*96*(32+96) + 6*96 = 37440; with a context of 96: 3*96*(128+96) + 6*96 = 65088;
 # with one of 192: 3*96*(224+96) + 6*96 = 92736
 @pytest.mark.parametrize(
-    ("score", "model", "parts"),
+    "score, parts",
     [
-        ("dot", {}, (37440, 0, 0, 65088, 192 * 29 + 29)),
-        ("general", {"initial_state": "last"}, (37440, 0, 9216, 65088, 192 * 29 + 29)),
-        ("additive", {}, (37440, 0, 18528, 65088, 192 * 29 + 29)),
-        ("additive", {"attention": {"score": {"name": "additive", "width": 10}}},
+        ("dot", (37440, 0, 0, 65088, 192 * 29 + 29)),
+        ("general model.initial_state=last", (37440, 0, 9216, 65088, 192 * 29 + 29)),
+        ("additive", (37440, 0, 18528, 65088, 192 * 29 + 29)),
+        ("additive model.attention.score.width=10",
          (37440, 0, 10 * 192 + 10, 65088, 192 * 29 + 29)),
-        ("none", {"initial_state": "bridge"}, (37440, 9312, 0, 37440, 96 * 29 + 29)),
-        ("additive", {"bidirectional": True, "initial_state": "bridge"},
+        ("none model.initial_state=bridge", (37440, 9312, 0, 37440, 96 * 29 + 29)),
+        ("additive model.bidirectional=true model.initial_state=bridge",
          (74880, 9312, 96 * (96 + 192) + 96, 92736, 288 * 29 + 29)),
     ],
 )  # fmt: skip
-def test_exact_counts(score, model, parts):
+def test_exact_counts(score, parts):
     names = (*(f"encoder {name}" for name in ("embedding", "cells")), "initial state", "attention")
     names += (*(f"decoder {name}" for name in ("embedding", "cells")), "output layer")
-    built, embedding = model_with(score, **model), 29 * 32
+    changes = "model.embedding=32 model.hidden=96 model.initial_state=zeros"
+    built = build_model(make_config(f"{changes} model.attention.score={score}"))
+    embedding = 29 * 32
     parts = (embedding, *parts[:3], embedding, *parts[3:])
     expected = {
         name: count
@@ -48,12 +37,12 @@ def test_exact_counts(score, model, parts):
     assert sum(parts) == sum(parameter.numel() for parameter in built.parameters())
 
 
-@pytest.mark.parametrize(("columns", "parts"), [("60", 2), ("45", 3), ("80", 1)])
+@pytest.mark.parametrize("columns, parts", [("60", 2), ("45", 3), ("80", 1)])
 def test_numbers_are_whole_where_the_table_is_wider_than_the_terminal(monkeypatch, columns, parts):
     monkeypatch.setenv("COLUMNS", columns)
-    shown = call_main(
-        ["analyze", "ledger", "--source=800", "--target=801", "--width=256"], terminal=True
-    ).out
-    shown = re.sub("\x1b\\[[0-9;]*m", "", shown)
-    assert shown.count("key_value") == parts and max(map(len, shown.splitlines())) <= int(columns)
-    assert "42,375,987,200" in shown and "432,947,200" in shown
+    done = call_main("analyze ledger --source=800 --target=801 --width=256", terminal=True)
+    shown = plain(done.out)
+    assert shown.count("key_value") == parts
+    assert max(map(len, shown.splitlines())) <= int(columns)
+    assert "42,375,987,200" in shown
+    assert "432,947,200" in shown

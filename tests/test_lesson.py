@@ -2,15 +2,13 @@
 its tolerance.
 """
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 import torch
+from inline import ROOT
 
-ROOT = Path(__file__).parent.parent
-LESSON = (ROOT / "docs" / "lesson.md").read_text("utf-8")
+LESSON = (ROOT / "docs/lesson.md").read_text("utf-8")
 WITHIN = 0.15
 """the tolerance that the lesson gives for weights and shares"""
 
@@ -66,12 +64,13 @@ def rows_of(cli, letter):
         re.M,
     )
     said = " ".join(answers.partition(f"**{letter}.** ")[2].partition("\n\n**")[0].split())
-    return [cli(*line.split()).rows() for line in lines], re.sub(r"```.*", "", said)
+    return [cli(line).rows() for line in lines], re.sub(r"```.*", "", said)
 
 
 def test_what_it_says_of_operations(cli):
     ([[row]], said) = rows_of(cli, "A")
-    projecting, query = int(row["flops_projecting"]), int(row["flops_query"])
+    projecting = int(row["flops_projecting"])
+    query = int(row["flops_query"])
     each_step = 2 * 800 * 256 * 256
     times = (query - projecting + each_step) / query
     for number in (
@@ -120,9 +119,7 @@ def test_what_it_says_of_variances_entropies_and_gradients(cli):
 
 
 def commands(heading, word):
-    return [
-        line.split() for line in re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)
-    ]
+    return re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)
 
 
 @pytest.fixture
@@ -131,9 +128,7 @@ def lesson(cli, tmp_path):
     (tmp_path / "configs").symlink_to(ROOT / "configs")
 
     def run(*words):
-        done = cli(*words)
-        assert done.code == 0, done.err
-        return done
+        return cli(*words).check()
 
     return run
 
@@ -146,30 +141,25 @@ def shares(done, metric="exact_match"):
 
 @pytest.mark.slow
 def test_training_through_its_steps(lesson):
-    for words in commands("3. Train", "train") + commands("4. Without", "train"):
-        lesson(*words)
+    for line in commands("3. Train", "train") + commands("4. Without", "train"):
+        lesson(line)
     evals = commands("3. Train", "eval") + commands("4. Without", "eval")
-    measured = {words[1]: shares(lesson(*words)) for words in evals}
+    measured = {line.split()[1]: shares(lesson(line)) for line in evals}
     for name, *cells in table("4. Without", "scaled"):
         assert list(measured[name].values()) == pytest.approx(list(map(float, cells)), abs=WITHIN)
-    assert set(measured["scaled"].values()) == {1.0} and measured["none"][12] < 0.5
-    said = json.loads(lesson("predict", "cat", "--run", "scaled", "--json").out)
+    assert set(measured["scaled"].values()) == {1.0}
+    assert measured["none"][12] < 0.5
+    said = lesson("predict cat --run scaled --json").json
     for row, (symbol, *cells) in zip(said["weights"], table("3. Train", "t"), strict=True):
         assert row == pytest.approx(list(map(float, cells)), abs=WITHIN), symbol
     answers = [
-        json.loads(
-            lesson(
-                "predict", "hello", "--run", "scaled", "--checkpoint", f"step-{step}", "--json"
-            ).out
-        )
+        lesson(f"predict hello --run scaled --checkpoint step-{step} --json").json
         for step in table("5. Watch", "after step")[0][1:]
     ]
     outputs = [one["output"] for one in answers]
-    assert (
-        outputs[3:] == ["olleh", "olleh"]
-        and len(set(outputs)) >= 3
-        and not {"olleh"} & set(outputs[:3])
-    )
+    assert outputs[3:] == ["olleh", "olleh"]
+    assert len(set(outputs)) >= 3
+    assert not {"olleh"} & set(outputs[:3])
     assert max(map(max, answers[1]["weights"])) < 0.6  # still close to uniform
 
 
@@ -179,28 +169,21 @@ def test_the_exercises(lesson, tmp_path):
     (tmp_path / "distance.py").write_text(
         re.search(r"```python\n(# distance.py.*?)```", readme, re.DOTALL)[1]
     )
-    for words in commands("6. Exercises", "train"):
-        lesson(*words)
-    assert (
-        json.loads(lesson("predict", "hello", "--run", "sort", "--json").out)["output"] == "ehllo"
-    )
-    sort = lesson("eval", "sort", "--lengths", "6")
-    assert shares(sort)[6] > 0.9 and shares(sort, "alignment")[6] < 0.6
-    lengths = list(map(str, range(1, 13)))
-    assert (
-        min(
-            shares(
-                lesson("eval", "distance", "--plugin", "distance.py", "--lengths", *lengths)
-            ).values()
-        )
-        > 0.99
-    )
+    for line in commands("6. Exercises", "train"):
+        lesson(line)
+    assert lesson("predict hello --run sort --json").json["output"] == "ehllo"
+    sort = lesson("eval sort --lengths 6")
+    assert shares(sort)[6] > 0.9
+    assert shares(sort, "alignment")[6] < 0.6
+    distance = lesson("eval distance --plugin distance.py --lengths 1-12")
+    assert min(shares(distance).values()) > 0.99
     (race,) = commands("6. Exercises", "page")
-    settings = [*race[race.index("--set") : race.index("--to")], "--set", "training.steps=400"]
+    settings = race[race.index("--set") : race.index("--to")] + "--set training.steps=400"
     for name in ("additive", "none"):
-        lesson("train", "-c", f"configs/{name}.yaml", "--name", f"race-{name}", *settings)
-        found = shares(lesson("eval", f"race-{name}", "--lengths", "1", "2", "3", "4", "5", "6"))
+        lesson(f"train -c configs/{name}.yaml --name race-{name} {settings}")
+        found = shares(lesson(f"eval race-{name} --lengths 1 2 3 4 5 6"))
         if name == "additive":
             assert min(found.values()) > 0.99
         else:
-            assert found[3] == pytest.approx(0.5, abs=WITHIN) and found[6] < WITHIN
+            assert found[3] == pytest.approx(0.5, abs=WITHIN)
+            assert found[6] < WITHIN

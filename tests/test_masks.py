@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 from torch.autograd.functional import jacobian
+from torch.testing import assert_close
 
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.parts import NORMALISERS
@@ -37,18 +38,19 @@ TWO = {"softmax": softmax, "sparsemax": sparsemax, "entmax15": entmax15, "sigmoi
 """the weights of two keys by their scores, and the first one's derivatives"""
 
 
-@pytest.mark.parametrize(("name", "power"), [("sparsemax", 0), ("entmax15", 0.5)])
+@pytest.mark.parametrize("name, power", [("sparsemax", 0), ("entmax15", 0.5)])
 def test_low_scores_have_neither_weights_nor_gradients(name, power):
-    normalise, every = NORMALISERS.load(name)(), torch.tensor(True)
+    normalise = NORMALISERS.load(name)()
+    every = torch.tensor(True)
     scores = torch.randn(50, generator=torch.Generator().manual_seed(0)).double() / 4
-    weights, found = normalise(scores, every), jacobian(lambda one: normalise(one, every), scores)
-    assert 1 < (weights > 0).sum() < 40 and float(weights.sum()) == pytest.approx(1)
+    weights = normalise(scores, every)
+    found = jacobian(lambda one: normalise(one, every), scores)
+    assert 1 < (weights > 0).sum() < 40
+    assert float(weights.sum()) == pytest.approx(1)
     slopes = (
         weights > 0
     ) * weights**power  # Martins & Astudillo 2016, eq. 9; Peters et al. 2019, prop. 2
-    torch.testing.assert_close(
-        found, torch.diag(slopes) - torch.outer(slopes, slopes) / slopes.sum()
-    )
+    assert_close(found, torch.diag(slopes) - torch.outer(slopes, slopes) / slopes.sum())
     assert normalise(torch.tensor([3e38, -3e38, 0.0]), every).tolist() == [1, 0, 0]
 
 
@@ -60,13 +62,13 @@ def test_what_stands_at_a_masked_position_cannot_matter(poison, name):
         scores, torch.tensor([[True, False, True], [False, False, False]])
     )
     (first, last), (own, other) = TWO[name](0.4, -0.4)
-    torch.testing.assert_close(weights, torch.tensor([[first, 0.0, last], [0.0, 0.0, 0.0]]))
+    assert_close(weights, torch.tensor([[first, 0.0, last], [0.0, 0.0, 0.0]]))
     weights[:, 0].sum().backward()
-    torch.testing.assert_close(scores.grad, torch.tensor([[own, 0.0, other], [0.0, 0.0, 0.0]]))
+    assert_close(scores.grad, torch.tensor([[own, 0.0, other], [0.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize(
-    ("scores", "weights"),
+    "scores, weights",
     [
         ([1e30, -1e30, 0.0], [1.0, 0.0, 0.0]),
         ([1e30, 1e30, -1e30], [0.5, 0.5, 0.0]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from inline import process
+from inline import contents, process
 
 from seq2attn import __version__
 from seq2attn.cli.app import app, main
@@ -22,10 +22,6 @@ FILES = {
 }
 
 
-def contents(folder):
-    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
-
-
 @pytest.fixture
 def mistake(cli, tmp_path):
     """`mistake("eval --lengths 0")` -> the message, after the checks common to all mistakes."""
@@ -34,8 +30,10 @@ def mistake(cli, tmp_path):
 
     def call(line):
         before = contents(tmp_path)
-        done = cli(*(line.split() if isinstance(line, str) else line))
-        assert (done.code, done.out, done.err.count("error: ")) == (2, "", 1)
+        done = cli(line) if isinstance(line, str) else cli(*line)
+        assert done.code == 2
+        assert done.out == ""
+        assert done.err.count("error: ") == 1
         assert "Traceback" not in done.err
         assert contents(tmp_path) == before
         return done.err.partition("error: ")[2].rstrip("\n")
@@ -64,7 +62,7 @@ USAGE = [
 ]
 
 
-@pytest.mark.parametrize(("line", "message", "command"), USAGE, ids=[line for line, *_ in USAGE])
+@pytest.mark.parametrize("line, message, command", USAGE, ids=[line for line, *_ in USAGE])
 def test_usage_errors(mistake, line, message, command):
     *lines, hint = mistake(line).splitlines()
     assert lines[0].startswith(message)
@@ -72,17 +70,20 @@ def test_usage_errors(mistake, line, message, command):
 
 
 @pytest.mark.parametrize(
-    ("line", "first"), [("foo", "train, eval"), ("plot foo", "acc"), ("analyze foo", "var")]
+    "line, first", [("foo", "train, eval"), ("plot foo", "acc"), ("analyze foo", "var")]
 )
 def test_an_unknown_command_is_told_the_known_ones_and_help_shows_each_in_full(
     mistake, cli, monkeypatch, line, first
 ):
-    told, group = mistake(line), line.split()[:-1]
+    told = mistake(line)
+    group = line.split()[:-1]
     names = told.splitlines()[1].removeprefix("Commands: ")
-    assert told.startswith("No such command 'foo'") and names.startswith(first)
+    assert told.startswith("No such command 'foo'")
+    assert names.startswith(first)
     monkeypatch.setenv("COLUMNS", "80")
     listed = cli(*group).out.partition("Commands:")[2]
-    assert all(f"\n  {name} " in listed for name in names.split(", ")) and "..." not in listed
+    assert all(f"\n  {name} " in listed for name in names.split(", "))
+    assert "..." not in listed
 
 
 # ---- configs: their messages are tested in test_config.py ----
@@ -95,11 +96,18 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
         "bad.yaml: 4 problems",
         "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
         "  seed (--set 'seed=x'): should be a valid integer, found 'x'",
-        "  model.embedding (--set 'model.embedding=0'): should be greater than or equal to 1, found 0",
+        (
+            "  model.embedding (--set 'model.embedding=0'): should be greater than or equal "
+            "to 1, found 0"
+        ),
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
-        "architecture, attention, bidirectional, cell, decoder, dropout, embedding, hidden, initial_state, layers, "
+        "architecture, attention, bidirectional, cell, decoder, dropout, embedding, "
+        "hidden, initial_state, layers, "
         "padding_embedding, source_eos",
-        "`seq2attn inspect CONFIG` shows every key with its value. A part of your own needs --plugin FILE.",
+        (
+            "`seq2attn inspect CONFIG` shows every key with its value. A part of your own "
+            "needs --plugin FILE."
+        ),
     ]
 
 
@@ -113,14 +121,20 @@ OUTSIDE = "'{}' is not in the runs directory, runs\n"
 UNSEEN = "{} has characters the model never saw: {}; its alphabet is abcdefghijklmnopqrstuvwxyz"
 ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
 FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
-UNCHANGED = "--resume continues a run unchanged; --config, --set, --name and --note are for new runs\nFor a "
+UNCHANGED = (
+    "--resume continues a run unchanged; --config, --set, --name and --note are for "
+    "new runs\nFor a "
+)
 MISTAKES = [  # with a run `tiny`
     ("train", "give either --config FILE or --resume RUN\nSee: seq2attn train --help"),
     *((f"{line} empty.yaml", f"{EMPTY}\nOne line is enough: ") for line in ("train -c", "inspect")),
     ("train -c scale.yaml", "scale.yaml: no such file\nThere are: scaled.yaml, "),
     (
         "train -c good.yaml --name tiny",
-        "run 'tiny' already exists in runs\nChoose another --name, or continue it: seq2attn train --resume tiny",
+        (
+            "run 'tiny' already exists in runs\nChoose another --name, or continue it: "
+            "seq2attn train --resume tiny"
+        ),
     ),
     *(
         (f"train --resume tiny {option}", UNCHANGED)
@@ -155,7 +169,7 @@ MISTAKES = [  # with a run `tiny`
     *((f"{command} tyny", NO_RUN) for command in ("eval", "predict abc --run", "train --resume")),
     *(
         (f"eval {name}", OUTSIDE.format(name))
-        for name in ("../tiny", "/tiny", "elsewhere/tiny", "runs/../../tiny")
+        for name in "../tiny /tiny elsewhere/tiny runs/../../tiny".split()
     ),
     *(
         (f"{command} ../tiny", OUTSIDE.format("../tiny"))
@@ -170,8 +184,8 @@ MISTAKES = [  # with a run `tiny`
         (f"predict abc --plot {file}", f"{file}: {FORMAT}")
         for file in ("map.gif", "map", "map.png.txt")
     ),
-    (["predict", "Hello!"], UNSEEN.format("'Hello!'", "'!', 'H'")),
-    (["predict", "abc", "héllo"], UNSEEN.format("'héllo'", "'é' (U+00E9)")),
+    ("predict Hello!", UNSEEN.format("'Hello!'", "'!', 'H'")),
+    ("predict abc héllo", UNSEEN.format("'héllo'", "'é' (U+00E9)")),
     (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
     (
         "predict abc --map foo",
@@ -193,11 +207,11 @@ MISTAKES = [  # with a run `tiny`
             "inspect x",
         )
     ),
-    (["train", "-c", "good.yaml", "--set", "model.attention.score=mine"], "good.yaml: 1 problem\n"),
+    ("train -c good.yaml --set model.attention.score=mine", "good.yaml: 1 problem\n"),
 ]
 
 
-@pytest.mark.parametrize(("line", "message"), MISTAKES, ids=[str(line) for line, _ in MISTAKES])
+@pytest.mark.parametrize("line, message", MISTAKES, ids=[str(line) for line, _ in MISTAKES])
 def test_mistakes(mistake, runs_copy, own_scores, line, message):
     assert mistake(line).startswith(message)
 
@@ -209,7 +223,7 @@ MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
 
 def test_no_run_yet(mistake):
     for command in ("eval tiny", "predict abc --run tiny", "train --resume tiny"):
-        assert mistake(command) == f"no run 'tiny' in runs; there are no runs yet\n{MAKE_ONE}"
+        assert mistake(command) == f"no run 'tiny' in runs; existing: none\n{MAKE_ONE}"
     for command in ("eval", "predict abc"):
         assert mistake(command) == f"no run in runs yet\n{MAKE_ONE}"
     Path("runs/notes").mkdir(parents=True)
@@ -218,7 +232,7 @@ def test_no_run_yet(mistake):
 
 @pytest.mark.parametrize("command", ["eval", "eval tiny", "predict abc", "predict abc --run tiny"])
 def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
-    for file in (runs_copy / "tiny" / "checkpoints").iterdir():
+    for file in (runs_copy / "tiny/checkpoints").iterdir():
         file.unlink()
     said, hint = mistake(command).split("\n")
     assert said == "run 'tiny' has no checkpoint: runs/tiny/checkpoints is empty"
@@ -226,7 +240,7 @@ def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
 
 
 @pytest.mark.parametrize(
-    ("command", "which", "other"),
+    "command, which, other",
     [
         ("eval", "best", "last"),
         ("predict abc", "best", "last"),
@@ -234,7 +248,7 @@ def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
     ],
 )
 def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
-    file = runs_copy / "tiny" / "checkpoints" / f"{which}.safetensors"
+    file = runs_copy / f"tiny/checkpoints/{which}.safetensors"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     message = mistake(command)
     assert message.startswith(f"runs/tiny/checkpoints/{which}.safetensors: damaged: ")
@@ -244,7 +258,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    "old, new, message",
     [
         (
             "hidden: 8",
@@ -259,7 +273,7 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     ],
 )
 def test_a_run_with_another_config(mistake, runs_copy, old, new, message):
-    config = runs_copy / "tiny" / "config.yaml"
+    config = runs_copy / "tiny/config.yaml"
     config.write_text(config.read_text().replace(old, new))
     assert mistake("eval").startswith(message)
     assert mistake("predict abc").startswith(message)
@@ -283,30 +297,29 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_help_explains_every_option_and_keeps_examples_in_one_piece(cli, monkeypatch, words):
     monkeypatch.setenv("COLUMNS", "80")
-    done = cli(*words, "--help")
-    assert (done.code, done.err) == (0, "")
+    done = cli(*words, "--help").check()
+    assert done.err == ""
     lines = done.out.splitlines()
     assert lines[0].startswith(f"Usage: seq2attn {' '.join(words)} [OPTIONS]")
     assert max(map(len, lines)) <= 80
     for parameter in COMMANDS[words].params:
-        assert parameter.help and all(
-            option in done.out for option in parameter.opts[:1] if "-" in option
-        )
+        assert parameter.help
+        assert all(option in done.out for option in parameter.opts[:1] if "-" in option)
     examples = [
         line.strip()
         for line in COMMANDS[words].help.splitlines()
         if line.strip().startswith("seq2attn ")
     ]
-    assert examples and {line for line in examples if len(line) < 74} <= {
-        line.strip() for line in lines
-    }
+    assert examples
+    assert {line for line in examples if len(line) < 74} <= {line.strip() for line in lines}
 
 
 def test_no_command_shows_the_help(cli, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     for words in ((), ("plot",)):
         done = cli(*words)
-        assert (done.code, done.err) == (2, "")
+        assert done.code == 2
+        assert done.err == ""
         assert "Usage: seq2attn" in done.out
         assert (
             words or "..." not in done.out.partition("Commands:")[2]
@@ -314,27 +327,36 @@ def test_no_command_shows_the_help(cli, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    "line, offered",
     [
-        (["list", "w"], ["windows"]),
-        (["eval", "t"], ["tiny"]),
-        (["eval", "--checkpoint", ""], ["best", "last"]),
-        (["eval", "--families", "pal"], ["palindrome"]),
+        ("list w", ["windows"]),
+        ("eval t", ["tiny"]),
+        ("eval --checkpoint ", ["best", "last"]),
+        ("eval --families pal", ["palindrome"]),
     ],
 )
-def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, words, offered):
+def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("_SEQ2ATTN_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "\n".join(["seq2attn", *words]))
-    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    words = ["seq2attn", *line.split(" ")]
+    monkeypatch.setenv("COMP_WORDS", "\n".join(words))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
     monkeypatch.setattr(sys, "argv", ["seq2attn"])
     with contextlib.suppress(SystemExit):
         main()
     assert capsys.readouterr().out.split() == offered
 
 
-LIGHT = {"--help": 0, "train --help": 0, "list": 0, "runs": 0, "train -c bad.yaml": 2, "inspect bad.yaml": 2,
-         "eval --lengths 0": 2, "predict abc": 2}  # fmt: skip
+LIGHT = {
+    "--help": 0,
+    "train --help": 0,
+    "list": 0,
+    "runs": 0,
+    "train -c bad.yaml": 2,
+    "inspect bad.yaml": 2,
+    "eval --lengths 0": 2,
+    "predict abc": 2,
+}
 WATCH = """\
 import sys
 from seq2attn.cli import main
@@ -343,7 +365,8 @@ for words in sys.argv[1:]:
     try:
         main()
     except SystemExit as stop:
-        heavy = [name for name in ("torch", "numpy", "matplotlib", "tensorboard") if name in sys.modules]
+        names = ("torch", "numpy", "matplotlib", "tensorboard")
+        heavy = [name for name in names if name in sys.modules]
         print("#", words, stop.code, *heavy)
 """
 
@@ -380,17 +403,17 @@ def test_an_interrupt_during_an_import_ends_without_a_traceback(tmp_path, runs_c
 
 def test_predict_and_eval_say_that_a_run_is_still_being_trained(cli, runs_copy):
     said = "run tiny is still being trained: using checkpoint best of step "
-    for words in (["predict", "abc"], ["eval", "tiny", "--samples", "1"]):
+    for words in ("predict abc", "eval tiny --samples 1"):
         with training_lock(Run(runs_copy / "tiny")):
-            assert said in cli(*words).err
-        assert said not in cli(*words).err
+            assert said in cli(words).err
+        assert said not in cli(words).err
 
 
 # ---- `--lengths 3 5 7` ----
 
 
 @pytest.mark.parametrize(
-    ("words", "lengths"),
+    "words, lengths",
     [
         ("tiny", {"1", "2", "3"}),  # the config's
         ("tiny --lengths 3 1", {"1", "3"}),
@@ -400,5 +423,5 @@ def test_predict_and_eval_say_that_a_run_is_still_being_trained(cli, runs_copy):
     ],
 )
 def test_lengths_reach_the_command(cli, runs_copy, words, lengths):
-    done = cli("eval", *words.split())
+    done = cli(f"eval {words}")
     assert {row["length"] for row in done.rows()} == lengths

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from models import as_batch, close, make_batch, make_model
+from models import as_batch, close, make_batch, make_config, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
@@ -46,20 +46,17 @@ def test_without_the_mask_padding_is_read_as_any_token(score):
 
 
 def test_a_zero_padding_vector_stays_zero_and_changes_no_other_weight():
-    settings = {"mask_padding": False, "score": "additive"}
-    models = [
-        build_model(
-            check_config({"model": {"hidden": 8, "attention": settings, "padding_embedding": kind}})
-        )
-        for kind in ("learned", "zero")
-    ]
+    attention = "model.attention.mask_padding=false model.attention.score=additive"
+    changes = f"model.hidden=8 {attention} model.padding_embedding="
+    models = [build_model(make_config(changes + kind)) for kind in ("learned", "zero")]
     for (name, learned), (_, zero) in zip(
         models[0].named_parameters(), models[1].named_parameters(), strict=True
     ):
         start = 1 if name.endswith("embedding.weight") else 0  # row 0 is <pad>
         assert torch.equal(learned[start:], zero[start:])
         assert not start or (learned[0].any() and not zero[0].any())
-    source, tokens = torch.tensor([[5, 6, 7, 8], [9, 0, 0, 0]]), torch.tensor([[1, 8], [1, 0]])
+    source = torch.tensor([[5, 6, 7, 8], [9, 0, 0, 0]])
+    tokens = torch.tensor([[1, 8], [1, 0]])
     for model, moves in zip(models, (True, False), strict=True):
         loss = model(as_batch(source, torch.tensor([4, 1]), tokens)).logits.square().sum()
         loss.backward()

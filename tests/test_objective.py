@@ -6,14 +6,15 @@ import torch
 from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks.strings import Reverse
-from seq2attn.training.losses import coverage_loss, token_accuracy, token_cross_entropy
 from seq2attn.training.schedule import learning_rate
+from seq2attn.training.step import coverage_loss, token_accuracy, token_cross_entropy
 
 V = 8
 
 
 def make_batch():
-    task, cpu = Reverse(alphabet="abcde", max_length=5), torch.device("cpu")
+    task = Reverse(alphabet="abcde", max_length=5)
+    cpu = torch.device("cpu")
     return next(
         TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches()
     )
@@ -57,7 +58,7 @@ def training(**values):
 
 
 @pytest.mark.parametrize(
-    ("schedule", "warmup", "step", "share"),
+    "schedule, warmup, step, share",
     [
         ("cosine", 0, 0, 1.0),
         ("cosine", 0, 25, (1 + math.sqrt(0.5)) / 2),  # cos 45 degrees

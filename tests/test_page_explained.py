@@ -4,6 +4,7 @@ screen.
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,8 +20,10 @@ from seq2attn.pages.graphs import export_answer
 from seq2attn.pages.page import graphs_json, model_json, render
 
 HELPERS = (
-    "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new Event('input')); };"
-    "const row = (part, view = 0) => Array.from(views[view].panel.rows[part].children, one => one.textContent);"
+    "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
+    "Event('input')); };"
+    "const row = (part, view = 0) => "
+    "Array.from(views[view].panel.rows[part].children, one => one.textContent);"
     "const heading = (view = 0) => views[view].find('.answer h3').textContent;"
     "const box = one => one.getBoundingClientRect();"
 )
@@ -29,8 +32,14 @@ GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history
 ADDITIVE = "mechanisms.yaml model.attention.score=additive model.attention.window=local_p"
 ADDITIVE += " model.attention.scalable_softmax=true"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
-BY_HAND, SHIFT = (GENERAL, ADDITIVE, COSINE), "mechanisms.yaml model.attention.history=shift"
+BY_HAND = (GENERAL, ADDITIVE, COSINE)
+SHIFT = "mechanisms.yaml model.attention.history=shift"
+about = partial(pytest.approx, rel=1e-3)
 NUMBER = r"\(?(-?[\d.]+)\)?"
+
+
+def result_of(equation):
+    return float(equation.split(" = ")[-1])
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +97,12 @@ def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
             float(one) for one in label.partition(" numbers, ")[2].removesuffix(" …").split(", ")
         ]
         assert found == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
-    assert float(value) == pytest.approx(scores[2], rel=1e-3)
-    assert f"their products, sum {value}" in said[3] and "h₃ / 3.464" in said[3]
+    assert float(value) == about(scores[2])
+    assert f"their products, sum {value}" in said[3]
+    assert "h₃ / 3.464" in said[3]
     found = re.fullmatch(r"p₃ = exp\(e₃\) / Σ exp = (\S+) / (\S+) = (\S+)", weight[1]).groups()
     powers = np.exp(scores)
-    assert list(map(float, found)) == pytest.approx(
-        [powers[2], powers.sum(), powers[2] / powers.sum()], rel=1e-3
-    )
+    assert list(map(float, found)) == about([powers[2], powers.sum(), powers[2] / powers.sum()])
     assert sentence[1].endswith(" h₃ + …")
     key = run("return views[0].panel.rows.score.querySelector('canvas').getAttribute('aria-label')")
     assert key.startswith("h₃ / 3.464: 12 numbers, ")
@@ -105,10 +113,15 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
     """Of three models on one page, whose formulas are written here once more; j: the position, of
     four.
     """
-    run, text, j = show("by hand"), "cabd", 1
+    run = show("by hand")
+    text = "cabd"
+    j = 1
     rows = "['query', 'score', 'softmax', 'weight'].map(part => row(part, k))"
     said = run(f"type_({text!r}); choose(0, {j}); return views.slice(0, 3).map((_, k) => {rows})")
-    labels = "[...view.panel.rows.score.querySelectorAll('canvas')].map(one => one.getAttribute('aria-label'))"
+    labels = (
+        "[...view.panel.rows.score.querySelectorAll('canvas')].map(one => "
+        "one.getAttribute('aria-label'))"
+    )
     keys = run(
         f"return views.slice(0, 3).map(view => {labels}.find(label => label.includes('h₂')))"
     )
@@ -120,8 +133,12 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
         memory, state = model.encode(
             torch.tensor([predictor.task.source_vocabulary.encode(text)]), torch.tensor([4])
         )
-        parts, s, h = model.decoder.attention, state.cell[0][0], memory.values[0]  # (D,), (S, D)
-        factor, count, near = torch.ones(4), 1.0, torch.tensor([True] * 4)
+        parts = model.decoder.attention
+        s = state.cell[0][0]
+        h = memory.values[0]  # (D,), (S, D)
+        factor = torch.ones(4)
+        count = 1.0
+        near = torch.tensor([True] * 4)
         if words == GENERAL:
             mapped = h @ parts.score.map.weight.T
             products = scores = mapped @ s
@@ -139,16 +156,17 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
                 parts.window.v.weight[0] @ torch.tanh(parts.window.map.weight @ s)
             )
             distance = torch.arange(4) - centre
-            near, factor = distance.abs() <= 2, torch.exp(-2 * (distance / 2) ** 2)
+            near = distance.abs() <= 2
+            factor = torch.exp(-2 * (distance / 2) ** 2)
             count = near.sum().log()
-            assert " \u00d7 ln " in softmax[1] and "Scalable: scores times ln n" in softmax[2]
-            assert (
-                "local_p: a window around a learned centre" in softmax[2]
-                and "by the window local_p" in weight[2]
-            )
+            assert " \u00d7 ln " in softmax[1]
+            assert "Scalable: scores times ln n" in softmax[2]
+            assert "local_p: a window around a learned centre" in softmax[2]
+            assert "by the window local_p" in weight[2]
         else:
             mapped = h / h.norm(dim=1, keepdim=True)
-            products, strength = mapped @ s / s.norm(), parts.score.log_strength
+            products = mapped @ s / s.norm()
+            strength = parts.score.log_strength
             scores = products * strength.exp()
             formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
             sentence = (
@@ -160,38 +178,32 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
             moves = (memory.prepared, parts.history.by_past)
             sharper = 1 + torch.nn.functional.softplus(parts.history.power)
             factor = shares ** (sharper - 1) / (shares**sharper).sum()
-        assert (
-            score[1].startswith(formula) and sentence in score[2] and "decoder's state" in query[2]
-        )
-        assert float(score[1].split(" = ")[-1]) == pytest.approx(scores[j].item(), rel=1e-3)
+        assert score[1].startswith(formula)
+        assert sentence in score[2]
+        assert "decoder's state" in query[2]
+        assert result_of(score[1]) == about(scores[j].item())
         added = float(re.search(r"their products, sum (\S+) =", score[3])[1])
-        assert added == pytest.approx(products[j].item(), rel=1e-3)
+        assert added == about(products[j].item())
         shown = re.search(r": 12 numbers, (.*) …", key)[1].split(", ")
-        assert list(map(float, shown)) == pytest.approx(mapped[j][:4].tolist(), rel=1e-3)
+        assert list(map(float, shown)) == about(mapped[j][:4].tolist())
         chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", softmax[1]).groups())
-        assert list(chain) == pytest.approx(
-            [one.item() for one in (powers[j], powers.sum(), shares[j])], rel=1e-3
-        )
+        assert list(chain) == about([one.item() for one in (powers[j], powers.sum(), shares[j])])
         last = [
             float(one)
             for one in re.findall(r"[\d.]+", weight[1].rpartition(" = ")[0].split(" = ")[-1])
         ]
         if words == ADDITIVE:
-            assert last == pytest.approx([shares[j].item(), factor[j].item()], rel=1e-3)
-        assert float(weight[1].split(" = ")[-1]) == pytest.approx(
-            (shares * factor)[j].item(), rel=1e-3
-        )
+            assert last == about([shares[j].item(), factor[j].item()])
+        assert result_of(weight[1]) == about((shares * factor)[j].item())
     label = "views[0].panel.rows.weight.querySelector('canvas').ariaLabel"
     (_, moved, why, _), said, label = run(
         f"choose(1, {j}); return [row('weight'), row('score', 2)[1], {label}]"
     )
     assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", moved)
     first, second = torch.tensor(in_pytorch(predictors[0], text)["weights"][:2])
-    assert float(moved.split(" = ")[-1]) == pytest.approx(second[j].item(), rel=1e-3)
-    at, around = (
-        int(first.argmax()),
-        torch.stack([first, first, 0 * first]).repeat(1, 3),
-    )  # alpha, C, alpha before
+    assert result_of(moved) == about(second[j].item())
+    at = int(first.argmax())
+    around = torch.stack([first, first, 0 * first]).repeat(1, 3)  # alpha, C, alpha before
     p = (
         4 * (moves[0][0, :, at] + (moves[1] * around[:, at + 1 : at + 8]).sum(dim=(1, 2)))
     ).softmax(dim=0)
@@ -201,12 +213,12 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
     shown = re.fullmatch(rf"moves from {text[at]}, .3 to \+3: 7 numbers, (.*) …", label)[1].split(
         ", "
     )
-    assert list(map(float, shown)) == pytest.approx(p[:4].tolist(), rel=1e-3)
+    assert list(map(float, shown)) == about(p[:4].tolist())
     move = make_predictor(SHIFT).model.decoder.attention.history.logits.argmax() - 2
     assert re.search(rf"move is .?{abs(int(move))}[,.]", run("return row('weight', 3)[2]"))
     slope, past = re.search(rf"\+ {NUMBER} \u00d7 {NUMBER} = ", said).groups()
-    assert float(slope) == pytest.approx(parts.history.map.weight.item(), rel=1e-3)
-    assert float(past) == pytest.approx(in_pytorch(predictors[2], text)["weights"][0][j], rel=1e-3)
+    assert float(slope) == about(parts.history.map.weight.item())
+    assert float(past) == about(in_pytorch(predictors[2], text)["weights"][0][j])
 
 
 def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
@@ -217,7 +229,8 @@ def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
     assert found == ["softmax p", "softmax", "label", "part"]
     scale = "choose(t, null); return views[0].panel.axis.map(one => one.textContent).join()"
     axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
-    assert len(axes) > 1 and len(set(axes)) == 1
+    assert len(axes) > 1
+    assert len(set(axes)) == 1
 
 
 def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
@@ -229,7 +242,9 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
     assert [wrong for _, wrong in tiles] == [
         symbol != right[t : t + 1] for t, (symbol, _) in enumerate(tiles)
     ]
-    assert "✗ wrong" in said and "right is bac" in said and "longer" not in said
+    assert "✗ wrong" in said
+    assert "right is bac" in said
+    assert "longer" not in said
     assert "differs from scaled from step " in other
     assert "longer than trained (1-8)" in run("type_('abcdefghi'); return heading()")
     write = "for (const [t, id] of [5, 4, 3, 2].entries()) state.write.set(t, id);"
@@ -241,10 +256,8 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
 
 @pytest.mark.parametrize("name", ["sort", pytest.param("recopy", marks=pytest.mark.slow)])
 def test_the_right_answer_is_the_tasks_own(show, name):
-    task, texts = (
-        TASKS.load(name)(),
-        {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name],
-    )
+    task = TASKS.load(name)()
+    texts = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name]
     graph = json.dumps(graphs_json([export_answer(task)])["answer"])
     asked = json.dumps([task.source_vocabulary.encode(text) for text in texts])
     model = (
@@ -273,10 +286,8 @@ def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
             ["", "false"],
         ]
         assert len({tuple(tops) for _, _, *tops in said}) == 1, width
-    assert (
-        "hello" not in run("return by('intro').textContent")
-        and run("return box(by('intro')).height") > 0
-    )
+    assert "hello" not in run("return by('intro').textContent")
+    assert run("return box(by('intro')).height") > 0
     take = "type_('CAB'); by('message').querySelector('button').click();"
     assert run("type_('CAB'); return heading()") == "answer to cab"
     assert run(f"{take} return [state.text, document.activeElement.id]") == ["cab", "text"]
@@ -287,14 +298,21 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
         run = show("scaled", width, height)
         places = "[views[0].canvas, views[0].find('.heading'), views[0].find('.likeliest')]"
         bottoms = run(
-            f"views[0].spec.most_steps.fill(6); type_('badge'); return {places}.map(one => box(one).bottom)"
+            f"views[0].spec.most_steps.fill(6); type_('badge'); return {places}.map(one => "
+            f"box(one).bottom)"
         )
         assert max(bottoms) <= height, (width, bottoms)
-        look = "[views[0].layout.cell, ...[views[0].canvas, views[0].find('.likeliest')].map(one => box(one).top)]"
+        look = (
+            "[views[0].layout.cell, ...[views[0].canvas, "
+            "views[0].find('.likeliest')].map(one => box(one).top)]"
+        )
         before, after = run(f"const before = {look}; setWeight(0, 1, 1); return [before, {look}]")
         assert before == after
         same = "state.write.set(0, views[0].now.steps[0].written); update();"
-        sizes = "return [...document.querySelectorAll('figure canvas')].slice(0, 2).map(one => [one.width, one.height])"
+        sizes = (
+            "return [...document.querySelectorAll('figure canvas')].slice(0, 2).map(one => "
+            "[one.width, one.height])"
+        )
         changed, untouched = run(f"undoAll(); {same} {sizes}")
         assert changed == untouched  # "without your changes" keeps its cell size
         widths = "const map = views[0].find('.scroll'); return map.scrollWidth === map.clientWidth"
@@ -326,7 +344,8 @@ def test_everything_to_use_has_a_name(show, browser):
         assert [(role, name) for role, name in told if role in named and not name.strip()] == []
         rows = "[...document.querySelectorAll('.part')].map(one => one.getAttribute('aria-label'))"
         labels = run(f"return {rows}")
-        assert len(labels) == parts and all(("group", label) in told for label in labels)
+        assert len(labels) == parts
+        assert all(("group", label) in told for label in labels)
 
 
 def test_colour_is_never_the_only_sign(show):
@@ -358,12 +377,14 @@ def test_colour_is_never_the_only_sign(show):
     down, up = run("""
       return [-1, 1].map(value => {
         const canvas = document.createElement('canvas');
-        paintVector(canvas, [value], {soft: '#000', negative: '#fff', positive: '#fff'}, 100, false);
+        const colours = {soft: '#000', negative: '#fff', positive: '#fff'};
+        paintVector(canvas, [value], colours, 100, false);
         const {data} = canvas.getContext('2d').getImageData(2, 0, 1, 22);
         return [5, 16].map(y => data[4 * y] > 200);
       });
     """)
-    assert down == [False, True] and up == [True, False]  # negative numbers hang below the middle
+    assert down == [False, True]
+    assert up == [True, False]  # negative numbers hang below the middle
 
 
 def test_the_tour_hides_nothing_that_it_speaks_of(show):
@@ -371,9 +392,13 @@ def test_the_tour_hides_nothing_that_it_speaks_of(show):
         run = show("scaled", width, height)
         for stop in (0, 3, 4, 5, 6):
             run(
-                f"views[0].spec.most_steps.fill(6); visit({stop}); by('tour').querySelector('.press').click()"
+                f"views[0].spec.most_steps.fill(6); visit({stop}); "
+                f"by('tour').querySelector('.press').click()"
             )
-            shown = "[by('hold'), views[0].canvas, ...['.answer', '.bars', '.likeliest'].map(views[0].find)]"
+            shown = (
+                "[by('hold'), views[0].canvas, ...['.answer', '.bars', "
+                "'.likeliest'].map(views[0].find)]"
+            )
             card, *boxes = run(
                 f"return [by('tour'), ...{shown}].map(one => [box(one).top, box(one).bottom])"
             )
@@ -394,25 +419,32 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
       seen.push(views[0].find('.play').textContent);
       while (queue.length) {
         const [act, time] = queue.shift();
-        if (lit(views[0]) && time > 200) seen.push([state.step, lit(views[0]).className.split(' ')[0], time]);
+        if (lit(views[0]) && time > 200)
+          seen.push([state.step, lit(views[0]).className.split(' ')[0], time]);
         act();
       }
-      return [seen, views[0].now.steps.length, views[0].find('.play').textContent, Boolean(lit(views[0]))];
+      const label = views[0].find('.play').textContent;
+      return [seen, views[0].now.steps.length, label, Boolean(lit(views[0]))];
     """)
-    parts = ["query", "score", "softmax", "weight", "context", "output"]
+    parts = "query score softmax weight context output".split()
     seen, steps, label, lit = played
-    assert (seen[0], label, lit) == ("❚❚ pause", "▶ play", False)
+    assert seen[0] == "❚❚ pause"
+    assert label == "▶ play"
+    assert lit is False
     paces = [[step, part, 350 if step else 900] for step in range(steps) for part in parts]
     assert seen[1:] == paces
     run = show()
-    look = "[views[0].find('.play').textContent, views[0].panel.rows.query.classList.contains('lit'), state.step]"
+    look = (
+        "[views[0].find('.play').textContent, "
+        "views[0].panel.rows.query.classList.contains('lit'), state.step]"
+    )
     click = "views[0].find('.play').click();"
     assert run(f"{click} return {look}") == ["❚❚ pause", True, 0]
     later = f"return new Promise(done => setTimeout(() => done({look}), 1200));"
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize(("name", "stops"), [("scaled", 8), ("none", 6)])
+@pytest.mark.parametrize("name, stops", [("scaled", 8), ("none", 6)])
 def test_the_tour_asks_acts_and_tells(show, name, stops):
     run = show(name, fragment="tour=2")
     title = "by('tour').querySelector('h2').textContent"
@@ -421,12 +453,13 @@ def test_the_tour_asks_acts_and_tells(show, name, stops):
     said = "return [...by('tour').querySelectorAll('p')].map(one => one.textContent)"
     for number in range(stops):
         asked, told = run(f"visit({number}); by('tour').querySelector('.press').click(); {said}")
-        assert (
-            "?" in asked
-            and len(told) > 20
-            and not re.search(r"undefined|writes (\S+), not \1\.", asked + told)
-        )
-    guess = "visit(0); const one = by('tour').querySelector('.guesses button'); if (!one) return null; one.click();"
+        assert "?" in asked
+        assert len(told) > 20
+        assert not re.search(r"undefined|writes (\S+), not \1\.", asked + told)
+    guess = (
+        "visit(0); const one = by('tour').querySelector('.guesses button'); if (!one) "
+        "return null; one.click();"
+    )
     guessed = run(
         f"{guess} by('tour').querySelector('.press').click(); return [one.textContent, {TOLD}]"
     )
@@ -438,6 +471,7 @@ def test_the_tour_asks_acts_and_tells(show, name, stops):
         )
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true})"
     left = run(
-        f"document.activeElement.dispatchEvent({key}); return [state.tour, by('tour').hidden, isChanged()]"
+        f"document.activeElement.dispatchEvent({key}); return [state.tour, "
+        f"by('tour').hidden, isChanged()]"
     )
     assert left == [None, True, False]

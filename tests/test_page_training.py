@@ -15,19 +15,19 @@ from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples
 from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
-from seq2attn.training.losses import training_losses
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
-DOCS = CONFIGS.parent / "docs" / "plugins.md"
-FEW = ["model.hidden=8", "task.alphabet=abcd", "training.batch_size=4", "training.warmup=2"]
-SMALL, TINY = (
-    [*FEW, "model.embedding=4", "task.max_length=3"],
-    [*FEW, "task.min_length=1", "task.max_length=2"],
+DOCS = CONFIGS.parent / "docs/plugins.md"
+FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4 training.warmup=2".split()
+SMALL = [*FEW, "model.embedding=4", "task.max_length=3"]
+TINY = [*FEW, "task.min_length=1", "task.max_length=2"]
+RESETS = (
+    "training.word_dropout=0.3 training.encoder_reset=0.3 "
+    "training.reset_first=false training.decoder_reset=0.3"
 )
-RESETS = "training.word_dropout=0.3 training.encoder_reset=0.3 training.reset_first=false training.decoder_reset=0.3"
 TRAINED = {
     **MECHANISMS,
     "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",
@@ -48,7 +48,8 @@ class Noisy(Score):
         return scores + torch.empty_like(scores).exponential_() if self.training else scores
 """
 STEPS = """
-const race = new Race(data.models.slice(0, 1), 5), rows = [], [learner] = race.learners, first = learner.weights();
+const race = new Race(data.models.slice(0, 1), 5), rows = [];
+const [learner] = race.learners, first = learner.weights();
 const whole = ({shape, data}) => [shape, Array.from(data)], {graph} = learner, run = graph.run;
 let random = [];
 graph.run = given => {
@@ -59,7 +60,8 @@ for (let step = 0; step < STEPS; step++) {
   const {examples, each: [{loss}]} = race.advance(RATE, MASK);
   rows.push([loss, Object.values(examples).map(whole), random.map(([, one]) => whole(one))]);
 }
-const averages = data.models[0].weights.flatMap(([name]) => Array.from(learner.values[`exp_avg.${name}`].data));
+const moments = name => Array.from(learner.values[`exp_avg.${name}`].data);
+const averages = data.models[0].weights.flatMap(([name]) => moments(name));
 return [Array.from(first), rows, Array.from(learner.weights()), averages];
 """
 
@@ -72,13 +74,15 @@ def replay(config, first, rows, rate):
     """The losses of these batches, the last weights and first moments, by the project's own
     training step.
     """
-    model, at = build_model(config), 0
+    model = build_model(config)
+    at = 0
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.tensor(first[at : at + parameter.numel()]).view_as(parameter))
             at += parameter.numel()
-    step, losses = TrainingStep(model, config, torch.device("cpu")), []
-    step.use_formulas()
+    step = TrainingStep(model, config, torch.device("cpu"))
+    losses = []
+    step.leaf = None
     for number, (_, given, random) in enumerate(rows):
         examples = Examples(*(torch.tensor(one).long().view(shape) for shape, one in given))
         batch = make_batch(examples, source_eos=config.model.source_eos)
@@ -94,7 +98,7 @@ def replay(config, first, rows, rate):
             )
             if config.training.word_dropout:
                 batch = drop_words(batch, config.training.word_dropout, torch.Generator())
-            total = training_losses(step.forward(batch, number), batch, config.training).total
+            total = step.losses(step.forward(batch, number), batch).total
         assert next(drawn, None) is None
         step.gradients(total)
         share = learning_rate(config.training, number, 10**6) / config.training.learning_rate
@@ -123,18 +127,19 @@ def agree(browser, page, config, steps, rate=8e-3, mask="null"):
 def small(tmp_path_factory):
     """A race, as the command writes it."""
     file = tmp_path_factory.mktemp("training") / "page.html"
-    configs = [
-        word for name in ("scaled", "none") for word in ("--train", str(CONFIGS / f"{name}.yaml"))
-    ]
-    settings = [word for setting in SMALL for word in ("--set", setting)]
-    assert call_main(("page", *configs, *settings, "--text", "abc", "--to", str(file))).code == 0
+    configs = f"--train {CONFIGS}/scaled.yaml --train {CONFIGS}/none.yaml"
+    settings = " ".join(f"--set={setting}" for setting in SMALL)
+    call_main(f"page --text abc --to {file} {configs} {settings}").check()
     assert file.stat().st_size < 1_500_000
     return file
 
 
 LIVE = """
-const wait = async what => { for (let k = 0; k < 600 && !what(); k++) await new Promise(done => setTimeout(done, 50)); };
-const now = () => by("train-now").textContent, said = [], weights = () => views.map(view => Array.from(view.learnt));
+const wait = async what => {
+  for (let k = 0; k < 600 && !what(); k++) await new Promise(done => setTimeout(done, 50));
+};
+const now = () => by("train-now").textContent, said = [];
+const weights = () => views.map(view => Array.from(view.learnt));
 return (async () => {
   await wait(() => views.every(view => view.learnt));
   said.push(now(), by("train-play").textContent);
@@ -155,7 +160,8 @@ return (async () => {
   by("text").dispatchEvent(new Event("input"));
   said.push(state.rate, views[0].now.steps[0].weights.data[1], views[0].right.length);
   const [step, later] = views[0].now.steps, live = views[0].canvas.toDataURL();
-  said.push([step.written, later.weights.data[0], step.weights.data.length, by("changes").children.length]);
+  const changed = by("changes").children.length;
+  said.push([step.written, later.weights.data[0], step.weights.data.length, changed]);
   await wait(() => views[0].canvas.toDataURL() !== live);
   said.push(views[0].canvas.toDataURL() !== live);
   by("train-play").click();
@@ -190,7 +196,8 @@ return (async () => {
   by("train-play").click();
   await wait(() => training.step === 3);
   await new Promise(done => setTimeout(done, 300));
-  return [said, [training.step, training.playing, new URLSearchParams(fragment(true)).get("batch")]];
+  const shared = new URLSearchParams(fragment(true)).get("batch");
+  return [said, [training.step, training.playing, shared]];
 })();
 """
 
@@ -219,18 +226,22 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
         *said,
     ) = said
     losses, fair, again, same, (masked, unmasked), other = said
-    assert (before, play, after, pause, again) == (
-        "untrained",
-        "▶ Train",
-        "after 1 batch",
-        "❚❚ Pause",
-        "untrained",
-    )
-    assert moved and stopped and counted == [True, True] and fair and same and other
-    assert (rate, answer) == (0.032, 2) and weight == pytest.approx(1, abs=1e-6)
-    assert (
-        changes == [4, 0, 3, 5] and live
-    )  # written; banned; padded; in the bar: also the weight and the temperature
+    assert before == "untrained"
+    assert play == "▶ Train"
+    assert after == "after 1 batch"
+    assert pause == "❚❚ Pause"
+    assert again == "untrained"
+    assert moved
+    assert stopped
+    assert counted == [True, True]
+    assert fair
+    assert same
+    assert other
+    assert rate == 0.032
+    assert answer == 2
+    assert weight == pytest.approx(1, abs=1e-6)
+    assert changes == [4, 0, 3, 5]
+    assert live  # written; banned; padded; in the bar: also the weight and the temperature
     assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0])
     assert "length 3: " in charts[1]
     assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ none \d\.\d{3}", losses)
@@ -238,14 +249,18 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert end == [3, False, "3"]
     told = browser.spoken()
     kinds = {"button", "slider", "spinbutton", "checkbox", "image", "img", "region", "textbox"}
-    assert [one for one in told if one[0] in kinds and not one[1]] == [] and (
+    assert [one for one in told if one[0] in kinds and not one[1]] == []
+    assert (
         "slider",
         "Learning rate",
     ) in told
     others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
     assert browser.run(f"return {others}") == []
     browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
-    moment = "const wait = async k => { while (k-- && training.step < 2) await new Promise(d => setTimeout(d, 50)); };"
+    moment = (
+        "const wait = async k => { while (k-- && training.step < 2) await new Promise(d "
+        "=> setTimeout(d, 50)); };"
+    )
     arrived = browser.run(
         f"{moment} return wait(200).then(() => [training.step, training.playing, state.text])"
     )
@@ -255,7 +270,8 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
 
 def test_fifty_steps_are_those_of_pytorch(browser, small):
     loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
-    assert loss < 1e-3 and weights < 1e-2  # embeddings of symbols that no batch had, too
+    assert loss < 1e-3
+    assert weights < 1e-2  # embeddings of symbols that no batch had, too
     seeds = (
         "const [one, other] = [1, 2].map(seed => new Race(data.models, seed).learners[0].values);"
     )
@@ -265,7 +281,8 @@ def test_fifty_steps_are_those_of_pytorch(browser, small):
         sources, targets = (
             np.array(one).reshape(shape[0], -1).tolist() for one in (source, target)
         )
-        assert lengths == target_lengths and set(lengths) <= {1, 2, 3}
+        assert lengths == target_lengths
+        assert set(lengths) <= {1, 2, 3}
         for read, length, written in zip(sources, map(int, lengths), targets, strict=True):
             assert written[:length] == read[:length][::-1]
 
@@ -284,13 +301,15 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
     config = load_config(CONFIGS / name, [*overrides, *TINY])
     (tmp_path / "page.html").write_text(render(untrained_models({"model": config})))
     loss, _, averages, _ = agree(browser, tmp_path / "page.html", config, 2)
-    assert loss < 1e-5 and averages < 1e-5
+    assert loss < 1e-5
+    assert averages < 1e-5
 
 
 def test_the_mask_can_be_left_out_of_training(browser, small):
     unmasked = load_config(CONFIGS / "scaled.yaml", [*SMALL, "model.attention.mask_padding=false"])
     loss, _, averages, _ = agree(browser, small, unmasked, 2, mask="false")
-    assert loss < 1e-5 and averages < 1e-5
+    assert loss < 1e-5
+    assert averages < 1e-5
     assert agree(browser, small, unmasked, 1)[0] > 1e-4  # with the mask it is another loss
 
 
@@ -302,20 +321,22 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
     """
     (tmp_path / "pairs.tsv").write_text("ab\tx\nba\ty\nabba\tx y x\n")
     files = "--set task.train=pairs.tsv --set task.dev=pairs.tsv" if name == "pairs" else ""
-    config = {"dates": CONFIGS / "dates.yaml", "pairs": CONFIGS / "pairs" / "small.yaml"}[name]
+    config = {"dates": CONFIGS / "dates.yaml", "pairs": CONFIGS / "pairs/small.yaml"}[name]
     settings = "--set model.hidden=8 --set model.embedding=4 --set training.batch_size=4"
-    done = cli("page", "--train", str(config), *settings.split(), *files.split())
-    assert done.code == 0, done.err
+    cli(f"page --train {config} {settings} {files}").check()
     browser.open(tmp_path / "page.html")
     drawn, losses = browser.run("""
-      const race = new Race(data.models, 1), [{source, target}] = data.models, drawn = [], losses = [];
+      const race = new Race(data.models, 1), [{source, target}] = data.models;
+      const drawn = [], losses = [];
       for (let step = 0; step < 5; step++) {
-        const {examples, each: [{loss}]} = race.advance(0.01, null), {source_lengths: {data: counts}} = examples;
+        const {examples, each: [{loss}]} = race.advance(0.01, null);
+        const {source_lengths: {data: counts}} = examples;
         losses.push(loss);
         for (let k = 0; k < counts.length; k++) drawn.push(["source", "target"].map(side => {
           const {shape, data: ids} = examples[side], {tokens} = data.models[0][side];
           const count = examples[`${side}_lengths`].data[k];
-          return Array.from(ids.slice(k * shape[1], k * shape[1] + count), id => tokens[id]).join("");
+          const row = ids.slice(k * shape[1], k * shape[1] + count);
+          return Array.from(row, id => tokens[id]).join("");
         }));
       }
       return [drawn, losses];
@@ -325,13 +346,15 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
     examples = browser.run("return data.models[0].examples")
     assert all(text in known or (name == "dates" and task.answer(text)) for text in examples)
     assert "banana" not in examples
-    assert len(drawn) == 20 and len(set(map(tuple, drawn))) > 2 and all(map(np.isfinite, losses))
+    assert len(drawn) == 20
+    assert len(set(map(tuple, drawn))) > 2
+    assert all(map(np.isfinite, losses))
     for source, target in drawn:
         assert target == (known[source] if name == "pairs" else task.answer(source).text)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words, message",
     [
         (
             "--train CONFIG --train CONFIG",
@@ -359,5 +382,5 @@ def test_what_the_page_cannot_train_is_refused(cli, tmp_path, own_scores, words,
         (tmp_path / name).write_text(
             f"{{model: {{hidden: 8}}, training: {{batch_size: 2}}, task: {{{task}}}}}\n"
         )
-    result = cli("page", *words.split())
-    assert result.code == 2 and message in result.err and not list(tmp_path.glob("*.html"))
+    assert message in cli(f"page {words}").refusal
+    assert not list(tmp_path.glob("*.html"))

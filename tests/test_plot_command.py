@@ -13,8 +13,15 @@ from seq2attn.runs.records import read_record
 from seq2attn.runs.run import Run
 
 WHOLE = AttentionMap("a", "a", ("a",), ("a",), ((1.0,),), (0,)).to_json()
-DAMAGE = [{}, {"weights": [[1.0, 0.0]]}, {"weights": []}, {"weights": [[2.0]]}, {"weights": [[float("nan")]]},
-          {"ideal": [1]}, {"output_symbols": [], "weights": []}]  # fmt: skip
+DAMAGE = [
+    {},
+    {"weights": [[1.0, 0.0]]},
+    {"weights": []},
+    {"weights": [[2.0]]},
+    {"weights": [[float("nan")]]},
+    {"ideal": [1]},
+    {"output_symbols": [], "weights": []},
+]
 """{}: other strings than those recorded"""
 
 
@@ -24,7 +31,8 @@ def tiny(runs_copy):
 
 
 def test_attention_maps_survive_a_round_trip(tmp_path):
-    columns, rows = ("a", " ", "b", "<eos>"), ("b", "<eos>")
+    columns = ("a", " ", "b", "<eos>")
+    rows = ("b", "<eos>")
     one = AttentionMap(
         "a b", "b", columns, rows, ((0.25, 0.0, 0.5, 0.25), (1.0, 0.0, 0.0, 0.0)), (2, 1)
     )
@@ -50,11 +58,12 @@ def test_records_of_training_are_read(tiny):
 
 
 def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
-    assert cli("eval", "--lengths", "3").code == 0
-    assert cli("eval", "--lengths", "2").code == 0
+    cli("eval --lengths 3").check()
+    cli("eval --lengths 2").check()
     name, results = evaluations(tiny)[-1]
-    assert (name, results.lengths) == ("best-002.json", [2])
-    assert cli("plot", "accuracy", "tiny", "--by-length", "--plot", "x.png").code == 0
+    assert name == "best-002.json"
+    assert results.lengths == [2]
+    cli("plot accuracy tiny --by-length --plot x.png").check()
 
 
 def test_figures_are_written(cli, tiny):
@@ -66,16 +75,16 @@ def test_figures_are_written(cli, tiny):
         ("attention tiny", "gif"),
     ]):  # fmt: skip
         file = f"{number}.{ending}"
-        done = cli("plot", *words.split(), "--plot", file)
-        assert (done.code, done.out) == (0, "")
+        done = cli(f"plot {words} --plot {file}").check()
+        assert done.out == ""
         assert f"figure: {file}" in done.err
         assert Path(file).stat().st_size > 1000
 
 
 def test_one_string_can_be_chosen(cli, tiny):
     source = read_attention(tiny)[-1][1][0].source
-    assert cli("plot", "attention", "--string", source, "--plot", "one.png").code == 0
-    assert cli("plot", "attention", "--plot", "both.png").code == 0
+    cli("plot attention --plot one.png --string", source).check()
+    cli("plot attention --plot both.png").check()
     with Image.open("one.png") as one, Image.open("both.png") as both:
         assert one.size[0] < both.size[0]
 
@@ -91,25 +100,24 @@ def test_mistakes_are_errors(cli, tiny):
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
         ("predict a --ideal", "--ideal outlines cells of a figure"),
     ):
-        done = cli(*command.split())
-        assert done.code == 2
-        assert message in done.err
+        assert message in cli(command).refusal
 
 
 def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.attention_file.unlink()
-    done = cli("plot", "attention", "--plot", "x.png")
-    assert done.code == 2
-    assert "has no recorded attention" in done.err and "training.snapshots" in done.err
+    said = cli("plot attention --plot x.png").refusal
+    assert "has no recorded attention" in said
+    assert "training.snapshots" in said
     tiny.status_file.write_text('{"score": "none"}')
-    done = cli("plot", "attention", "--plot", "x.png")
+    done = cli("plot attention --plot x.png")
     assert "run 'tiny' (score none) has no recorded attention" in done.err
     config = Path("plain.yaml")
     config.write_text(
-        "model: {hidden: 4, attention: {score: none}}\ntraining: {steps: 1, warmup: 0, batch_size: 2}"
+        "model: {hidden: 4, attention: {score: none}}\ntraining: {steps: 1, warmup: 0, "
+        "batch_size: 2}"
     )
-    assert cli("train", "-c", str(config), "--name", "plain").code == 0
-    done = cli("predict", "a", "--run", "plain", "--plot", "x.png")
+    cli(f"train -c {config} --name plain").check()
+    done = cli("predict a --run plain --plot x.png")
     assert done.code == 2
     assert "there is no attention to draw\nA model without attention has no maps." in done.err
 
@@ -124,9 +132,9 @@ DAMAGED = ['{"step": 3, "maps": [{"source": "a"}]}', '{"step": 3, "maps": []}', 
 def test_a_damaged_line_is_an_error(cli, tiny, line):
     with tiny.attention_file.open("a") as file:
         file.write(f"{line}\n")
-    done = cli("plot", "attention", "--plot", "x.png")
-    assert done.code == 2
-    assert "attention.jsonl" in done.err and "not a valid record" in done.err
+    said = cli("plot attention --plot x.png").refusal
+    assert "attention.jsonl" in said
+    assert "not a valid record" in said
 
 
 def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
@@ -149,13 +157,15 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
         ),
     ):
         file.write_text(text)
-        done = cli("report", "tiny")
-        assert done.code == 2 and f"{file.name}{message}" in done.err
+        assert f"{file.name}{message}" in cli("report tiny").refusal
         file.unlink()
 
 
 def test_plot_imports_no_torch(tiny, tmp_path):
-    code = "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' in sys.modules)"
+    code = (
+        "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' "
+        "in sys.modules)"
+    )
     done = process(
         tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs"
     )

@@ -5,23 +5,23 @@ with its line.
 import json
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from inline import ROOT
 
 import seq2attn
 from seq2attn.parts import EXTENSIBLE
 
 pytestmark = pytest.mark.usefixtures("own_scores")
-ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "plugins.md").read_text("utf-8")
+PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 COMMANDS = re.findall(r"^    seq2attn train (.*)$", PAGE, re.MULTILINE)
 TINY = (
-    "training.steps=2 training.warmup=0 training.batch_size=4 training.validation_samples=2 model.hidden=8 "
+    "training.steps=2 training.warmup=0 training.batch_size=4 "
+    "training.validation_samples=2 model.hidden=8 "
     "model.embedding=4 evaluation.samples=2 training.snapshots=0"
 )
-SETTINGS = [word for setting in TINY.split() for word in ("--set", setting)]
+SETTINGS = " ".join(f"--set={setting}" for setting in TINY.split())
 SCORE = """\
 import torch
 from torch import nn
@@ -43,14 +43,12 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     words = shlex.split(line)
     name = words[words.index("--plugin") + 1]
     (tmp_path / name).write_text(FILES[name])
-    checked = cli("check --plugin", name)
-    assert checked.code == 0, checked.out
+    checked = cli("check --plugin", name).check()
     assert "Options had their default values" in checked.err
-    done = cli("train", *words, *SETTINGS, "--name", "run", "--device", "cpu")
-    assert done.code == 0, done.err
+    done = cli(f"train {SETTINGS} --name run --device cpu", *words).check()
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval run --plugin {name}"
     letters = "0369" if "doubling" in name else "hello"
-    assert cli("predict", letters, "--run", "run", "--plugin", name).code == 0
+    cli(f"predict {letters} --run run --plugin {name}").check()
     assert cli("eval run --plugin", name).out.count("\texact_match\t") == (
         5 if "doubling" in name else 12
     )
@@ -58,22 +56,13 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
 
 def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(cli, tmp_path):
     (tmp_path / "drifting.py").write_text(FILES["drifting.py"])
-    chosen = ("model.attention.history=drifting", "model.attention.normaliser=sparsemax")
-    done = cli(
-        "inspect configs/scaled.yaml --plugin drifting.py --set",
-        chosen[0],
-        "--set",
-        chosen[1],
-    )
-    assert (
-        done.code == 2
-        and "'sparsemax' cannot work with history 'drifting', which makes its own" in done.err
-    )
+    line = "inspect configs/scaled.yaml --plugin drifting.py --set model.attention.history=drifting"
+    said = cli(f"{line} --set model.attention.normaliser=sparsemax").refusal
+    assert "'sparsemax' cannot work with history 'drifting', which makes its own" in said
 
 
 def test_the_plugin_of_the_examples_keeps_the_contract(cli):
-    done = cli("check --plugin", str(ROOT / "examples" / "walking.py"))
-    assert done.code == 0, done.out
+    cli("check --plugin", ROOT / "examples/walking.py").check()
 
 
 def test_the_page_has_a_file_of_each_kind():
@@ -90,18 +79,7 @@ def test_the_page_has_a_file_of_each_kind():
         )
 
 
-RULES = [
-    "shape",
-    "randomness",
-    "steps",
-    "mask",
-    "batch",
-    "padding",
-    "training",
-    "pairs",
-    "parameters",
-    "gradients",
-]
+RULES = "shape randomness steps mask batch padding training pairs parameters gradients".split()
 FORMULA = "return self.factor * query @ keys.mT"
 
 
@@ -109,15 +87,47 @@ FORMULA = "return self.factor * query @ keys.mT"
     "old, new, rule, message",
     [
         ("keys.mT", "kees.mT", "shape", "mine.py:12: NameError: name 'kees' is not defined"),
-        (FORMULA, "return keys @ query.mT", "shape", "mine.py:5: scores: shape (3, 6, 4), expected (3, 4, 6)"),
-        (FORMULA, "return query @ keys.mT, None", "shape", "mine.py:5: scores: tuple, expected a tensor"),
-        ("query, keys)", "query, keys, values)", "shape", "mine.py:5: raised TypeError: Mine.forward() missing 1"),
-        (FORMULA, f"keys.mul_(2)\n        {FORMULA}", "steps", "mine.py:5: a step changes in place what it was given"),
-        (FORMULA, "return (query @ keys.mT).detach()", "gradients", "mine.py:5: the gradients are not those that"),
-        (FORMULA, f"self.w = nn.Parameter(torch.ones(()))\n        {FORMULA} * self.w", "training",
-         "mine.py:5: parameter decoder.attention.score.w is made in a step, so it is not trained; make it in __init__"),
+        (
+            FORMULA,
+            "return keys @ query.mT",
+            "shape",
+            "mine.py:5: scores: shape (3, 6, 4), expected (3, 4, 6)",
+        ),
+        (
+            FORMULA,
+            "return query @ keys.mT, None",
+            "shape",
+            "mine.py:5: scores: tuple, expected a tensor",
+        ),
+        (
+            "query, keys)",
+            "query, keys, values)",
+            "shape",
+            "mine.py:5: raised TypeError: Mine.forward() missing 1",
+        ),
+        (
+            FORMULA,
+            f"keys.mul_(2)\n        {FORMULA}",
+            "steps",
+            "mine.py:5: a step changes in place what it was given",
+        ),
+        (
+            FORMULA,
+            "return (query @ keys.mT).detach()",
+            "gradients",
+            "mine.py:5: the gradients are not those that",
+        ),
+        (
+            FORMULA,
+            f"self.w = nn.Parameter(torch.ones(()))\n        {FORMULA} * self.w",
+            "training",
+            (
+                "mine.py:5: parameter decoder.attention.score.w is made in a step, so it is not "
+                "trained; make it in __init__"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     cli, tmp_path, old, new, rule, message
 ):
@@ -127,7 +137,8 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     assert [row[2] for row in rows] == RULES[: RULES.index(rule) + 1]
     assert [row[3] for row in rows[:-1]] == ["passed"] * (len(rows) - 1)
     assert rows[-1][3].startswith(message)
-    assert (done.code, done.err.count("error: ")) == (1, 1)
+    assert done.code == 1
+    assert done.err.count("error: ") == 1
 
 
 @pytest.mark.parametrize(
@@ -135,26 +146,53 @@ def test_a_broken_rule_is_reported_once_and_those_after_it_are_not_tried(
     [
         ("(Score):", "(Score)", "plugin mine.py: SyntaxError: expected ':' (mine.py, line 6)\n"),
         ("import torch", "import sys\nsys.exit('bye')", "plugin mine.py:2: SystemExit: bye"),
-        ("import torch", "import broken", "plugin mine.py:1: SyntaxError: invalid syntax (broken.py, line 3)"),
-        ("factor: float = 1.0", "factor: float", "plugin mine.py:5: score 'mine': option 'factor' of Mine has no default"),
-        ("super().__init__(query_width, key_width)", "self.w = nn.Linear(1, 1)",
-         "mine.py:8: score 'mine' cannot be made: AttributeError: cannot assign module before"),
-        ("(Score):", "(Score):\n    limits = {'factor': (2.0,)}", "config: 1 problem\n  model.attention.score.factor (--"),
-        ("@register", "# @register", "plugin mine.py: registered nothing\nfrom seq2attn import Score, register "),
-        ("(Score)", "(nn.Module)", "plugin mine.py:5: @register('mine') decorates Mine, which is not a part that a "),
-        ("@register", "@register('mine')\nclass Other(Score):\n    def forward(self, query, keys): ...\n\n@register",
-         "plugin mine.py:9: score 'mine' is already registered; choose another name\n"),
+        (
+            "import torch",
+            "import broken",
+            "plugin mine.py:1: SyntaxError: invalid syntax (broken.py, line 3)",
+        ),
+        (
+            "factor: float = 1.0",
+            "factor: float",
+            "plugin mine.py:5: score 'mine': option 'factor' of Mine has no default",
+        ),
+        (
+            "super().__init__(query_width, key_width)",
+            "self.w = nn.Linear(1, 1)",
+            "mine.py:8: score 'mine' cannot be made: AttributeError: cannot assign module before",
+        ),
+        (
+            "(Score):",
+            "(Score):\n    limits = {'factor': (2.0,)}",
+            "config: 1 problem\n  model.attention.score.factor (--",
+        ),
+        (
+            "@register",
+            "# @register",
+            "plugin mine.py: registered nothing\nfrom seq2attn import Score, register ",
+        ),
+        (
+            "(Score)",
+            "(nn.Module)",
+            "plugin mine.py:5: @register('mine') decorates Mine, which is not a part that a ",
+        ),
+        (
+            "@register",
+            (
+                "@register('mine')\nclass Other(Score):\n    def forward(self, query, keys): "
+                "...\n\n@register"
+            ),
+            "plugin mine.py:9: score 'mine' is already registered; choose another name\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_plugin_that_cannot_be_used_says_why_and_where(
     cli, tmp_path, monkeypatch, old, new, message
 ):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken.py").write_text("x = 1\n\nif:\n")
     (tmp_path / "mine.py").write_text(SCORE.replace(old, new, 1))
-    done = cli("check --plugin mine.py")
-    assert (done.code, done.out) == (2, "")
-    assert f"error: {message}" in done.err
+    assert f"error: {message}" in cli("check --plugin mine.py").refusal
 
 
 def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here):
@@ -170,40 +208,25 @@ def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here
     (tmp_path / "only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
     (tmp_path / "grid.yaml").write_text("task: doubling\n")
     done = cli(
-        "compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2",
-        *SETTINGS,
-    )
-    assert done.code == 0, done.err
+        f"compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2 {SETTINGS}"
+    ).check()
     assert re.findall(r"^\S+\t\S+\t(\d)", done.out, re.MULTILINE) == ["3", "5"]
 
 
 def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):
     plugin = tmp_path / "mine.py"
     plugin.write_text(SCORE)
-    mine = ["--plugin", "mine.py"]
     (tmp_path / "tiny.yaml").write_text("model: {attention: {score: mine}, initial_state: last}\n")
-    train = ["train", "-c", "tiny.yaml", "--name", "changing", "--device", "cpu", *SETTINGS, *mine]
-    grid = [
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--vary",
-        "seed=1",
-        "--lengths",
-        "2",
-        "--samples",
-        "2",
-        *SETTINGS,
-        *mine,
-    ]
-    assert (cli(*train).code, cli(*grid).code) == (0, 0)
+    settings = f"-c tiny.yaml --plugin mine.py {SETTINGS}"
+    grid = f"compare {settings} --vary seed=1 --lengths 2 --samples 2"
+    assert cli(f"train {settings} --name changing --device cpu").code == cli(grid).code == 0
     told = "mine.py has changed since run 'changing' was made"
-    assert told not in cli("predict abc --run changing", *mine).err
+    assert told not in cli("predict abc --run changing --plugin mine.py").err
     record = json.loads((tmp_path / "runs/changing/environment.json").read_text())
     plugin.write_text(SCORE.replace("query @", "2 * query @"))
-    assert told in cli("predict abc --run changing", *mine).err
+    assert told in cli("predict abc --run changing --plugin mine.py").err
     assert len(record["plugin_contents"][0]) == 64
-    assert "made before mine.py was changed" in cli(*grid).err
+    assert "made before mine.py was changed" in cli(grid).err
 
 
 def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
@@ -219,8 +242,8 @@ def test_whoever_uses_a_run_of_a_plugin_is_told_how(cli, tmp_path):
     ):
         seq2attn.load(run)
     for words in ("eval", "predict ab --run", "train --resume", "inspect"):
-        done = cli(words, run.name)
-        assert (done.code, done.out) == (2, "") and "unknown score 'mine'" in done.err
-        assert "made with --plugin mine.py" in done.err
+        said = cli(words, run.name).refusal
+        assert "unknown score 'mine'" in said
+        assert "made with --plugin mine.py" in said
     assert seq2attn.load(run, plugins=["mine.py"]).predict("abc").source == "abc"
     assert seq2attn.evaluate(run, [2], samples=2, plugins=["mine.py"]).lengths == [2]

@@ -2,6 +2,7 @@
 imported.
 """
 
+import ast
 import inspect
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,10 @@ from inline import TINY
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from outcomes import same_tensors
+from refusal import refused
 
 import seq2attn
 from seq2attn.config import check_config
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes
 from seq2attn.runs.run import Run
 
@@ -28,7 +29,7 @@ VALUES = yaml.safe_load(TINY)
 
 
 def test_python_and_the_command_line_train_the_same_run(runs_copy):
-    config = runs_copy / "tiny" / "config.yaml"
+    config = runs_copy / "tiny/config.yaml"
     ours = seq2attn.train(config, runs_dir=runs_copy, name="ours", device="cpu")
     assert ours == Run(runs_copy / "ours")
     same_tensors(ours, Run(runs_copy / "tiny"))
@@ -40,18 +41,14 @@ def test_train_accepts_values_and_overrides(tmp_path):
     for number, (config, overrides) in enumerate(cases, start=1):
         run = seq2attn.train(config, overrides, runs_dir=tmp_path, device="cpu")
         assert run.name == f"run-seed_5-00{number}"
-        assert (run.config.seed, run.status().step) == (5, 2)
+        assert run.config.seed == 5
+        assert run.status().step == 2
 
 
 def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
-    for function in (
-        seq2attn.train,
-        seq2attn.load,
-        seq2attn.evaluate,
-        seq2attn.compare,
-        seq2attn.new_model,
-    ):
-        assert inspect.signature(function).parameters["device"].default == "auto"
+    for name in "train load evaluate compare new_model".split():
+        parameters = inspect.signature(getattr(seq2attn, name)).parameters
+        assert parameters["device"].default == "auto"
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
     run = seq2attn.train(VALUES, name="mine", device="cpu")
@@ -62,18 +59,18 @@ def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
     assert seq2attn.train(resume="mine", device="cpu") == run
     monkeypatch.delenv("SEQ2ATTN_RUNS")
     assert seq2attn.train(VALUES, name="here", device="cpu").path == Path("runs/here")
-    with pytest.raises(Seq2AttnError, match="no run 'mine' in runs"):
+    with refused("no run 'mine' in runs"):
         seq2attn.load("mine")
     assert seq2attn.load("mine", runs_dir="elsewhere").run == run
 
 
-@pytest.mark.usefixtures("trials_here")
-def test_a_comparison_goes_to_the_runs_of_the_environment(tmp_path, monkeypatch):
+def test_a_comparison_goes_to_the_runs_of_the_environment(tmp_path, monkeypatch, trials_here):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
     Path("tiny.yaml").write_text(TINY)
     seq2attn.compare(configs="tiny.yaml", vary="seed=1", name="c", device="cpu")
-    assert Path("elsewhere/c-seed_1/config.yaml").is_file() and not Path("runs").exists()
+    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
+    assert not Path("runs").exists()
 
 
 def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_scores):
@@ -92,9 +89,7 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
         ("mine", "none"),
         ("none", None),
     ]
-    with pytest.raises(
-        Seq2AttnError, match="or in Python a function that makes an Executor, found <concurrent"
-    ):
+    with refused("or in Python a function that makes an Executor, found <concurrent"):
         seq2attn.compare(
             configs="tiny.yaml", vary=vary, plugins=Path("own.py"), executor=ThreadPoolExecutor()
         )
@@ -107,7 +102,7 @@ def test_train_continues_a_run(tmp_path):
     assert seq2attn.train(run, device="cpu") == run
     assert len(run.checkpoint("last").read_bytes()) == len(whole)
     assert seq2attn.train(run, device="cpu") == run  # it is finished
-    with pytest.raises(Seq2AttnError, match="continues a run unchanged"):
+    with refused("continues a run unchanged"):
         seq2attn.train(run, ["training.steps=9"])
 
 
@@ -118,7 +113,9 @@ def model(runs_copy):
 
 def test_one_string_has_one_answer_and_a_list_has_a_list(model):
     answer = model.predict("ab")
-    assert (answer.source, answer.expected, answer.ideal) == ("ab", "ba", (1, 0))
+    assert answer.source == "ab"
+    assert answer.expected == "ba"
+    assert answer.ideal == (1, 0)
     assert answer.source_symbols == ("a", "b", "<eos>")
     assert answer.weights.shape == (len(answer.output_symbols), 3)
     assert np.allclose(answer.weights.sum(axis=1), 1, atol=1e-6)
@@ -126,36 +123,29 @@ def test_one_string_has_one_answer_and_a_list_has_a_list(model):
     assert model.predict(iter(["ab"]))[0].output == answer.output == str(answer)
     assert model.predict([]) == []
     bare = model.predict("ab", weights=False)
-    assert (bare.weights, bare.output) == (
-        None,
-        answer.output,
-    ) and "<table" not in bare._repr_html_()
-    with pytest.raises(Seq2AttnError, match="there is no attention to draw for 'ab'"):
+    assert bare.weights is None
+    assert bare.output == answer.output
+    assert "<table" not in bare._repr_html_()
+    with refused("there is no attention to draw for 'ab'"):
         bare.plot()
     for text, found in (
         ("a1", "'1'"),
         (5, "a string, or several; found 5"),
         (["a", None], "found None"),
     ):
-        with pytest.raises(Seq2AttnError, match=found):
+        with refused(found):
             model.predict(text)
 
 
 def test_an_answer_knows_whether_it_is_right(model):
     answer = model.predict("ab")
-    right, wrong = (
-        replace(answer, output="ba", finished=True),
-        replace(answer, output="b", finished=True),
-    )
-    assert (right.correct, wrong.correct, replace(right, finished=False).correct) == (
-        True,
-        False,
-        False,
-    )
-    assert (repr(right), repr(wrong)) == (
-        "Answer('ab' -> 'ba')",
-        "Answer('ab' -> 'b', expected 'ba')",
-    )
+    right = replace(answer, output="ba", finished=True)
+    wrong = replace(answer, output="b", finished=True)
+    assert right.correct is True
+    assert wrong.correct is False
+    assert replace(right, finished=False).correct is False
+    assert repr(right) == "Answer('ab' -> 'ba')"
+    assert repr(wrong) == "Answer('ab' -> 'b', expected 'ba')"
     assert repr(replace(right, finished=False)) == "Answer('ab' -> 'ba', cut off)"
     assert replace(right, task=None).correct is None
 
@@ -173,8 +163,10 @@ def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
     answer = replace(model.predict("ab"), **texts, weights=weights, task=None)
     page = answer._repr_html_()
     ElementTree.fromstring(page)
-    assert "<script" not in page and "&lt;b&gt; (0): 0.250" in page
-    assert (page.count("<td"), page.count("<table")) == (6, 1)
+    assert "<script" not in page
+    assert "&lt;b&gt; (0): 0.250" in page
+    assert page.count("<td") == 6
+    assert page.count("<table") == 1
 
 
 def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
@@ -197,15 +189,17 @@ def test_interventions_are_those_of_the_predictor(model):
         ["ab"], keep_weights=True
     )
     answer = model.predict("ab", **changes)
-    assert (answer.output, answer.output[0], answer.weights.shape[1]) == (expected.output, "b", 5)
-    assert np.allclose(answer.weights, expected.weights) and answer.weights[0, 1] == 0.5
+    assert answer.output == expected.output
+    assert answer.output[0] == "b"
+    assert answer.weights.shape[1] == 5
+    assert np.allclose(answer.weights, expected.weights)
+    assert answer.weights[0, 1] == 0.5
     beamed = model.predict("ab", beam=3)
-    assert (beamed.hypotheses[0].output, len(beamed.hypotheses)) == (beamed.output, 3)
-    predict, evaluate, train = (
-        partial(model.predict, "ab"),
-        partial(model.evaluate, [3]),
-        partial(seq2attn.train, {}),
-    )
+    assert beamed.hypotheses[0].output == beamed.output
+    assert len(beamed.hypotheses) == 3
+    predict = partial(model.predict, "ab")
+    evaluate = partial(model.evaluate, [3])
+    train = partial(seq2attn.train, {})
     for call, wrong, message in (
         (
             predict,
@@ -221,58 +215,65 @@ def test_interventions_are_those_of_the_predictor(model):
         (evaluate, {"seed": -1}, "seed must be a whole number from 0; found -1"),
         (train, {"threads": 0}, "threads must be a whole number from 1; found 0"),
     ):
-        with pytest.raises(Seq2AttnError, match=message):
+        with refused(message):
             call(**wrong)
 
 
 def test_load_takes_a_checkpoint(runs_copy):
     model = seq2attn.load("tiny", runs_dir=runs_copy, checkpoint="last")
-    assert (model.checkpoint, model.step, model.run.name) == ("last", 2, "tiny")
+    assert model.checkpoint == "last"
+    assert model.step == 2
+    assert model.run.name == "tiny"
     assert repr(model) == "TrainedModel('tiny', checkpoint last of step 2)"
     assert repr(model.run) == f"Run({str(runs_copy / 'tiny')!r})"
-    with pytest.raises(Seq2AttnError, match="unknown checkpoint 'worst'; allowed: best, last"):
+    with refused("unknown checkpoint 'worst'; allowed: best, last"):
         seq2attn.load("tiny", runs_dir=runs_copy, checkpoint="worst")
 
 
 def test_results_are_a_table_and_evaluate_saves_them(model):
     results = model.evaluate(["1-2", 4], samples=3)
-    assert (results.lengths, results.families) == ([1, 2, 4], ["random"])
+    assert results.lengths == [1, 2, 4]
+    assert results.families == ["random"]
     header, _, *rows, note = repr(results).splitlines()
-    assert (header.split()[0], note) == ("length", "* never seen in training")
+    assert header.split()[0] == "length"
+    assert note == "* never seen in training"
     assert [row.split()[0] for row in rows] == ["1", "2", "4*"]
     assert f" {results.get('exact_match', 2).value:.3f} [" in rows[1]
     assert results._repr_html_().count("<tr>") == 4
     assert not model.run.evaluations.exists()
-    with pytest.raises(
-        Seq2AttnError, match="data: run 'tiny' is on task 'reverse', which draws its own strings"
-    ):
+    with refused("data: run 'tiny' is on task 'reverse', which draws its own strings"):
         model.evaluate(data="test.tsv")
     saved = seq2attn.evaluate("tiny", ["1-2", 4], samples=3, runs_dir=model.run.path.parent)
     (file,) = model.run.evaluations.iterdir()
-    assert saved.rows == results.rows and json.loads(file.read_text())["rows"] == results.records()
+    assert saved.rows == results.rows
+    assert json.loads(file.read_text())["rows"] == results.records()
     assert len(seq2attn.evaluate(model.run).lengths) == 3  # the config's lengths
 
 
-@pytest.mark.usefixtures("trials_here")
-def test_compare_trains_measures_and_summarises(tmp_path):
+def test_compare_trains_measures_and_summarises(tmp_path, trials_here):
     (tmp_path / "tiny.yaml").write_text(TINY)
-    arguments = {
-        "configs": [tmp_path / "tiny.yaml"],
-        "vary": ["seed=1-2"],
-        "runs_dir": tmp_path / "runs",
-    }
-    comparison = seq2attn.compare(
-        **arguments, metric="teacher_forced", name="c", device="cpu", workers=1
+    compare = partial(
+        seq2attn.compare,
+        configs=[tmp_path / "tiny.yaml"],
+        vary=["seed=1-2"],
+        runs_dir=tmp_path / "runs",
+        metric="teacher_forced",
+        name="c",
     )
+    comparison = compare(device="cpu", workers=1)
     assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
-    assert (comparison.metric, comparison.failed) == ("teacher_forced", {})
-    assert "2 of 2" in repr(comparison) and comparison._repr_html_().count("<table>") == 2
+    assert comparison.metric == "teacher_forced"
+    assert comparison.failed == {}
+    assert "2 of 2" in repr(comparison)
+    assert comparison._repr_html_().count("<table>") == 2
     assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
-    before = Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns
-    assert (
-        seq2attn.compare(**arguments, metric="teacher_forced", name="c") == comparison
-    )  # uses the finished runs
-    assert Run(tmp_path / "runs" / "c-seed_1").checkpoint("last").stat().st_mtime_ns == before
+    assert compare() == comparison  # uses the finished runs
+
+
+def test_the_stub_has_the_type_of_every_public_name():
+    stub = ast.parse(Path(seq2attn.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    assert sorted(alias.asname for node in imports for alias in node.names) == seq2attn.__all__
 
 
 def test_names_are_those_that_are_public():

@@ -5,13 +5,13 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
+from models import CPU
 
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
-from seq2attn.training.losses import token_cross_entropy
+from seq2attn.training.step import token_cross_entropy
 
-CPU = torch.device("cpu")
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
 
@@ -61,8 +61,8 @@ CASES += [
 ]
 
 
-@pytest.mark.parametrize(("decoder", "feeding"), ARRANGEMENTS)
-@pytest.mark.parametrize(("score", "dtype", "tolerance", "options"), CASES)
+@pytest.mark.parametrize("decoder, feeding", ARRANGEMENTS)
+@pytest.mark.parametrize("score, dtype, tolerance, options", CASES)
 def test_losses_and_gradients_are_those_of_the_plain_loop(
     score, dtype, tolerance, options, decoder, feeding
 ):

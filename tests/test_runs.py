@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 from importlib import metadata
 
 import pytest
+from models import make_config
+from refusal import refused
 
-from seq2attn.config import Config, check_config
+from seq2attn.config import Config
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs import run as run_module
@@ -27,6 +29,11 @@ def make(root, name, *, made=1_000_000.0, checkpoint="best"):
     return run
 
 
+def numbered(root):
+    """The name of a new run, which begins with `a`."""
+    return create_run(NewRun(root, "a", exact=False), CONFIG, {}).name
+
+
 def names(runs):
     return [run.name for run in runs]
 
@@ -42,28 +49,26 @@ def message(call, *arguments, **keywords):
 
 
 def test_a_new_run_holds_its_config_and_environment(tmp_path):
-    config = check_config({"seed": 7, "model": {"hidden": 8}})
-    run = create_run(
-        NewRun(tmp_path / "deep" / "runs", "mine", exact=False), config, {"threads": 1}
-    )
-    assert run.path == tmp_path / "deep" / "runs" / "mine-001"
+    config = make_config("seed=7 model.hidden=8")
+    run = create_run(NewRun(tmp_path / "deep/runs", "mine", exact=False), config, {"threads": 1})
+    assert run.path == tmp_path / "deep/runs/mine-001"
     assert run.config == config
     assert run.environment.threads == 1
     assert abs(run.environment.created - datetime.now(UTC)) < timedelta(minutes=10)
-    assert run.checkpoint("best") == run.path / "checkpoints" / "best.safetensors"
+    assert run.checkpoint("best") == run.path / "checkpoints/best.safetensors"
     assert run.checkpoint("best").parent.is_dir()
     assert not run.has_checkpoint
 
 
 def test_the_next_number_is_the_highest_plus_one(tmp_path):
-    taken = ["a-001", "a-007", "a-b-050", "b-060", "a-0x9"]
+    taken = "a-001 a-007 a-b-050 b-060 a-0x9".split()
     for name in taken:
         make(tmp_path, name)
-    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-008"
-    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-009"
+    assert numbered(tmp_path) == "a-008"
+    assert numbered(tmp_path) == "a-009"
     make(tmp_path, "a-999")
-    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-1000"
-    assert create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name == "a-1001"
+    assert numbered(tmp_path) == "a-1000"
+    assert numbered(tmp_path) == "a-1001"
 
 
 def test_threads_never_get_the_same_run(tmp_path):
@@ -71,7 +76,7 @@ def test_threads_never_get_the_same_run(tmp_path):
 
     def several(_):
         start.wait()
-        return [create_run(NewRun(tmp_path, "a", exact=False), CONFIG, {}).name for _ in range(5)]
+        return [numbered(tmp_path) for _ in range(5)]
 
     with ThreadPoolExecutor(8) as pool:
         made = [name for part in pool.map(several, range(8)) for name in part]
@@ -82,7 +87,7 @@ def test_threads_never_get_the_same_run(tmp_path):
 def test_a_root_that_is_a_file_is_an_error(tmp_path, exact):
     root = tmp_path / "runs"
     root.write_text("")
-    with pytest.raises(Seq2AttnError, match="runs: cannot be written: Not a directory"):
+    with refused("runs: cannot be written: Not a directory"):
         create_run(NewRun(root, "a", exact=exact), CONFIG, {})
 
 
@@ -125,7 +130,7 @@ def test_the_newest_run_is_the_last_created_that_has_a_checkpoint(tmp_path):
     make(tmp_path, "empty", made=400, checkpoint=None)
     older.status_file.write_text("{}")  # it is resumed
     older.checkpoint("last").write_bytes(b"new")
-    assert names(newest_first(tmp_path)) == ["empty", "a", "m", "z"]
+    assert names(newest_first(tmp_path)) == "empty a m z".split()
     assert find_run(tmp_path, None).name == "a"
 
 
@@ -177,23 +182,22 @@ def test_a_run_without_a_checkpoint_says_how_to_train_it(tmp_path):
 def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
     cli, runs_copy, monkeypatch
 ):
-    file = runs_copy / "tiny" / "environment.json"
+    file = runs_copy / "tiny/environment.json"
     record = json.loads(file.read_text())
-    assert (record["format"], record["versions"]["seq2attn"]) == (1, metadata.version("seq2attn"))
+    assert record["format"] == 1
+    assert record["versions"]["seq2attn"] == metadata.version("seq2attn")
     version = metadata.version
     monkeypatch.setattr(
         metadata, "version", lambda name: "0.1.1" if name == "seq2attn" else version(name)
     )
     file.write_text(json.dumps({**record, "versions": {"seq2attn": "0.1.0"}}))
-    assert cli("predict", "ab").code == cli("train", "--resume", "tiny").code == 0
+    assert cli("predict ab").code == cli("train --resume tiny").code == 0
     damaged = {**record, "format": 2, "threads": "many"}  # another format may have other types
     unknown = {name: value for name, value in record.items() if name != "format"}
     for values, number in (({**record, "format": 2}, "2"), (damaged, "2"), (unknown, "unknown")):
         file.write_text(json.dumps(values))
-        for words in (["predict", "ab"], ["train", "--resume", "tiny"], ["inspect", "tiny"]):
-            done = cli(*words)
-            assert done.code == 2
-            assert done.err.splitlines()[-1] == (
+        for line in ("predict ab", "train --resume tiny", "inspect tiny"):
+            assert cli(line).refusal.splitlines()[-1] == (
                 f"error: runs/tiny/environment.json: the format of the run is {number}, and this "
                 "seq2attn reads format 1; use the version that made the run, or train it again"
             )
@@ -213,14 +217,15 @@ def test_an_unreadable_status_is_empty(tmp_path, content):
     "words", ["predict ab", "eval tiny", "train --resume tiny", "inspect tiny"]
 )
 def test_a_command_reads_the_environment_of_its_run_once(cli, runs_copy, monkeypatch, words):
-    read, paths = run_module.read_record, []
+    read = run_module.read_record
+    paths = []
 
     def watched(kind, path, **options):
         paths.append(path.name)
         return read(kind, path, **options)
 
     monkeypatch.setattr(run_module, "read_record", watched)
-    assert cli(*words.split()).code == 0
+    cli(words).check()
     assert paths.count("environment.json") == 1
 
 
@@ -245,14 +250,11 @@ def test_evaluations_are_numbered_and_never_replaced(tmp_path):
     run = make(tmp_path, "mine")
     paths = [
         save_evaluation(measured(name, n), run)
-        for n, name in enumerate(["best", "best", "last", "best"])
+        for n, name in enumerate("best best last best".split())
     ]
-    assert [path.name for path in paths] == [
-        "best-001.json",
-        "best-002.json",
-        "last-001.json",
-        "best-003.json",
-    ]
+    assert [
+        path.name for path in paths
+    ] == "best-001.json best-002.json last-001.json best-003.json".split()
     assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1, 2, 3]
     assert sorted(run.evaluations.iterdir()) == sorted(paths)
 
@@ -263,7 +265,7 @@ def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypat
 
     run = make(tmp_path, "mine")
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(Seq2AttnError, match="No space left") as caught:
+    with refused("No space left") as caught:
         save_evaluation(measured("best", 0), run)
     assert caught.value.exit_code == 1
     assert list(run.evaluations.iterdir()) == []

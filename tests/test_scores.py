@@ -30,8 +30,6 @@ def test_cosine_begins_with_scores_of_variance_1():
 def test_cosine_without_a_strength_is_bare():
     score = make_score("cosine", 3, 3, learned_strength=False)
     assert list(score.parameters()) == []
-    query, keys = (
-        torch.tensor([[[3.0, 4.0, 0.0]]]),
-        torch.tensor([[[0.0, 2.0, 0.0], [-3.0, -4.0, 0.0]]]),
-    )
+    query = torch.tensor([[[3.0, 4.0, 0.0]]])
+    keys = torch.tensor([[[0.0, 2.0, 0.0], [-3.0, -4.0, 0.0]]])
     torch.testing.assert_close(score(query, score.project(keys)), torch.tensor([[[0.8, -1.0]]]))

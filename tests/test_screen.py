@@ -27,7 +27,8 @@ DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"
 RAW = re.findall(
     f"[{CONTROLS}{DIRECTIONS}\u2028\u2029\ud800-\udfff]", "".join(map(chr, range(0x10000)))
 )
-RICH = r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|1A)|[\r\n]"  # colours, and the cursor of bars: all that may be raw
+# colours, and the cursor of bars: all that may be raw
+RICH = r"\x1b\[(?:[0-9;]*m|\?25[lh]|2K|1A)|[\r\n]"
 FORGED = "\x1b[31;5mred\x1b[2K\x1b[1A\r\x1b]0;pwn\x07\x9b2J\x7f\u202e\u2066\u061c\u2028"
 ORDINARY = (
     "مبشرשָׁלַחְתֶּe\u0301\u0302日本語\u3000文नि\u200dह\u200cन👩\u200d👧🏴\U000e0067\U000e007f❤\ufe0f\\"
@@ -36,14 +37,15 @@ ORDINARY = (
 
 def printed_everywhere(text, monkeypatch):
     """What a terminal gets when each of our ways to print shows the text."""
-    out, err = Terminal(), Terminal()
+    out = Terminal()
+    err = Terminal()
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setattr("sys.stdout", console.Screen(out))
     monkeypatch.setattr("sys.stderr", console.Screen(err))
     print(text, text, file=sys.stdout)
     sys.stderr.writelines([text])
     traceback.print_exception(ValueError(text))
-    console.write_line(text)
+    print(text)
     console.write_json({text: [text]})
     console.say(text)
     console.stdout().print(Text(text), text)
@@ -65,10 +67,8 @@ def raw_in(text):
 
 
 def test_hostile_text_is_escaped_everywhere_and_ordinary_text_nowhere(monkeypatch):
-    assert (
-        console.printable(ORDINARY) == ORDINARY
-        and printed_everywhere(ORDINARY, monkeypatch).count(ORDINARY) >= 10
-    )
+    assert console.printable(ORDINARY) == ORDINARY
+    assert printed_everywhere(ORDINARY, monkeypatch).count(ORDINARY) >= 10
     draw = random.Random(28)
     texts = [
         "".join(draw.choice(RAW) + draw.choice("a[0;m") for _ in range(4)) for _ in range(3_000)
@@ -78,11 +78,15 @@ def test_hostile_text_is_escaped_everywhere_and_ordinary_text_nowhere(monkeypatc
         assert not set(console.printable(text)).intersection(RAW)
         _, field = Table([Column("a")], [(text,)]).tsv()
         for escaped in (console.json_text(text, ensure_ascii=False), f'"{field}"'):
-            assert json.loads(escaped) == text and not raw_in(escaped)
+            assert json.loads(escaped) == text
+            assert not raw_in(escaped)
 
 
 SYMBOLS = "ab\x1b]0\x07\x9b\x7f\u202e\u2066"
-PLUGIN = f"import seq2attn\nprint({FORGED!r})\nclass Own(seq2attn.Score):\n    '.'\n    def forward(self, *_): ...\n"
+PLUGIN = (
+    f"import seq2attn\nprint({FORGED!r})\nclass Own(seq2attn.Score):\n    '.'\n    "
+    f"def forward(self, *_): ...\n"
+)
 SMALL = [
     "--set=training.warmup=0",
     "--set=training.validation_samples=1",
@@ -108,13 +112,13 @@ def hostile(tmp_path_factory):
         (folder / "pairs.tsv").write_text("".join(f"a{symbol}\t{symbol}b\n" for symbol in SYMBOLS))
         pairs = [f"--set=task.{part}={folder / 'pairs.tsv'}" for part in ("train", "dev")]
         assert [
-            call_main(("train", *chosen, *SMALL)).code for chosen in (STRINGS, PAIRS + pairs)
+            call_main("train", *chosen, *SMALL).code for chosen in (STRINGS, PAIRS + pairs)
         ] == [0, 0]
     for path in (folder / "runs/h/status.json", folder / "runs/h/environment.json"):
         values = json.loads(path.read_text())
         texts = {
             name: FORGED
-            for name in ("state", "task", "score", "device", "platform", "commit")
+            for name in "state task score device platform commit".split()
             if name in values
         }
         path.write_text(
@@ -130,18 +134,46 @@ def hostile(tmp_path_factory):
 
 
 COMMANDS = [  # a word after @ stands for a text
-    "predict @SYMBOLS -r h --map digits", "predict @SYMBOLS -r h --n-best 2 --map none", "predict @SYMBOLS a -r h --json",
-    "predict a\x1b -r p", "predict c@FORGED -r h", "runs", "runs --json", "inspect h", "inspect p", "inspect h --json",
-    "eval h --samples 1 --lengths 3", "eval h --samples 1 --families unary --lengths 2 --json", "eval p --data pairs.tsv",
-    "eval p --data @FORGED", "eval @FORGED", "eval h --lengths @FORGED", "list --plugin own@FORGED.py", "list @FORGED",
-    "check score/@FORGED --plugin own@FORGED.py", "check --plugin broken.py", "inspect @FORGED.yaml", "train -c @FORGED",
-    "train -c scaled --set @FORGED=1", "train -c scaled --set task.alphabet=\x1b\x1b", "train --resume @FORGED",
-    "train --resume h --set training.steps=2", "compare @FORGED.yaml", "compare -c scaled --vary @FORGED=@FORGED",
-    "train -c runs/h/config.yaml --name t", "report @FORGED", "page h --to @FORGED", "export h --to runs",
-    "plot attention h --string @FORGED --plot a.png", "plot accuracy h p --plot @FORGED.png",
-    "analyze ledger --scores @FORGED", "plot accuracy x@FORGED --plot a.png", "analyze ledger",
-    "@FORGED", "runs @FORGED",
-]  # fmt: skip
+    "predict @SYMBOLS -r h --map digits",
+    "predict @SYMBOLS -r h --n-best 2 --map none",
+    "predict @SYMBOLS a -r h --json",
+    "predict a\x1b -r p",
+    "predict c@FORGED -r h",
+    "runs",
+    "runs --json",
+    "inspect h",
+    "inspect p",
+    "inspect h --json",
+    "eval h --samples 1 --lengths 3",
+    "eval h --samples 1 --families unary --lengths 2 --json",
+    "eval p --data pairs.tsv",
+    "eval p --data @FORGED",
+    "eval @FORGED",
+    "eval h --lengths @FORGED",
+    "list --plugin own@FORGED.py",
+    "list @FORGED",
+    "check score/@FORGED --plugin own@FORGED.py",
+    "check --plugin broken.py",
+    "inspect @FORGED.yaml",
+    "train -c @FORGED",
+    "train -c scaled --set @FORGED=1",
+    "train -c scaled --set task.alphabet=\x1b\x1b",
+    "train --resume @FORGED",
+    "train --resume h --set training.steps=2",
+    "compare @FORGED.yaml",
+    "compare -c scaled --vary @FORGED=@FORGED",
+    "train -c runs/h/config.yaml --name t",
+    "report @FORGED",
+    "page h --to @FORGED",
+    "export h --to runs",
+    "plot attention h --string @FORGED --plot a.png",
+    "plot accuracy h p --plot @FORGED.png",
+    "analyze ledger --scores @FORGED",
+    "plot accuracy x@FORGED --plot a.png",
+    "analyze ledger",
+    "@FORGED",
+    "runs @FORGED",
+]
 LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
 LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]
 
@@ -161,12 +193,15 @@ def test_nothing_raw_comes_from_any_command(hostile, monkeypatch, own_scores, tr
     chunks = []
     reader.start()
     with open(theirs, "w", encoding="utf-8") as screen:
-        code = exit_code(arguments, "", screen, screen)
+        code = exit_code(["", *arguments], "", screen, screen)
     reader.join()
     os.close(ours)
     text = b"".join(chunks).decode()
-    assert text and not raw_in(text) and "\x1b[31;5m" not in text
-    assert code in (0, 1, 2) and "Traceback" not in text
+    assert text
+    assert not raw_in(text)
+    assert "\x1b[31;5m" not in text
+    assert code in (0, 1, 2)
+    assert "Traceback" not in text
 
 
 def read_all(descriptor):

@@ -1,9 +1,8 @@
 """Every shipped config trains: a few steps of each."""
 
-from pathlib import Path
-
 import pytest
 import torch
+from inline import ROOT
 
 from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import load_config
@@ -11,25 +10,19 @@ from seq2attn.display.progress import Display
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.training.loop import Trainer
 
-ROOT = Path(__file__).parent.parent
 CONFIGS = sorted(
     path for path in (ROOT / "configs").rglob("*.yaml") if path.parent.name != "experiments"
 )
-SHORT = [
-    "training.steps=2",
-    "training.warmup=0",
-    "training.batch_size=4",
-    "training.validation_samples=1",
-    "training.snapshots=0",
-    "model.hidden=16",
-    "evaluation.lengths=[13]",  # of every task
-]
+SHORT = (
+    "training.steps=2 training.warmup=0 training.batch_size=4 training.validation_samples=1 "
+    "training.snapshots=0 model.hidden=16 evaluation.lengths=[13]"  # which every task has
+).split()
 
 
 def on_files(folder):
     """The overrides for a config of a task that reads files."""
     (folder / "pairs.tsv").write_text(
-        "".join(f"{text}\t{' '.join(text)}\n" for text in ("ab", "cab", "bc", "a", "ba"))
+        "".join(f"{text}\t{' '.join(text)}\n" for text in "ab cab bc a ba".split())
     )
     return [
         "training.epochs=null",
@@ -42,11 +35,10 @@ def test_it_trains(path, tmp_path):
     config = load_config(
         path, [*SHORT, *(on_files(tmp_path) if path.parent.name == "pairs" else [])]
     )
-    task, cpu = load_task(config), torch.device("cpu")
-    run, data = (
-        create_run(NewRun(tmp_path, "run", exact=False), config, {}),
-        build_training_data(config, cpu, task),
-    )
+    task = load_task(config)
+    cpu = torch.device("cpu")
+    run = create_run(NewRun(tmp_path, "run", exact=False), config, {})
+    data = build_training_data(config, cpu, task)
     trainer = Trainer(run, config, build_model(config, task), cpu, Display(), data)
     before = [parameter.detach().clone() for parameter in trainer.model.parameters()]
     assert trainer.train() is None

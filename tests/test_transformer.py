@@ -4,27 +4,19 @@ import math
 
 import pytest
 import torch
-from models import as_batch, close, is_real, make_batch
+from models import TRANSFORMER, as_batch, close, is_real, make_batch, make_config
 from torch import nn
 
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model
-from seq2attn.config import check_config
 from seq2attn.model.transformer import attend, project, sinusoids
 
 D, HEADS = 8, 2
 
 
 def make():
-    model = {
-        "architecture": "transformer",
-        "hidden": D,
-        "layers": 2,
-        "heads": HEADS,
-        "feedforward": 12,
-        "dropout": 0.0,
-    }
-    return build_model(check_config({"task": {"alphabet": "abcd"}, "model": model})).double()
+    changes = f"{TRANSFORMER} model.layers=2 model.feedforward=12 model.dropout=0"
+    return build_model(make_config(f"task.alphabet=abcd {changes}")).double()
 
 
 def test_it_computes_what_pytorchs_decoder_computes():

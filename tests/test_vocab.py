@@ -8,24 +8,25 @@ from seq2attn.errors import Seq2AttnError
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
+FEATURED = Vocabulary("ab", unknown=True, features=["V"])
+
+
 def test_specials_come_first_then_the_alphabet_in_order():
     vocabulary = Vocabulary(LETTERS)
-    assert (PAD, SOS, EOS) == (0, 1, 2)
+    assert PAD == 0
+    assert SOS == 1
+    assert EOS == 2
     assert len(vocabulary) == 29
     assert vocabulary.encode(LETTERS) == list(range(3, 29))
-    assert [vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)] == [
-        "<pad>",
-        "<sos>",
-        "<eos>",
-        "a",
-        "z",
-    ]
+    assert [
+        vocabulary.tokens[index] for index in (0, 1, 2, 3, 28)
+    ] == "<pad> <sos> <eos> a z".split()
     assert vocabulary.decode(vocabulary.encode("zxy")) == "zxy"
     assert vocabulary.decode([1, 3, 5, 2, 0]) == "<sos>ac<eos><pad>"
 
 
 @pytest.mark.parametrize(
-    ("vocabulary", "text", "says"),
+    "vocabulary, text, says",
     [
         (
             Vocabulary("abc"),
@@ -39,14 +40,14 @@ def test_specials_come_first_then_the_alphabet_in_order():
             "has symbols the model never saw: 'b'; its alphabet is a bc",
         ),
         (Vocabulary("ab", separator=" "), "a  b", "there is an empty one"),
-        (Vocabulary("ab", unknown=True, features=["V"]), "ab", "lacks features"),
+        (FEATURED, "ab", "lacks features"),
         (
-            Vocabulary("ab", unknown=True, features=["V"]),
+            FEATURED,
             "ab\tV;",
             "lacks features, or has an empty one",
         ),
-        (Vocabulary("ab", unknown=True, features=["V"]), "\tV", "there is an empty one"),
-        (Vocabulary("ab", unknown=True, features=["V"]), "a\tV\tV", "has a tab too many"),
+        (FEATURED, "\tV", "there is an empty one"),
+        (FEATURED, "a\tV\tV", "has a tab too many"),
         (
             Vocabulary("ab", unknown=True),
             "b\udce9",
@@ -62,7 +63,8 @@ def test_specials_come_first_then_the_alphabet_in_order():
 def test_texts_that_are_not_series_of_symbols_are_refused(vocabulary, text, says):
     with pytest.raises(Seq2AttnError) as caught:
         vocabulary.encode(text)
-    assert says in caught.value.message and len(caught.value.message) < 300
+    assert says in caught.value.message
+    assert len(caught.value.message) < 300
 
 
 def test_alphabets_are_abridged():
@@ -90,24 +92,24 @@ def test_a_letter_and_its_accent_are_one_character_however_they_are_written():
     assert Vocabulary("é", unknown=True).encode("e\u0301") == [4]
     assert Vocabulary("é", unknown=True, normalise="none").encode("e\u0301") == [3, 3]
     apart = Vocabulary("e\u0301", unknown=True, normalise="nfd")
-    assert (apart.encode("é"), apart.decode([4, 5])) == ([4, 5], "é")
-    assert (apart.normalised("e\u0301"), apart.symbols_of("é")) == ("é", ("e", "\u0301"))
+    assert apart.encode("é") == [4, 5]
+    assert apart.decode([4, 5]) == "é"
+    assert apart.normalised("e\u0301") == "é"
+    assert apart.symbols_of("é") == ("e", "\u0301")
 
 
 def test_symbols_of_several_characters_and_features():
     vocabulary = Vocabulary(["a", "t͡ʃ"], separator=" ", unknown=True)
-    assert (vocabulary.encode("t͡ʃ a b"), vocabulary.symbols_of("t͡ʃ a b")) == (
-        [5, 4, 3],
-        ("t͡ʃ", "a", "b"),
-    )
-    assert (vocabulary.unseen("t͡ʃ a b b"), vocabulary.decode([5, 4, 3])) == (["b"], "t͡ʃ a <unk>")
+    assert vocabulary.encode("t͡ʃ a b") == [5, 4, 3]
+    assert vocabulary.symbols_of("t͡ʃ a b") == ("t͡ʃ", "a", "b")
+    assert vocabulary.unseen("t͡ʃ a b b") == ["b"]
+    assert vocabulary.decode([5, 4, 3]) == "t͡ʃ a <unk>"
     assert len(vocabulary) == 6
     featured = Vocabulary("VW", unknown=True, features=["PST", "V"])  # V is a letter and a feature
-    assert (
-        featured.encode("WV\tV;PST") == [5, 4, 7, 6]
-        and featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
-    )
-    assert (featured.encode("W\tFUT"), featured.unseen("x\tFUT;V")) == ([5, 3], ["FUT", "x"])
+    assert featured.encode("WV\tV;PST") == [5, 4, 7, 6]
+    assert featured.decode([5, 4, 7, 6]) == "WV\tV;PST"
+    assert featured.encode("W\tFUT") == [5, 3]
+    assert featured.unseen("x\tFUT;V") == ["FUT", "x"]
 
 
 def test_letters_and_marks_of_normal_form_d_are_put_together_again():

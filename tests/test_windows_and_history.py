@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
 from seq2attn.model.monotonic import DynamicConvolution, Monotonic
@@ -27,7 +28,8 @@ def test_a_shift_stays_sharp_over_many_steps():
     past = torch.zeros(1, 2, 300).double()
     past[0, :, 299] = 1.0
     for number in range(1, 1000):
-        step, content = step_of(past), torch.full((1, 1, 300), 1 / 300).double()
+        step = step_of(past)
+        content = torch.full((1, 1, 300), 1 / 300).double()
         weights = history.combine(content, content, step)
         past = history.update(weights, step)
         assert int(weights.argmax()) == (299 - number) % 300
@@ -40,16 +42,14 @@ def test_every_distance_is_equally_probable_at_first():
     past = torch.eye(10).double()[5].repeat(1, 3, 1)
     prepared = history.prepare(torch.randn(1, 10, D).double())
     p = history.distribution(step_of(past, prepared), torch.tensor([[[10]]]))
-    torch.testing.assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
+    assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("mode", "times"), [(True, 1), (False, 4)], ids=["training", "evaluation"])
+@pytest.mark.parametrize("mode, times", [(True, 1), (False, 4)], ids=["training", "evaluation"])
 def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times):
-    history, before = (
-        ShiftByKey(D, D, 1).double().train(mode),
-        torch.tensor([[[0.6, 0.4]]]).double(),
-    )
+    history = ShiftByKey(D, D, 1).double().train(mode)
+    before = torch.tensor([[[0.6, 0.4]]]).double()
     history.logits[history.reach] = 99.0  # weights stay where they are
     for past, power in (
         (torch.zeros(1, 3, 2).double(), 1),
@@ -65,7 +65,8 @@ def advance(history, query=None, steps=1, size=3, logits=None):
     """The weights (S,) of each step without a mask, from the beginning, with these scores where the
     history makes none.
     """
-    past, found = history.begin(torch.zeros(1, size, D)), []
+    past = history.begin(torch.zeros(1, size, D))
+    found = []
     for number in range(steps):
         step = step_of(past, query=query)
         scores = history.scores(step)
@@ -78,13 +79,15 @@ def advance(history, query=None, steps=1, size=3, logits=None):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_a_monotonic_step_is_noisy_in_training_only(training):
-    history, step = Monotonic(D, D, 1).train(training), step_of(torch.ones(1, 1, 4))
+    history = Monotonic(D, D, 1).train(training)
+    step = step_of(torch.ones(1, 1, 4))
     one, other = (history.combine(step.past, step.past, step) for _ in "ab")
     assert torch.equal(one, other) != training
 
 
 def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
-    size, history = 200, Monotonic(D, D, 1, bias=0.0).eval()
+    size = 200
+    history = Monotonic(D, D, 1, bias=0.0).eval()
     logits = 20 * torch.randn(
         size, size, generator=torch.Generator().manual_seed(0)
     )  # of what was read long ago, anything
@@ -93,19 +96,22 @@ def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
     )
     logits.requires_grad_()
     found = advance(history, steps=size, size=size, logits=logits)
-    last, p = torch.eye(size).double()[0], torch.sigmoid(logits.detach().double())
+    last = torch.eye(size).double()[0]
+    p = torch.sigmoid(logits.detach().double())
     for t in range(size):
-        weights, here = torch.zeros(size).double(), 0.0
+        weights = torch.zeros(size).double()
+        here = 0.0
         for j in range(size):
             here = (
                 here * (1 - p[t, j - 1]) + last[j]
             )  # what arrives at key j; at the first, only what began there
             weights[j] = here * p[t, j]
         last = weights
-        torch.testing.assert_close(found[t].double(), last, rtol=1e-3, atol=1e-5)
+        assert_close(found[t].double(), last, rtol=1e-3, atol=1e-5)
     assert 0.2 < float(last.detach().sum()) < 1
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)
-    assert slopes.isfinite().all() and slopes.abs().max() > 1e-4
+    assert slopes.isfinite().all()
+    assert slopes.abs().max() > 1e-4
 
 
 @torch.no_grad()

@@ -5,41 +5,41 @@ It uses nothing of `seq2attn.model` or `seq2attn.inference`. A state is a list o
 bottom layer first.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 PAD, SOS, EOS = 0, 1, 2
-Resets = Mapping[str, tuple[Tensor, Tensor]]
-"""of "" (the encoder forwards), "backward_" and "decoder": which states are kept (L,), and the
-noise (L, W) of the others"""
-NONE: Resets = {}
+NONE = {}
+"""no resets; otherwise of "" (the encoder forwards), "backward_" and "decoder": which states are
+kept (L,), and the noise (L, W) of the others"""
 TIE = 1e-9  # weights closer than this are equal but for rounding
 PRIOR = [
-    math.comb(10, d) * math.prod(0.1 + i for i in range(d)) * math.prod(0.9 + i for i in range(10 - d))
-    / math.factorial(10) for d in range(11)
-]  # fmt: skip
+    math.comb(10, d)
+    * math.prod(0.1 + i for i in range(d))
+    * math.prod(0.9 + i for i in range(10 - d))
+    / math.factorial(10)
+    for d in range(11)
+]
 """beta-binomial: 10 draws, a = .1, b = .9, by rising factorials"""
 PARTS = {"gru": 1, "lstm": 2, "rnn": 1}  # vectors in a cell's state
 
 
-def cell_step(
-    kind: str, weights: dict[str, Tensor], x: Tensor, state: list[Tensor]
-) -> list[Tensor]:
+def cell_step(kind, weights, x, state):
     """weights W, U, b, d, the gates' rows one after another."""
-    read, recalled = weights["W"] @ x + weights["b"], weights["U"] @ state[0] + weights["d"]
+    read = weights["W"] @ x + weights["b"]
+    recalled = weights["U"] @ state[0] + weights["d"]
     h = state[0]
     if kind == "rnn":
         return [torch.tanh(read + recalled)]
     if kind == "gru":
-        (a, b, c), (d, e, f) = read.chunk(3), recalled.chunk(3)
-        r, z = torch.sigmoid(a + d), torch.sigmoid(b + e)
+        (a, b, c) = read.chunk(3)
+        (d, e, f) = recalled.chunk(3)
+        r = torch.sigmoid(a + d)
+        z = torch.sigmoid(b + e)
         n = torch.tanh(c + r * f)
         return [(1 - z) * n + z * h]
     i, f, g, o = (read + recalled).chunk(4)
@@ -47,9 +47,7 @@ def cell_step(
     return [torch.sigmoid(o) * torch.tanh(c), c]
 
 
-def reset(
-    state: list[Tensor], resets: Resets, which: str, position: int, start: int = 0
-) -> list[Tensor]:
+def reset(state, resets, which, position, start=0):
     """The state before `position`: as it is, or the noise from number `start` on."""
     if which not in resets or resets[which][0][position]:
         return state
@@ -58,7 +56,7 @@ def reset(
     return [noise[start + number * width :][:width] for number in range(len(state))]
 
 
-def normalised(name: str, scores: list[float]) -> list[float]:
+def normalised(name, scores):
     """The weights of keys that may all be attended to."""
     if name == "sigmoid":
         return [1 / (1 + math.exp(-(score - math.log(len(scores))))) for score in scores]
@@ -67,7 +65,8 @@ def normalised(name: str, scores: list[float]) -> list[float]:
         powers = [math.exp(score - largest) for score in scores]
         return [power / sum(powers) for power in powers]
     alpha = {"sparsemax": 2.0, "entmax15": 1.5}[name]
-    low, high = (alpha - 1) * largest - 1, (alpha - 1) * largest
+    low = (alpha - 1) * largest - 1
+    high = (alpha - 1) * largest
     for _ in range(
         100
     ):  # entmax's definition: the threshold at which the weights sum to 1, by bisection
@@ -106,60 +105,65 @@ class Step(NamedTuple):
 class Textbook:
     """The model of `config` with these tensors, named as in checkpoints."""
 
-    def __init__(self, config, tensors: dict[str, Tensor]) -> None:
-        self.config, self.model = config, config.model
+    def __init__(self, config, tensors):
+        self.model = config.model
         self.tensors = {name: tensor.double() for name, tensor in tensors.items()}
         self.attention = self.model.attention
+        self.history = self.attention.history.name
+        self.cell = self.model.cell.name
+        self.parts = PARTS[self.cell]
 
     # ---- encoder ----
 
-    def encode(self, source: list[int], resets: Resets = NONE) -> Source:
-        kind, width = self.model.cell.name, self.model.hidden
+    def encode(self, source, resets=NONE):
+        width = self.model.hidden
         inputs = [self.tensors["encoder.embedding.weight"][token] for token in source]
-        final: list[Tensor] = []
+        final = []
         for layer in range(self.model.layers):
             prefix = f"encoder.layers.{layer}"
             outputs = []
             for direction in ("", "backward_") if self.model.bidirectional else ("",):
                 weights = self._cell(f"{prefix}.{direction}cell")
-                state = [torch.zeros(width, dtype=torch.float64) for _ in range(PARTS[kind])]
+                state = [torch.zeros(width, dtype=torch.float64) for _ in range(self.parts)]
                 read = []
                 for position, x in enumerate(reversed(inputs) if direction else inputs):
-                    state = reset(state, resets, direction, position, layer * width * PARTS[kind])
-                    state = cell_step(kind, weights, x, state)
+                    state = reset(state, resets, direction, position, layer * width * self.parts)
+                    state = cell_step(self.cell, weights, x, state)
                     read.append(state[0])
                 outputs.append(read[::-1] if direction else read)
             final += state
             inputs = [torch.cat(halves) for halves in zip(*outputs, strict=True)]
         return Source(inputs, self._first_state(final), source)
 
-    def _first_state(self, final: list[Tensor]) -> list[Tensor]:
+    def _first_state(self, final):
         kind = self.model.initial_state.name
         if kind == "last":
             return final
         if kind == "zeros":
             return [torch.zeros_like(one) for one in final]
-        h = final[-PARTS[self.model.cell.name]]
+        h = final[-self.parts]
         mapped = torch.tanh(
             self.tensors["initial_state.map.weight"] @ h + self.tensors["initial_state.map.bias"]
         )
         return list(mapped.chunk(len(final)))
 
-    def _cell(self, prefix: str) -> dict[str, Tensor]:
+    def _cell(self, prefix):
         names = {"W": "weight_ih", "U": "weight_hh", "b": "bias_ih", "d": "bias_hh"}
         return {letter: self.tensors[f"{prefix}.{name}"] for letter, name in names.items()}
 
     # ---- decoder ----
 
-    def begin(self, source: Source) -> Step:
+    def begin(self, source):
         return Step(source.first, 0, [], torch.zeros(self.model.hidden, dtype=torch.float64), [])
 
-    def step(
-        self, token: int, step: Step, source: Source
-    ) -> tuple[Tensor, list[float] | None, Step]:
+    def step(self, token, step, source):
         """Logits (V,), the attention weights, and what follows."""
-        x, top = self.tensors["decoder.embedding.weight"][token], -PARTS[self.model.cell.name]
-        weights, past, fed, kind = None, step.past, step.fed, self.model.decoder.name
+        x = self.tensors["decoder.embedding.weight"][token]
+        top = -self.parts
+        weights = None
+        past = step.past
+        fed = step.fed
+        kind = self.model.decoder.name
         if kind == "hard_monotonic":
             state = self._advance(x, step.state)
             _, weights = self._attend(state[top], step, source)
@@ -206,7 +210,7 @@ class Textbook:
         query = step.state[top] if kind == "bahdanau" else state[top]
         return logits, weights, Step(state, step.position + 1, past, fed, [*step.queries, query])
 
-    def _emission(self, s: Tensor, h: Tensor) -> Tensor:
+    def _emission(self, s, h):
         own = self._own("decoder.")
         mixed = (
             own["combine_state.weight"] @ s
@@ -215,12 +219,14 @@ class Textbook:
         )
         return torch.softmax(own["output.weight"] @ torch.tanh(mixed) + own["output.bias"], 0)
 
-    def _over_all_alignments(self, written: tuple) -> tuple[Tensor, list[float]]:
+    def _over_all_alignments(self, written):
         """log P(y_t | y_<t), and P(a_t | y_<t), from the joint probability of each alignment a_1,
         ..., a_t and y_<t.
         """
-        order, totals = self.model.decoder.order, [0.0] * len(written[0][1])
-        places, steps = range(len(totals)), len(written)
+        order = self.model.decoder.order
+        totals = [0.0] * len(written[0][1])
+        places = range(len(totals))
+        steps = len(written)
         monotone = itertools.combinations_with_replacement(places, steps)
         for alignment in monotone if order else itertools.product(places, repeat=steps):
             probability = 1.0
@@ -238,22 +244,17 @@ class Textbook:
             prior * one for prior, one in zip(priors, written[-1][2], strict=True)
         ).log(), priors
 
-    def _advance(self, x: Tensor, state: list[Tensor]) -> list[Tensor]:
-        kind, parts = self.model.cell.name, PARTS[self.model.cell.name]
-        if self.model.layers == 1:
-            return cell_step(kind, self._cell("decoder.cell"), x, state)
-        after: list[Tensor] = []
+    def _advance(self, x, state):
+        after = []
         for layer in range(self.model.layers):
-            own = cell_step(
-                kind, self._cell(f"decoder.cell.cells.{layer}"), x, state[layer * parts :][:parts]
-            )
+            prefix = "decoder.cell" if self.model.layers == 1 else f"decoder.cell.cells.{layer}"
+            before = state[layer * self.parts :][: self.parts]
+            own = cell_step(self.cell, self._cell(prefix), x, before)
             after += own
             x = own[0]
         return after
 
-    def _attend(
-        self, query: Tensor, step: Step, source: Source
-    ) -> tuple[Tensor, list[float] | None]:
+    def _attend(self, query, step, source):
         if self.attention.score.name == "none":
             return query[:0], None
         scores = self._own_scores(query, step, len(source.keys))
@@ -267,29 +268,31 @@ class Textbook:
         shares = iter(
             normalised(
                 self.attention.normaliser.name,
-                [e for e, inside in zip(scores, allowed, strict=True) if inside],
+                list(itertools.compress(scores, allowed)),
             )
         )
         weights = [
             next(shares) * factor if inside else 0.0
             for inside, factor in zip(allowed, factors, strict=True)
         ]
-        moving = self.attention.history.name in ("shift", "shift_by_key")
+        moving = self.history in ("shift", "shift_by_key")
         if moving:
             weights = self._shifted(weights, step.past, allowed, source.keys)
-        if self.attention.history.name == "monotonic":
+        if self.history == "monotonic":
             weights = self._expected(scores, step.past, allowed)
         values = [self._value(key) for key in source.keys]
         context = sum(weight * value for weight, value in zip(weights, values, strict=True))
         if moving and self.attention.history.rereading:
-            by_key, again = self.attention.history.name == "shift_by_key", 0.0
+            by_key = self.history == "shift_by_key"
+            again = 0.0
             for weight, *before in zip(weights, *step.past, strict=True) if step.past else []:
                 again += weight * sum(before) * (8 * (1 - before[-1]) if by_key else 1)
             context = torch.cat([context, torch.tensor([again], dtype=torch.float64)])
         return context, weights
 
-    def _score(self, s: Tensor, h: Tensor, features: Tensor | None) -> float:
-        name, own = self.attention.score.name, self._own("decoder.attention.score.")
+    def _score(self, s, h, features):
+        name = self.attention.score.name
+        own = self._own("decoder.attention.score.")
         if name == "additive":
             inner = own["query_map.weight"] @ s + own["key_map.weight"] @ h
             return float(
@@ -306,19 +309,16 @@ class Textbook:
             score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
         else:
             assert name == "key_value"
-            query, key = own["query_map.weight"] @ s, own["key_map.weight"] @ h
+            query = own["query_map.weight"] @ s
+            key = own["key_map.weight"] @ h
             score = query @ key / math.sqrt(len(key))
         return float(score if features is None else score + features[0])
 
-    def _value(self, key: Tensor) -> Tensor:
-        return (
-            self._own("decoder.attention.score.").get(
-                "value_map.weight", torch.eye(len(key)).double()
-            )
-            @ key
-        )
+    def _value(self, key):
+        own = self._own("decoder.attention.score.")
+        return own["value_map.weight"] @ key if "value_map.weight" in own else key
 
-    def _window(self, query: Tensor, position: int, size: int) -> tuple[list[bool], list[float]]:
+    def _window(self, query, position, size):
         """Which keys are inside, and the factor of each weight."""
         window = self.attention.window
         if window.name == "global":
@@ -337,9 +337,10 @@ class Textbook:
             math.exp(-((j - centre) ** 2) / (2 * (radius / 2) ** 2)) for j in range(size)
         ]
 
-    def _features(self, past: list[list[float]], size: int) -> list[Tensor | None]:
+    def _features(self, past, size):
         """What the history gives each key's score."""
-        name, own = self.attention.history.name, self._own("decoder.attention.history.")
+        name = self.history
+        own = self._own("decoder.attention.history.")
         if name in ("none", "shift", "shift_by_key", "monotonic"):
             return [None] * size
         last = past[-1] if past else [0.0] * size
@@ -349,7 +350,7 @@ class Textbook:
         channels = {"location": [last], "location_coverage": [last, total]}[name]
         kernel = own["convolution.weight"]  # (filters, channels, width)
         reach = kernel.size(2) // 2
-        found: list[Tensor | None] = []
+        found = []
         for j in range(size):
             located = torch.zeros(kernel.size(0), dtype=torch.float64)
             for channel, numbers in enumerate(channels):
@@ -359,9 +360,10 @@ class Textbook:
             found.append(own["map.weight"] @ located)
         return found
 
-    def _own_scores(self, query: Tensor, step: Step, size: int) -> list[float] | None:
+    def _own_scores(self, query, step, size):
         """The scores of a history that makes them itself."""
-        name, own = self.attention.history.name, self._own("decoder.attention.history.")
+        name = self.history
+        own = self._own("decoder.attention.history.")
         if name == "gaussian":
             read = [own["map.weight"] @ one + own["map.bias"] for one in [*step.queries, query]]
             share, precision, _ = read[-1].exp().chunk(3)
@@ -374,7 +376,8 @@ class Textbook:
             return None
         last = step.past[-1] if step.past else [1.0] + [0.0] * (size - 1)
         hidden = torch.tanh(own["hidden.weight"] @ query + own["hidden.bias"])
-        kernel, count = own["static.weight"].size(1), own["static.weight"].size(0)
+        kernel = own["static.weight"].size(1)
+        count = own["static.weight"].size(0)
         filters = torch.cat(
             [own["static.weight"], (own["dynamic.weight"] @ hidden).view(kernel, count).T]
         )
@@ -387,13 +390,12 @@ class Textbook:
             scores.append(float(energy) + math.log(max(ahead, 1e-6)))
         return scores
 
-    def _expected(
-        self, scores: list[float], past: list[list[float]], allowed: list[bool]
-    ) -> list[float]:
+    def _expected(self, scores, past, allowed):
         """The probability that each key is the one at which a step stops, from where the last step
         stopped.
         """
-        bias, size = float(self.tensors["decoder.attention.history.bias"]), len(scores)
+        bias = float(self.tensors["decoder.attention.history.bias"])
+        size = len(scores)
         last = past[-1] if past else [1.0] + [0.0] * (size - 1)
         stop = [
             inside / (1 + math.exp(-score - bias))
@@ -402,17 +404,17 @@ class Textbook:
         passed = lambda k, j: math.prod(1 - stop[i] for i in range(k, j))  # noqa: E731
         return [sum(last[k] * passed(k, j) * stop[j] for k in range(j + 1)) for j in range(size)]
 
-    def _shifted(
-        self, weights: list[float], past: list[list[float]], allowed: list[bool], keys: list[Tensor]
-    ) -> list[float]:
+    def _shifted(self, weights, past, allowed, keys):
         """The previous weights, moved around the source, or at first those of the softmax;
         sharpened.
         """
-        own, size = self._own("decoder.attention.history."), len(weights)
+        own = self._own("decoder.attention.history.")
+        size = len(weights)
         moved = [0.0] * size
         for j in range(size if past else 0):  # the key that the weight leaves
             logits = self._distances(own, j, past, keys)
-            powers, radius = [math.exp(logit) for logit in logits], len(logits) // 2
+            powers = [math.exp(logit) for logit in logits]
+            radius = len(logits) // 2
             for d in range(-radius, radius + 1):
                 if allowed[(j + d) % size]:
                     moved[(j + d) % size] += powers[d + radius] / sum(powers) * past[-1][j]
@@ -425,12 +427,11 @@ class Textbook:
         )
         return [one / sum(sharp) for one in sharp] if sum(sharp) else sharp
 
-    def _distances(
-        self, own: dict[str, Tensor], j: int, past: list[list[float]], keys: list[Tensor]
-    ) -> list[float]:
+    def _distances(self, own, j, past, keys):
         """The logits of the distances by which the weight leaves key j."""
-        logits, size = own["logits"].tolist(), len(keys)
-        if self.attention.history.name == "shift":
+        logits = own["logits"].tolist()
+        size = len(keys)
+        if self.history == "shift":
             return [8 * logit for logit in logits]
         total = [sum(column) for column in zip(*past, strict=True)]
         channels = [past[-1], total, past[-2] if len(past) > 1 else [0.0] * size]
@@ -444,7 +445,7 @@ class Textbook:
                     )
         return [4 * logit for logit in logits]
 
-    def _own(self, prefix: str) -> dict[str, Tensor]:
+    def _own(self, prefix):
         return {
             name.removeprefix(prefix): one
             for name, one in self.tensors.items()
@@ -453,12 +454,12 @@ class Textbook:
 
     # ---- whole strings ----
 
-    def teacher_forced(
-        self, source: list[int], inputs: list[int], resets: Resets = NONE
-    ) -> tuple[list[Tensor], list[list[float] | None]]:
-        """Logits and weights at each position, for these inputs of the decoder, `<sos>` included."""
+    def teacher_forced(self, source, inputs, resets=NONE):
+        """Logits and weights at each position, for these decoder inputs, `<sos>` included."""
         encoded = self.encode(source, resets)
-        step, logits, weights = self.begin(encoded), [], []
+        step = self.begin(encoded)
+        logits = []
+        weights = []
         for position, token in enumerate(inputs):
             step = step._replace(state=reset(step.state, resets, "decoder", position))
             one, attended, step = self.step(token, step, encoded)
@@ -466,19 +467,19 @@ class Textbook:
             weights.append(attended)
         return logits, weights
 
-    def greedy(self, source: list[int], most: int) -> list[int]:
+    def greedy(self, source, most):
         """The tokens emitted, with the `<eos>` if there is one among the first `most`."""
         encoded = self.encode(source)
-        step, token, emitted = self.begin(encoded), SOS, []
+        step = self.begin(encoded)
+        token = SOS
+        emitted = []
         while len(emitted) < most and token != EOS:
             logits, _, step = self.step(token, step, encoded)
             token = max(range(len(logits)), key=logits.tolist().__getitem__)
             emitted.append(token)
         return emitted
 
-    def measure(
-        self, source: list[int], target: list[int], ideal: list[int] | None
-    ) -> dict[str, float]:
+    def measure(self, source, target, ideal):
         """What an evaluation measures on one string: its source with `<eos>` if the model reads
         one, its target without.
         """

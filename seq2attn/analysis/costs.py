@@ -5,13 +5,11 @@ B sequences, L queries each, S keys, width D for queries and keys; a multiplicat
 are two operations, and a square root, exponential, tanh or division counts as one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from seq2attn.analysis.result import Analysis, column
+from seq2attn.analysis import Analysis, column
 from seq2attn.errors import Seq2AttnError
 
 BYTES = 4  # of a number in float32
@@ -61,45 +59,43 @@ class CostRow:
     """One score at the given sizes; an operation is a floating-point operation."""
 
     score: str
-    attention_parameters: int = column("parameters", ",")
+    attention_parameters: int = column("parameters")
     flops_scoring: int = column("")
     """operations to score one query against S keys"""
     flops_projecting: int = column("")
     """operations to project the keys of a sequence, divided by its L queries"""
     flops_rest: int = column("")
     """softmax and context of one query: the same for every score"""
-    flops_query: int = column("operations per query", ",")
+    flops_query: int = column("operations per query")
     """all three"""
-    bytes_at_once: int = column("bytes at once", ",")
+    bytes_at_once: int = column("bytes at once")
     """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored
     at once"""
-    bytes_by_step: int = column("by step", ",")
+    bytes_by_step: int = column("by step")
     """the same when one query of each sequence is scored at a time"""
 
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
     """Count parameters, operations and bytes of each score, by formula."""
     known = formulas(sizes)
-    missing = [name for name in scores if name not in known]
-    if missing:
-        raise Seq2AttnError(
-            f"no cost formula for {', '.join(missing)}; available: {', '.join(known)}"
-        )
-    return Analysis(asdict(sizes), [_row(name, sizes, known[name]) for name in scores])
-
-
-def _row(name: str, n: Sizes, counts: Counts) -> CostRow:
-    projecting = round(counts.projecting / n.target)
     # softmax: subtract, exponential, sum, divide; context: S products of D
-    rest = 4 * n.source + 2 * n.source * n.hidden
-    kept = counts.projected + 2 * n.target * n.source  # scores and weights
-    return CostRow(
-        score=name,
-        attention_parameters=counts.parameters,
-        flops_scoring=counts.scoring,
-        flops_projecting=projecting,
-        flops_rest=rest,
-        flops_query=counts.scoring + projecting + rest,
-        bytes_at_once=n.batch * BYTES * (kept + n.target * counts.hidden),
-        bytes_by_step=n.batch * BYTES * (kept + counts.hidden),
-    )
+    rest = 4 * sizes.source + 2 * sizes.source * sizes.hidden
+    rows = []
+    for name in scores:
+        if name not in known:
+            raise Seq2AttnError(f"no cost formula for {name}; available: {', '.join(known)}")
+        counts = known[name]
+        projecting = round(counts.projecting / sizes.target)
+        kept = counts.projected + 2 * sizes.target * sizes.source  # scores and weights
+        row = CostRow(
+            score=name,
+            attention_parameters=counts.parameters,
+            flops_scoring=counts.scoring,
+            flops_projecting=projecting,
+            flops_rest=rest,
+            flops_query=counts.scoring + projecting + rest,
+            bytes_at_once=sizes.batch * BYTES * (kept + sizes.target * counts.hidden),
+            bytes_by_step=sizes.batch * BYTES * (kept + counts.hidden),
+        )
+        rows.append(row)
+    return Analysis(asdict(sizes), rows)

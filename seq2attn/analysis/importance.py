@@ -4,8 +4,6 @@ Jain & Wallace (2019) permute weights; Wiegreffe & Pinter (2019) ask whether uni
 those of another seed, do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,13 +11,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from seq2attn.analysis.result import Analysis, column
+from seq2attn.analysis import Analysis, column
 from seq2attn.data.batches import generator
 from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
-from seq2attn.inference.ensemble import symbols_of
-from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, Point, points
@@ -29,12 +26,12 @@ from seq2attn.model.points import Hook, Point, points
 class ImportanceRow:
     """The strings of one length, decoded with one kind of weights."""
 
-    weights: str = column("weights")
-    length: int | None = column("length", ",")
-    exact_match: float = column("exact match", ".3f")
-    low: float | None = column("low", ".3f")
+    weights: str
+    length: int | None = column("length")
+    exact_match: float = column("exact match")
+    low: float | None = column("low")
     """ends of the 95 % interval over strings"""
-    high: float | None = column("high", ".3f")
+    high: float | None = column("high")
 
 
 def attention_importance(
@@ -77,10 +74,10 @@ class OtherWeights(Changes):
     """source (B, S) and lengths (B,) -> the hook of `attention.weights`"""
 
     def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> dict[Point, Hook]:
-        known = points(model)
-        if "attention.weights" not in known:
+        places = points(model).get("attention.weights")
+        if not places:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        return dict.fromkeys(known["attention.weights"], self.hook(source, lengths))
+        return dict.fromkeys(places, self.hook(source, lengths))
 
 
 def uniform(source: Tensor, lengths: Tensor) -> Hook:

@@ -1,7 +1,5 @@
 """The parameter ledger: how many parameters each part of a model has."""
 
-from __future__ import annotations
-
 import re
 
 from torch import nn

@@ -2,13 +2,11 @@
 with what factor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 
-from seq2attn.analysis.result import Analysis, column
+from seq2attn.analysis import Analysis, column
 from seq2attn.model.windows import LocalM, LocalP, View
 
 SHADES = " ░▒▓█"
@@ -19,7 +17,7 @@ class MaskRow:
     """One window at one of L output positions."""
 
     mask: str
-    t: int = column("t", ",")
+    t: int = column("t")
     centre: float | None = column("centre", ".3g")
     """p_t; None for `global`"""
     picture: str = column("source positions")
@@ -37,16 +35,13 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     t = torch.arange(target)
     last = source - 1
     sweep = last * (target - 1 - t) / max(1, target - 1)
-    query = torch.zeros(1, target, 1)
-    lengths = torch.tensor([source])
-    monotonic = LocalM(1, False, radius=radius)
-    backwards = LocalM(1, False, radius=radius, centre="reversed")
+    where = torch.zeros(1, target, 1), torch.tensor([source]), source, 0
     with torch.random.fork_rng(devices=[]):
         learned = LocalP(1, False, radius=radius)
     windows = [
         ("global", None, View(torch.ones(1, target, source))),
-        ("monotonic", t, monotonic(query, lengths, source, 0)),
-        ("reversed", last - t, backwards(query, lengths, source, 0)),
+        ("monotonic", t, LocalM(1, False, radius=radius)(*where)),
+        ("reversed", last - t, LocalM(1, False, radius=radius, centre="reversed")(*where)),
         ("local_p", sweep, learned.around(sweep.view(1, -1, 1), source)),
     ]
     rows = []

@@ -10,15 +10,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from seq2attn import parts
-from seq2attn.cli import options
-from seq2attn.cli.options import AsJson, Command, Plot, Plugins, group, option
+from seq2attn.cli.options import (
+    AsJson,
+    CheckpointName,
+    Command,
+    Data,
+    Lengths,
+    Plot,
+    Plugins,
+    RunArgument,
+    RunsDir,
+    Samples,
+    find_runs,
+    group,
+    option,
+    run_names,
+    save_figure,
+)
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
-    from seq2attn.analysis.result import Analysis
+    from seq2attn.analysis import Analysis
 
 RAW_AND_SCALED = ["dot", "scaled"]
 ALL_SCORES = [name for name in parts.SCORES.names() if name != "none"]
@@ -75,8 +90,7 @@ def variance(
 
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
     """
-    from seq2attn.analysis.sampling import Components
-    from seq2attn.analysis.variance import score_variance
+    from seq2attn.analysis.random_keys import Components, score_variance
 
     _use_one_thread()
     components = Components(query_mean, query_sd, key_mean, key_sd)
@@ -105,7 +119,7 @@ def saturation(
 
       seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
     """
-    from seq2attn.analysis.saturation import weight_saturation
+    from seq2attn.analysis.random_keys import weight_saturation
 
     _use_one_thread()
     result = weight_saturation(_names(scores), widths, keys=keys, samples=samples, seed=seed)
@@ -133,7 +147,7 @@ def gradient(
 
       seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
     """
-    from seq2attn.analysis.saturation import gradient_by_scale
+    from seq2attn.analysis.random_keys import gradient_by_scale
 
     _use_one_thread()
     result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
@@ -163,7 +177,7 @@ def entropy(
 
       seq2attn analyze entropy --keys 8 --widths 16 64 256 --samples 5000
     """
-    from seq2attn.analysis.saturation import entropy_by_width
+    from seq2attn.analysis.random_keys import entropy_by_width
 
     _use_one_thread()
     result = entropy_by_width(_names(scores), widths, keys=keys, samples=samples, seed=seed)
@@ -224,24 +238,24 @@ def masks(
 
 @analyze.command(cls=Command)
 def importance(
-    name: options.RunArgument = None,
+    name: RunArgument = None,
     frozen: Annotated[
         str | None,
         option(
             "RUN",
             "Also try the weights of this run, such as the same config with another seed.",
-            autocompletion=options.runs,
+            autocompletion=run_names,
         ),
     ] = None,
-    lengths: options.Lengths = None,
-    samples: options.Samples = None,
-    data: options.Data = None,
+    lengths: Lengths = None,
+    samples: Samples = None,
+    data: Data = None,
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
-    checkpoint: options.CheckpointName = "best",
+    checkpoint: CheckpointName = "best",
     plugin: Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Test whether attention matters to a trained model, by replacing its attention weights.
 
@@ -253,7 +267,7 @@ def importance(
 
       seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
     """
-    (run,) = options.find_runs(runs_dir, name and [name])
+    (run,) = find_runs(runs_dir, name and [name])
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
 
@@ -300,7 +314,7 @@ def _present(name: str, result: Analysis, as_json: bool, plot: Path | None) -> N
         for field in fields(result.rows[0]):
             form = field.metadata.get("form", "")
             heading = field.metadata.get("heading", field.name)
-            columns.append(Column(heading, right=bool(form), key=field.name, form=form))
+            columns.append(Column(heading, right=field.type != "str", key=field.name, form=form))
         settings = ", ".join(
             f"{setting.replace('_', ' ')} {text_of(value, ',')}"
             for setting, value in result.settings.items()
@@ -310,4 +324,4 @@ def _present(name: str, result: Analysis, as_json: bool, plot: Path | None) -> N
         from seq2attn.plotting import analysis
 
         draw = getattr(analysis, f"{name}_figure")
-        options.save_figure(draw(result), plot)
+        save_figure(draw(result), plot)

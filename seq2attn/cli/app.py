@@ -1,7 +1,5 @@
 """The application: its commands, and the place where errors become messages and exit codes."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os
@@ -14,8 +12,7 @@ from seq2attn import __version__
 from seq2attn.cli import compare, configs, evaluate, pages, predict, runs, train
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.options import Command, UsageError, group
-from seq2attn.cli.plot import plot
-from seq2attn.display.console import escape_streams, print_error, write_line
+from seq2attn.display.console import escape_streams, print_error
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -36,12 +33,12 @@ COMMANDS: dict[str, Any] = {
 for name, command in COMMANDS.items():
     app.command(name, cls=Command)(command)
 app.add_typer(analyze)
-app.add_typer(plot)
+app.add_typer(pages.plot)
 
 
 def _print_version(requested: bool) -> None:
     if requested:
-        write_line(f"seq2attn {__version__}")
+        print(f"seq2attn {__version__}")
         raise typer.Exit
 
 
@@ -104,7 +101,7 @@ def _print_usage_error(error: Any) -> None:
     """Print an error of the command line, with the known commands and where to read on."""
     message = error.format_message().replace("Value error, ", "")
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
-        write_line(message)
+        print(message)
         return
     command = error.ctx.command_path if error.ctx else "seq2attn"
     names = getattr(error.ctx and error.ctx.command, "commands", ())

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from seq2attn.cli import options
-from seq2attn.cli.options import argument, option
+from seq2attn.cli.options import (
+    AsJson,
+    Device,
+    Families,
+    Lengths,
+    Overrides,
+    Plugins,
+    RunsDir,
+    Samples,
+    Texts,
+    argument,
+    option,
+    stop,
+)
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.metrics import METRICS
@@ -31,15 +40,15 @@ def compare(
         list[Path] | None, option("FILE", "A base config. May be repeated.", "--config", "-c")
     ] = None,
     vary: Annotated[
-        options.Texts,
+        Texts,
         option(
             "KEY=A,B,...",
             "A key and its values, or seed=1-10, or KEY=log:1e-4..1e-2:8. May be repeated.",
         ),
     ] = None,
-    overrides: options.Overrides = None,
+    overrides: Overrides = None,
     baseline: Annotated[
-        options.Texts,
+        Texts,
         option("KEY=VALUE", "Compare with the group that has this value. May be repeated."),
     ] = None,
     metric: Annotated[
@@ -49,9 +58,9 @@ def compare(
             f"One of {METRIC_NAMES}. Default: exact_match, or wer for runs on pairs.",
         ),
     ] = None,
-    lengths: options.Lengths = None,
-    families: options.Families = None,
-    samples: options.Samples = None,
+    lengths: Lengths = None,
+    families: Families = None,
+    samples: Samples = None,
     checkpoint: Annotated[
         str | None,
         option("best|last", "Which weights to measure. Default: best, by validation."),
@@ -75,13 +84,13 @@ def compare(
             "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
         ),
     ] = None,
-    as_json: options.AsJson = False,
+    as_json: AsJson = False,
     plot: Annotated[
         Path | None, option("FOLDER", "Also save figures in this folder.", file_okay=False)
     ] = None,
-    device: options.Device = "auto",
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    device: Device = "auto",
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Train a grid of configs with several seeds, and compare them.
 
@@ -150,10 +159,5 @@ def _say_what_is_unfinished(comparison: Comparison) -> None:
         say("The same command shows them once they are done.")
     done = sum(len(group.trials) for group in comparison.groups)
     if comparison.stopped_by is not None and done < comparison.planned:
-        stop = signal.Signals(comparison.stopped_by)
-        say(
-            f"stopped by {stop.name}: {done:,} of {comparison.planned:,} trials are done; "
-            "running ones are saved."
-        )
-        say(f"Continue with the same command: seq2attn {shlex.join(sys.argv[1:])}")
-        raise typer.Exit(128 + comparison.stopped_by)
+        progress = f"{done:,} of {comparison.planned:,} trials; running ones are saved."
+        stop(comparison.stopped_by, progress, f"seq2attn {shlex.join(sys.argv[1:])}")

@@ -7,13 +7,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn import parts
-from seq2attn.cli import options
-from seq2attn.cli.options import argument
-from seq2attn.display.console import json_text, on_terminal, say, write_json, write_line
+from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, Texts, argument, run_names
+from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.registry import Entry
@@ -60,8 +58,8 @@ def list_names(
         str | None,
         argument("KIND", f"{', '.join(KINDS)}. Default: all.", autocompletion=lambda: list(KINDS)),
     ] = None,
-    as_json: options.AsJson = False,
-    plugin: options.Plugins = None,
+    as_json: AsJson = False,
+    plugin: Plugins = None,
 ) -> None:
     """Show every name that a config can use, with its formula and source.
 
@@ -81,11 +79,9 @@ def list_names(
     everything = Table(COLUMNS, [row for table in tables for row in table.rows])
     if as_json:
         write_json(everything.records())
-    elif on_terminal():
-        for table in tables:
-            table.print()
-    else:
-        everything.show()
+        return
+    for table in tables if on_terminal() else [everything]:
+        table.show()
 
 
 def _table(kind: str) -> Table:
@@ -95,34 +91,26 @@ def _table(kind: str) -> Table:
     for name, source in registry.installed().items():
         if name not in registry.names():
             entries.append(Entry(name, source=source))
-    rows = []
+    records = []
     for entry in entries:
         _, *names = entry.options.model_fields
-        rows.append(
-            [
-                kind,
-                entry.name,
-                entry.synonyms or None,
-                entry.formula,
-                entry.parameters,
-                entry.summary,
-                names or None,
-                entry.source,
-            ]
+        synonyms = entry.synonyms or None
+        records.append(
+            {**vars(entry), "kind": kind, "synonyms": synonyms, "options": names or None}
         )
-    return Table(COLUMNS, rows, f"{kind}  ({key})")
+    return Table.of_records(records, COLUMNS, f"{kind}  ({key})")
 
 
 def check(
     names: Annotated[
-        options.Texts,
+        Texts,
         argument(
             "NAME...",
             "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
             autocompletion=lambda: list(_known()),
         ),
     ] = None,
-    plugin: options.Plugins = None,
+    plugin: Plugins = None,
 ) -> None:
     """Check parts of models, and tasks, against their contracts.
 
@@ -150,10 +138,11 @@ def check(
         kind, _, name = part.partition("/")
         registry = CHECKED[kind]
         for rule, reason in check_part(registry.kind, name).items():
-            rows.append((kind, name, rule, reason.partition("\n")[0] or "passed"))
-    Table([Column(name) for name in ("kind", "name", "rule", "result")], rows).show()
+            result = reason.partition("\n")[0] or "passed"
+            rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
+    Table.of_records(rows).show()
     say("Options had their default values. `train` checks the values that its config chooses.")
-    broken = sum(result != "passed" for *_, result in rows)
+    broken = sum(row["result"] != "passed" for row in rows)
     if broken:
         raise Seq2AttnError(
             f"{broken} of {len(chosen)} parts broke a rule; later rules build on it and were not "
@@ -201,30 +190,26 @@ def config(
     if name is not None:
         file = find_config(name)
         read_file(file)  # names similar files if there is none
-        write_line(file.read_text("utf-8").removesuffix("\n"))
+        print(file.read_text("utf-8").removesuffix("\n"))
         return
     rows = []
     for shipped in shipped_names():
         if not shipped.startswith("experiments/"):  # these are not configs
             text = find_config(f"configs/{shipped}").read_text("utf-8")
-            rows.append((shipped, _first_sentence(text)))
-    Table([Column("config"), Column("about")], rows).show()
-
-
-def _first_sentence(text: str) -> str:
-    """Return the first sentence of a config's comments, which may cite "et al. 2023"."""
-    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-    return re.split(r"\.(?: (?![0-9])|$)", comments)[0]
+            comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+            first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)  # "et al. 2023" goes on
+            rows.append({"config": shipped, "about": first})
+    Table.of_records(rows).show()
 
 
 def inspect(
     target: Annotated[
-        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=options.runs)
+        str, argument("CONFIG|RUN", "A YAML config, or a run's name.", autocompletion=run_names)
     ],
-    overrides: options.Overrides = None,
-    as_json: options.AsJson = False,
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Show a config, with every key explained, and the model's parameter counts.
 
@@ -237,7 +222,12 @@ def inspect(
 
       seq2attn inspect configs/scaled.yaml --set model.hidden=256 > wide.yaml
     """
-    config, run = _find_config(target, overrides or [], runs_dir)
+    from seq2attn.config import load_config
+    from seq2attn.config.yaml_files import find_config
+
+    is_file = target.endswith((".yaml", ".yml")) or find_config(target).is_file()
+    run = None if is_file else find_run(runs_dir, target)
+    config = load_config(run.config if run else target, overrides or [])
     learned, parameters = _learn(config, run)
     if as_json:
         values = config.model_dump(mode="json")
@@ -245,25 +235,14 @@ def inspect(
         return
     lines = list(_explained(config))
     if on_terminal():
-        Table([Column("config"), Column("meaning")], lines).print()
+        Table([Column("config"), Column("meaning")], lines).show()
     else:
         for line, meaning in lines:
-            write_line(f"{line:<40}  # {meaning}" if meaning else line)
+            print(f"{line:<40}  # {meaning}" if meaning else line)
     for name, value in (learned or {}).items():
-        write_line(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
+        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
     for part, count in parameters.items():
-        write_line(f"# parameters of {part}: {count}")
-
-
-def _find_config(target: str, overrides: list[str], runs_dir: Path) -> tuple[Config, Run | None]:
-    """Return the config, and its run if `target` is one."""
-    from seq2attn.config import load_config
-    from seq2attn.config.yaml_files import find_config
-
-    if target.endswith((".yaml", ".yml")) or find_config(target).is_file():
-        return load_config(target, overrides), None
-    run = find_run(runs_dir, target)
-    return load_config(run.config, overrides), run
+        print(f"# parameters of {part}: {count}")
 
 
 def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:

@@ -1,13 +1,27 @@
 """`seq2attn eval`"""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from typing import Annotated
 
-from seq2attn.cli import options
-from seq2attn.cli.options import option
+from seq2attn.cli.options import (
+    AsJson,
+    Beam,
+    CheckpointName,
+    Data,
+    Device,
+    Families,
+    LengthPenalty,
+    Lengths,
+    Plugins,
+    RunArguments,
+    RunsDir,
+    Samples,
+    beam_search,
+    find_runs,
+    note_checkpoint,
+    option,
+)
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.evaluation import errors_table
 from seq2attn.display.progress import make_display
@@ -18,22 +32,22 @@ from seq2attn.runs.run import DEFAULT_ROOT
 
 
 def evaluate(
-    names: options.RunArguments = None,
-    lengths: options.Lengths = None,
-    samples: options.Samples = None,
-    families: options.Families = None,
+    names: RunArguments = None,
+    lengths: Lengths = None,
+    samples: Samples = None,
+    families: Families = None,
     seed: Annotated[int, option("N", "Seed of the test strings.")] = 0,
-    data: options.Data = None,
+    data: Data = None,
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
-    beam: options.Beam = None,
-    length_penalty: options.LengthPenalty = None,
-    as_json: options.AsJson = False,
-    checkpoint: options.CheckpointName = "best",
-    device: options.Device = "auto",
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
+    as_json: AsJson = False,
+    checkpoint: CheckpointName = "best",
+    device: Device = "auto",
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Measure a run's accuracy at each string length.
 
@@ -75,13 +89,13 @@ def evaluate(
         raise Seq2AttnError(
             f"--errors: {errors} is the file of --data", hint="Name another file; it is replaced."
         )
-    search = options.beam_search(beam, length_penalty)
-    runs = options.find_runs(runs_dir, names)
+    search = beam_search(beam, length_penalty)
+    runs = find_runs(runs_dir, names)
     from seq2attn.inference.trained_model import load_ensemble
 
     trained = load_ensemble(runs, checkpoint, device)
     trained.predictor.search = search
-    options.note_checkpoint(trained, checkpoint)
+    note_checkpoint(trained, checkpoint)
     count = itertools.count(1)
     with make_display() as display:
         display.begin("", None)
@@ -106,11 +120,10 @@ def evaluate(
     finally:  # print the results even if they cannot be saved
         if as_json:
             write_json(evaluation.to_json(title))
-        elif on_terminal():
-            for table in evaluation.tables(title):
-                table.print()
         else:
-            Table.of_records(evaluation.records()).show()
+            everything = Table.of_records(evaluation.records())
+            for table in evaluation.tables(title) if on_terminal() else [everything]:
+                table.show()
     if errors:
         table = errors_table(evaluation)
         write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())

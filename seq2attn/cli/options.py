@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -41,11 +42,9 @@ class Command(TyperCommand):
         return (self.help or "").partition("\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        flags = [option.opts[-1] for option in self.params if getattr(option, "multiple", False)]
+        flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
-            if not ctx.resilient_parsing:  # resilient: while the shell completes a line
-                args = repeat_flags(args, VARIADIC.keys() & flags)
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
         except UsageError as error:
             error.ctx = error.ctx or ctx
             raise
@@ -101,7 +100,7 @@ def argument(metavar: str, meaning: str, **settings: Any) -> Any:
     return typer.Argument(metavar=metavar, help=meaning, **settings)
 
 
-def runs(context: typer.Context) -> list[str]:
+def run_names(context: typer.Context) -> list[str]:
     """List the names of runs that the shell offers when Tab is pressed."""
     return sorted(run.name for run in all_runs(context.params["runs_dir"]))
 
@@ -124,9 +123,9 @@ def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
 
 def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
     """Check the values of --lengths or --families; errors in them name the option."""
-    from seq2attn.config.schema import parse_families, parse_lengths
+    from seq2attn.config import schema
 
-    parse = {"lengths": parse_lengths, "families": parse_families}[str(parameter.name)]
+    parse = getattr(schema, f"parse_{parameter.name}")
     try:
         if values is not None:
             parse(values)
@@ -135,8 +134,10 @@ def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
     return values
 
 
-RunArgument = Annotated[str | None, argument("RUN", NEWEST, autocompletion=runs)]
-RunArguments = Annotated[Texts, argument("RUN", f"{NEWEST} May be repeated.", autocompletion=runs)]
+RunArgument = Annotated[str | None, argument("RUN", NEWEST, autocompletion=run_names)]
+RunArguments = Annotated[
+    Texts, argument("RUN", f"{NEWEST} May be repeated.", autocompletion=run_names)
+]
 RunOptions = Annotated[
     Texts,
     option(
@@ -144,7 +145,7 @@ RunOptions = Annotated[
         f"{NEWEST} If repeated, the runs form an ensemble.",
         "--run",
         "-r",
-        autocompletion=runs,
+        autocompletion=run_names,
     ),
 ]
 RunsDir = Annotated[
@@ -211,26 +212,26 @@ Plot = Annotated[
 
 
 def beam_search(
-    beam: int | None, length_penalty: float | None, n_best: int | None = None
+    beam: int | None, length_penalty: float | None, n_best: int = 0
 ) -> BeamSearch | None:
     """Return the search that these options ask for, or None for greedy decoding. `--n-best` alone
     implies a beam.
     """
-    wanted = n_best or 1
     if not beam and not n_best:
         if length_penalty is not None:
             raise Seq2AttnError(
                 "--length-penalty ranks the outputs of a beam", hint="Add --beam, such as --beam 5."
             )
         return None
-    if beam and wanted > beam:
+    from seq2attn.inference.decoding import BeamSearch
+
+    width = beam or max(BeamSearch.width, n_best)
+    if n_best > width:
         raise Seq2AttnError(
             f"--n-best {n_best} asks for more outputs than --beam {beam} keeps",
             hint="Widen the beam.",
         )
-    from seq2attn.inference.decoding import BeamSearch
-
-    return BeamSearch(beam or max(BeamSearch.width, wanted), length_penalty or 0.0)
+    return BeamSearch(width, length_penalty or 0.0)
 
 
 def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
@@ -249,6 +250,13 @@ def note_checkpoint(trained: TrainedModel, wanted: str) -> None:
         say(f"{trained.run.checkpoint(wanted)} is missing: {used}")
     elif is_training(trained.run):
         say(f"run {trained.run.name} is still being trained: {used}")
+
+
+def stop(signal_number: int, progress: str, command: str) -> NoReturn:
+    """Say which signal stopped a command, how far it came and how to continue, and exit."""
+    say(f"stopped by {signal.Signals(signal_number).name} after {progress}")
+    say(f"Continue with: {command}")
+    raise typer.Exit(128 + signal_number)
 
 
 def save_figure(figure: Any, path: Path) -> None:

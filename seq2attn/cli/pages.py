@@ -1,25 +1,41 @@
-"""`seq2attn report`, `page` and `export`: runs as HTML files, and models for other programs."""
-
-from __future__ import annotations
+"""`seq2attn report`, `page`, `export` and `plot`: runs as HTML files, models for other programs,
+and figures.
+"""
 
 from pathlib import Path
 from typing import Annotated
 
-from seq2attn.cli import options
-from seq2attn.cli.options import option
-from seq2attn.display.console import write_line
+import typer
+
+from seq2attn.cli.options import (
+    CheckpointName,
+    Command,
+    Ideal,
+    Overrides,
+    Plugins,
+    RunArgument,
+    RunArguments,
+    RunsDir,
+    Texts,
+    find_runs,
+    group,
+    option,
+    save_figure,
+)
+from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import DEFAULT_ROOT
+from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
+from seq2attn.text import quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 
 
 def report(
-    names: options.RunArguments = None,
+    names: RunArguments = None,
     to: HtmlPath = Path("report.html"),
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Write runs or a comparison as one HTML page, and print its path.
 
@@ -41,16 +57,14 @@ def report(
     if plan is not None:
         title, sections = report_of_comparison(plan, runs_dir)
     else:
-        title, sections = report_of_runs(options.find_runs(runs_dir, names))
+        title, sections = report_of_runs(find_runs(runs_dir, names))
     _write(to, render(title, sections))
 
 
 def page(
-    names: options.RunArguments = None,
+    names: RunArguments = None,
     to: HtmlPath = Path("page.html"),
-    text: Annotated[
-        options.Texts, option("STRING", "A string to begin with. May be repeated.")
-    ] = None,
+    text: Annotated[Texts, option("STRING", "A string to begin with. May be repeated.")] = None,
     train: Annotated[
         list[Path] | None,
         option(
@@ -58,13 +72,13 @@ def page(
             "Train this config in the page instead of showing a run. Given twice, two models race.",
         ),
     ] = None,
-    overrides: options.Overrides = None,
+    overrides: Overrides = None,
     snapshots: Annotated[
         int, option("N", "Show up to N earlier steps of training, if kept.", min=0)
     ] = 8,
-    checkpoint: options.CheckpointName = "best",
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    checkpoint: CheckpointName = "best",
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Write a trained model as one HTML page that runs it.
 
@@ -97,17 +111,17 @@ def page(
             raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
         models = untrained_models(configs, text or ())
     else:
-        runs = options.find_runs(runs_dir, names)
+        runs = find_runs(runs_dir, names)
         models = run_models(runs, checkpoint, text or (), snapshots)
     _write(to, render(models))
 
 
 def export(
-    name: options.RunArgument = None,
+    name: RunArgument = None,
     to: Annotated[Path | None, option("FOLDER", "A new folder. Default: RUN-export.")] = None,
-    checkpoint: options.CheckpointName = "best",
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    checkpoint: CheckpointName = "best",
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Export a trained model for use without seq2attn.
 
@@ -122,14 +136,14 @@ def export(
     from seq2attn.inference.trained_model import load_run
     from seq2attn.pages.folder import write_folder
 
-    (run,) = options.find_runs(runs_dir, name and [name])
+    (run,) = find_runs(runs_dir, name and [name])
     folder = to or Path(f"{run.name}-export")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise Seq2AttnError(
             f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
         )
     write_folder(folder, load_run(run, checkpoint, "cpu"))
-    write_line(str(folder))
+    print(folder)
 
 
 def _check_page(path: Path, kind: str) -> None:
@@ -148,4 +162,103 @@ def _check_page(path: Path, kind: str) -> None:
 def _write(path: Path, text: str) -> None:
     """Write a page and print its path."""
     write_atomically(path, text.encode(errors="backslashreplace"))
-    write_line(str(path))
+    print(path)
+
+
+# ---- figures, from saved records: no model is loaded ----
+
+plot = group("plot", help="Draw a run's accuracy or attention through training.")
+
+
+@plot.command(cls=Command)
+def accuracy(
+    file: Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot")],
+    names: RunArguments = None,
+    by_length: Annotated[
+        bool,
+        typer.Option(
+            "--by-length",
+            help="Draw the last evaluation of one run by string length, with intervals.",
+        ),
+    ] = False,
+    runs_dir: RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Draw the exact match of one or several runs through training.
+
+    A line is the mean over the trained lengths; the shading below it reaches down to the worst
+    length.
+
+    Examples:
+
+      seq2attn plot accuracy scaled-001 dot-001 --plot accuracy.svg
+
+      seq2attn plot accuracy scaled-001 --by-length --plot lengths.png
+    """
+    from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
+    from seq2attn.runs.logs import latest_by_length, read_metrics
+
+    runs = find_runs(runs_dir, names)
+    if not by_length:
+        curves = {run.name: read_metrics(run).evaluations for run in runs}
+        for name, evaluations in curves.items():
+            if not evaluations:
+                raise Seq2AttnError(f"run {name!r} has no evaluation yet")
+        scores = [str(run.status().score) for run in runs]
+        save_figure(accuracy_curves_figure(curves, scores), file)
+        return
+    if len(runs) > 1:
+        raise Seq2AttnError("--by-length draws one run")
+    (run,) = runs
+    latest = latest_by_length(run)
+    if latest is None:
+        hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
+        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
+    when, evaluation = latest
+    save_figure(accuracy_figure(evaluation, f"{run.name}: {when}"), file)
+
+
+@plot.command(cls=Command)
+def attention(
+    file: Annotated[
+        Path, option("FILE", "The figure: .png, .svg or .pdf, or an animated .gif.", "--plot")
+    ],
+    name: RunArgument = None,
+    strings: Annotated[
+        Texts,
+        option("TEXT", "Draw only this recorded string. May be repeated.", "--string"),
+    ] = None,
+    ideal: Ideal = False,
+    runs_dir: RunsDir = DEFAULT_ROOT,
+) -> None:
+    """Draw attention through training on the run's sample strings: maps, or an animated GIF.
+
+    Examples:
+
+      seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
+    """
+    from seq2attn.plotting.attention import evolution_figure, save_animation
+    from seq2attn.runs.logs import read_attention
+
+    (run,) = find_runs(runs_dir, name and [name])
+    snapshots = read_attention(run)
+    if not snapshots:
+        raise Seq2AttnError(
+            f"run {run.name!r} (score {run.status().score}) has no recorded attention",
+            hint="Only a score other than none has attention, recorded training.snapshots times.",
+        )
+    recorded = [map.source for map in snapshots[0][1]]
+    for text in strings or ():
+        if text not in recorded:
+            raise Seq2AttnError(
+                f"run {run.name!r} has no recorded attention for {quoted(text)}; "
+                f"recorded: {', '.join(recorded)}",
+                hint=f"For any string: seq2attn predict STRING --run {run.name}"
+                f"{runs_dir_option(runs_dir)} --plot FILE",
+            )
+    chosen = [recorded.index(text) for text in strings or recorded]
+    snapshots = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]
+    if file.suffix.lower() == ".gif":
+        save_animation(snapshots, file, ideal=ideal)
+        say(f"figure: {file}")
+    else:
+        save_figure(evolution_figure(snapshots, ideal=ideal), file)

@@ -12,8 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from seq2attn.cli import options
-from seq2attn.cli.options import argument, option
+from seq2attn.cli.options import (
+    AsJson,
+    Beam,
+    CheckpointName,
+    Device,
+    Ideal,
+    LengthPenalty,
+    Plot,
+    Plugins,
+    RunOptions,
+    RunsDir,
+    argument,
+    beam_search,
+    find_runs,
+    note_checkpoint,
+    option,
+    save_figure,
+)
 from seq2attn.display.console import (
     on_terminal,
     print_error,
@@ -21,7 +37,6 @@ from seq2attn.display.console import (
     say,
     stdout,
     write_json,
-    write_line,
 )
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
@@ -38,16 +53,16 @@ def predict(
         list[str],
         argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
     ],
-    names: options.RunOptions = None,
-    beam: options.Beam = None,
-    length_penalty: options.LengthPenalty = None,
+    names: RunOptions = None,
+    beam: Beam = None,
+    length_penalty: LengthPenalty = None,
     n_best: Annotated[
         int | None,
         option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
     ] = None,
-    as_json: options.AsJson = False,
-    plot: options.Plot = None,
-    ideal: options.Ideal = False,
+    as_json: AsJson = False,
+    plot: Plot = None,
+    ideal: Ideal = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
         typer.Option(
@@ -55,10 +70,10 @@ def predict(
             help="How to print the attention. Default: colour on a terminal, none in a pipe.",
         ),
     ] = None,
-    checkpoint: options.CheckpointName = "best",
-    device: options.Device = "cpu",
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    checkpoint: CheckpointName = "best",
+    device: Device = "cpu",
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Print a model's output for each string, with its attention.
 
@@ -84,14 +99,14 @@ def predict(
         raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
     if plot and texts == ["-"]:
         raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
-    search = options.beam_search(beam, length_penalty, n_best)
-    runs = options.find_runs(runs_dir, names)
+    search = beam_search(beam, length_penalty, n_best or 0)
+    runs = find_runs(runs_dir, names)
     from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.inference.trained_model import load_ensemble
 
     trained = load_ensemble(runs, checkpoint, device)
     trained.predictor.search = search
-    options.note_checkpoint(trained, checkpoint)
+    note_checkpoint(trained, checkpoint)
     with_source = isinstance(trained.task, Pairs)
     heat = heat or ("colour" if on_terminal() else "none")
     keep_weights = as_json or plot is not None or heat != "none"
@@ -101,7 +116,7 @@ def predict(
     for answer in _noted(answers, trained.predictor):
         if answer is None:
             if not as_json:
-                write_line("")
+                print()
             continue
         answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
         if not as_json:
@@ -117,7 +132,7 @@ def predict(
     if plot:
         from seq2attn.plotting.attention import attention_figure
 
-        options.save_figure(attention_figure(maps, ideal=ideal), plot)
+        save_figure(attention_figure(maps, ideal=ideal), plot)
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -198,9 +213,9 @@ def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) ->
         _print_map(answer, digits=heat == "digits")
     if with_rates:
         for best in answer.hypotheses:
-            write_line(f"{answer.source}\t{best.output}\t{best.log_probability:.6f}")
+            print(f"{answer.source}\t{best.output}\t{best.log_probability:.6f}")
     elif heat == "none":
-        write_line(f"{answer.source}\t{answer.output}" if with_source else answer.output)
+        print(f"{answer.source}\t{answer.output}" if with_source else answer.output)
     if not answer.finished:
         say(f"{quoted(answer.source)}: cut off at the longest output allowed, without <eos>")
 

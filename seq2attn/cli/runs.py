@@ -1,11 +1,8 @@
 """`seq2attn runs`"""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
-from seq2attn.cli import options
-from seq2attn.cli.options import option
+from seq2attn.cli.options import AsJson, RunsDir, option
 from seq2attn.display.console import say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
@@ -33,8 +30,8 @@ def runs(
         str | None, option("KEY", "Sort by a column or metric; -KEY reverses the order.")
     ] = None,
     limit: Annotated[int, option("N", "List at most N runs.", "--limit", "-n", min=1)] = 50,
-    as_json: options.AsJson = False,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    as_json: AsJson = False,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """List runs, the newest first.
 
@@ -60,7 +57,12 @@ def runs(
         if key not in [column.name for column in columns]:
             columns.append(Column(key, right=True))
         descending = sort.startswith("-") != key.startswith("exact_match")
-        records = _sorted(records, key, descending)
+        if not descending:
+            records.reverse()  # equal ones: the oldest first
+        records.sort(
+            key=lambda record: ((record[key] is None) != descending, record[key]),
+            reverse=descending,
+        )
     rows = [[record[column.name] for column in columns] for record in records[:limit]]
     table = Table(columns, rows)
     if as_json:
@@ -94,13 +96,3 @@ def _key(word: str) -> str:
             f"--sort: unknown key {quoted(word)}; {guess}allowed: {', '.join(keys)}"
         )
     return matching[0]
-
-
-def _sorted(records: list[dict[str, Any]], key: str, descending: bool) -> list[dict[str, Any]]:
-    """Sort records that begin with the newest; those without a value come last."""
-    known = [record for record in records if record[key] is not None]
-    unknown = [record for record in records if record[key] is None]
-    known.sort(key=lambda record: record[key], reverse=True)
-    if not descending:
-        known.reverse()
-    return known + unknown

@@ -1,17 +1,11 @@
 """`seq2attn train`"""
 
-from __future__ import annotations
-
 import shlex
-import signal
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from seq2attn.cli import options
-from seq2attn.cli.options import option
-from seq2attn.display.console import say, write_line
+from seq2attn.cli.options import Device, Overrides, Plugins, RunsDir, option, run_names, stop
+from seq2attn.display.console import say
 from seq2attn.display.progress import make_display
 from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, resume_command, runs_dir_option
@@ -21,7 +15,7 @@ def train(
     config: Annotated[
         Path | None, option("FILE", "The YAML config to train.", "--config", "-c")
     ] = None,
-    overrides: options.Overrides = None,
+    overrides: Overrides = None,
     name: Annotated[
         str | None,
         option("NAME", "The run's name. Default: the config's name, its changes and a number."),
@@ -31,14 +25,14 @@ def train(
     ] = None,
     resume: Annotated[
         str | None,
-        option("RUN", "Continue this run from its last checkpoint.", autocompletion=options.runs),
+        option("RUN", "Continue this run from its last checkpoint.", autocompletion=run_names),
     ] = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
     threads: Annotated[
         int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
     ] = None,
-    plugin: options.Plugins = None,
-    runs_dir: options.RunsDir = DEFAULT_ROOT,
+    plugin: Plugins = None,
+    runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
     """Train a model from a config.
 
@@ -71,12 +65,10 @@ def train(
         ended = session.train(settings, where, device=device, threads=threads, display=display)
     run = ended.run
     if ended.stopped_by is not None:
-        stop = signal.Signals(ended.stopped_by)
-        say(f"stopped by {stop.name} after step {ended.step:,}; everything is saved.")
-        say(f"Continue with: {resume_command(run)}")
-        raise typer.Exit(128 + ended.stopped_by)
+        progress = f"step {ended.step:,}; everything is saved."
+        stop(ended.stopped_by, progress, resume_command(run))
     data = settings.data_files.get("dev")
     file = f" --data {shlex.quote(data)}" if data else ""
     where_from = f"{runs_dir_option(run.path.parent)}{plugin_options(run.environment.plugins)}"
     say(f"Next: seq2attn eval {run.name}{where_from}{file}")
-    write_line(str(run.path))
+    print(run.path)

@@ -2,8 +2,6 @@
 Python, or from both.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -13,8 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from seq2attn.config.load import Overrides, override_list, place_of, surrogates
-from seq2attn.config.messages import describe_errors
+from seq2attn.config.load import Overrides, describe_errors, override_list, place_of, surrogates
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
@@ -119,13 +116,16 @@ def compose_experiment(
     folder = find_config(file).parent if file else Path()
     bases = {Path(config).stem: folder / config for config in settings.configs}
     if len(bases) < len(settings.configs):
-        names = ", ".join(settings.configs)
-        raise Seq2AttnError(f"two base configs have the same name: {names}", hint="Rename one.")
+        raise Seq2AttnError(
+            f"two base configs have the same name: {', '.join(settings.configs)}",
+            hint="Rename one.",
+        )
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
     if not axes:
-        hint = "For example: --vary seed=1-5"
-        raise Seq2AttnError("nothing to compare: one config, and no --vary", hint=hint)
+        raise Seq2AttnError(
+            "nothing to compare: one config, and no --vary", hint="For example: --vary seed=1-5"
+        )
     if name is None:
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
         name = run_word(file.stem if file else default) or "compare"
@@ -212,8 +212,10 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
         if int in kinds and (match := RANGE.fullmatch(text)):
             numbers = range(int(match[1]), int(match[2]) + 1)
             if not 0 < len(numbers) <= MAX_TRIALS:
-                expected = f"FIRST-LAST, counting up, at most {MAX_TRIALS:,} numbers"
-                raise Seq2AttnError(f"{quoted(value)}: expected {expected}")
+                raise Seq2AttnError(
+                    f"{quoted(value)}: expected FIRST-LAST, counting up, at most "
+                    f"{MAX_TRIALS:,} numbers"
+                )
             expanded += numbers
         elif text.startswith("log:") and (int in kinds or float in kinds):
             expanded += _log_grid(text, whole=float not in kinds)
@@ -232,8 +234,10 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
     words = match.groups() if match else "000"
     first, last, count = (read_text(word, text).value for word in words)
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
-        expected = "log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as log:1e-4..1e-2:8"
-        raise Seq2AttnError(f"{quoted(text)}: expected {expected}")
+        raise Seq2AttnError(
+            f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
+            "log:1e-4..1e-2:8"
+        )
     numbers = [first]
     for index in range(1, count - 1):
         number = first * (last / first) ** (index / (count - 1))

@@ -1,5 +1,4 @@
-"""Figures of a comparison: loss and entropy through training, the metric by length with intervals,
-the worst families.
+"""Figures of a comparison: loss and entropy through training, the metric by length with intervals.
 
 Groups of one score share its colour; scores and base configs are lines, other differences make
 panels.
@@ -10,6 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
 from seq2attn.inference.metrics import METRICS, Metric
-from seq2attn.plotting.curves import draw_families, draw_lengths
+from seq2attn.plotting.curves import draw_lengths
 from seq2attn.plotting.style import clean, column, logarithmic, looks, new_panels, save_figure
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from seq2attn.comparison.results import Comparison
     from seq2attn.plotting.style import Look
 
-Series = Sequence[tuple["Group", str]]
-"""groups, each with its label"""
-Styles = Sequence["Look"]
+Lines = Sequence[tuple["Group", "Look"]]
+"""the groups of a panel, and how each is drawn"""
 
 CURVES = {
     "loss": "training loss, nats",
@@ -49,18 +48,15 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     metric = METRICS[comparison.metric]
     panels = _panels(groups)
     figures = {}
+    trials = [trial for group in groups for trial in group.trials]
     for curve, label in CURVES.items():
-        if any(group.has_curve(curve) for group in groups):
+        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):
             title = f"{name}: median over seeds; band: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
         grey = "" if comparison.all_trained else "; grey: never seen in training"
         title = f"{name}: mean over seeds with its 95 % interval; band: worst to best seed{grey}"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
-    if comparison.has_families and metric.lower_is_better is not None:
-        panels = {group.label: [(group, "")] for group in groups}
-        title = f"{name}: worst seed"
-        figures["families"] = _figure(title, panels, _draw_families, metric.heading)
     return figures
 
 
@@ -75,19 +71,20 @@ def save_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
 # ---- what a panel shows ----
 
 
-def _draw_curves(curve: str, panel: Axes, series: Series, styles: Styles) -> None:
+def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
     """Draw a number that training logs against step."""
-    for (group, label), look in zip(series, styles, strict=True):
+    for group, look in lines:
         values: dict[int, list[float]] = {}
         for trial in group.trials:
             for step, value in trial.metrics.curve(curve):
                 values.setdefault(step, []).append(value)
         steps = sorted(values)
         by_step = [values[step] for step in steps]
-        lowest, highest = list(map(min, by_step)), list(map(max, by_step))
-        middle = list(map(median, by_step))
+        lowest = list(map(min, by_step))
+        highest = list(map(max, by_step))
         panel.fill_between(steps, lowest, highest, color=look.colour, alpha=0.15, lw=0)
-        panel.plot(steps, middle, look.dash, color=look.colour, label=label, lw=1.6)
+        middle = list(map(median, by_step))
+        panel.plot(steps, middle, look.dash, color=look.colour, label=group.label, lw=1.6)
     if curve == "loss":
         logarithmic(panel)
     else:
@@ -95,21 +92,31 @@ def _draw_curves(curve: str, panel: Axes, series: Series, styles: Styles) -> Non
     panel.set_xlabel("step")
 
 
-def _draw_results(metric: Metric, panel: Axes, series: Series, styles: Styles) -> None:
+def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
     """Draw the metric by length, or each error rate, groups side by side."""
-    rows = [row for group, _ in series for row in group.main]
+    rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
     ticks = {label: index for index, label in enumerate(labels)}
     trained = {row.length_or_rate for row in rows if row.trained}
-    for number, ((group, label), look) in enumerate(zip(series, styles, strict=True)):
-        shift = WIDTH * ((number + 0.5) / len(series) - 0.5)
+    for number, (group, look) in enumerate(lines):
+        shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)
         positions = [ticks[row.length_or_rate] + shift for row in group.main]
-        worst, best = column(group.main, "worst"), column(group.main, "best")
+        worst = column(group.main, "worst")
+        best = column(group.main, "best")
         panel.fill_between(positions, worst, best, color=look.colour, alpha=0.15, lw=0)
         means = [row.mean for row in group.main]
-        style: dict[str, Any] = {"marker": look.marker, "label": label, "lw": 1.2, "ms": 5}
-        panel.plot(positions, column(means, "value"), look.dash, color=look.colour, **style)
-        low, high = column(means, "low"), column(means, "high")
+        panel.plot(
+            positions,
+            column(means, "value"),
+            look.dash,
+            color=look.colour,
+            marker=look.marker,
+            label=group.label,
+            lw=1.2,
+            ms=5,
+        )
+        low = column(means, "low")
+        high = column(means, "high")
         panel.vlines(positions, low, high, color=look.colour, lw=2.4)
     draw_lengths(panel, ticks, ticks.keys() - trained, 12)
     panel.set_xlabel("" if metric.of_file else "string length")
@@ -117,15 +124,9 @@ def _draw_results(metric: Metric, panel: Axes, series: Series, styles: Styles) -
         _start_at_zero(panel)
 
 
-def _draw_families(panel: Axes, series: Series, styles: Styles) -> None:
-    """Draw the worst seed of one group by family of strings and by length."""
-    ((group, _),) = series
-    untrained = {row.length for row in group.rows if not row.trained}
-    draw_families(panel, group.worst, untrained)
-
-
 def _start_at_zero(panel: Axes) -> None:
-    panel.set_ylim(0, max(other.get_ylim()[1] for other in panel.figure.axes))
+    panel.autoscale(axis="y")
+    panel.set_ylim(0)
 
 
 # ---- panels ----
@@ -133,8 +134,8 @@ def _start_at_zero(panel: Axes) -> None:
 
 def _figure(
     title: str,
-    panels: Mapping[str, Series],
-    draw: Callable[[Axes, Series, Styles], None],
+    panels: Mapping[str, Sequence[Group]],
+    draw: Callable[[Axes, Lines], None],
     label: str,
 ) -> Figure:
     """Draw panels with titles, one legend, and one label of values."""
@@ -143,26 +144,33 @@ def _figure(
     title = textwrap.fill(title, round(width * LETTERS))
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
     handles: dict[str, Any] = {}
-    for panel, (panel_title, series) in zip(axes, panels.items(), strict=True):
-        draw(panel, series, looks([group.score for group, _ in series]))
+    for panel, (heading, groups) in zip(axes, panels.items(), strict=True):
+        styles = looks([group.score for group in groups])
+        draw(panel, list(zip(groups, styles, strict=True)))
         panel.tick_params(labelsize=10, labelleft=True)
-        clean(panel, panel_title)
+        clean(panel, heading)
         for line in panel.lines:
             handles[line.get_label()] = line
-    style = {"ncols": min(5, len(handles)), "frameon": False, "fontsize": 10}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", **style)
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=min(5, len(handles)),
+        frameon=False,
+        fontsize=10,
+    )
     figure.supylabel(label, fontsize=11)
     return figure
 
 
-def _panels(groups: Sequence[Group]) -> dict[str, Series]:
+def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """Return a panel for each combination of values beside score and base config, whose groups are
-    its lines; one if only other keys vary.
+    its lines, with short labels; one if only other keys vary.
     """
-    panels: dict[str, Any] = {}
+    panels: dict[str, list[Group]] = {}
     for group in groups:
         words = name_values(group.values)
         keys = [key for key in words if key in (CONFIG, "model.attention.score")] or list(words)
-        label = ", ".join([words.pop(key) for key in keys])
-        panels.setdefault(", ".join(words.values()), []).append((group, label or group.label))
+        label = ", ".join([words.pop(key) for key in keys]) or group.label
+        panels.setdefault(", ".join(words.values()), []).append(replace(group, label=label))
     return panels

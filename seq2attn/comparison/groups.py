@@ -2,8 +2,6 @@
 ranked.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +10,13 @@ from typing import Any
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import find_evaluation
 from seq2attn.inference.metrics import METRICS, Metric
-from seq2attn.inference.results import Evaluation, FamilyLength, Row
+from seq2attn.inference.results import Evaluation
 from seq2attn.inference.statistics import SeedMean, mean_over_seeds
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
+
+ValuesBySeed = dict[tuple[str, int | None], dict[int, float]]
+"""(family, length) -> seed -> value of a metric"""
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,6 @@ class TrialResult:
     def parameters(self) -> int | None:
         """The number of all its parameters."""
         return (self.evaluation.parameters or {}).get("total")
-
-    @property
-    def loss(self) -> float | None:
-        """The last recorded training loss."""
-        losses = self.metrics.curve("loss")
-        return losses[-1][1] if losses else None
 
 
 @dataclass(frozen=True)
@@ -96,36 +91,20 @@ class Group:
     """
     ranked: Ranked = Ranked()
 
-    def has_curve(self, name: str) -> bool:
-        """Return True if a trial logged this number more than once."""
-        return any(len(trial.metrics.curve(name)) > 1 for trial in self.trials)
-
-    @property
-    def loss(self) -> float | None:
-        """The last recorded training loss, the mean over seeds."""
-        losses = [trial.loss for trial in self.trials if trial.loss is not None]
-        return statistics.fmean(losses) if losses else None
-
     @property
     def overall(self) -> dict[int, float]:
         """The metric's mean over the lengths, or the error rate, by seed."""
         rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
         for trial in self.trials:
-            values = [row[trial.seed] for row in rows if trial.seed in row]
-            if values and len(values) == len(rows):
-                means[trial.seed] = statistics.fmean(values)
+            if rows and all(trial.seed in row for row in rows):
+                means[trial.seed] = statistics.fmean([row[trial.seed] for row in rows])
         return means
 
     @property
     def main(self) -> list[Summary]:
         """The rows of the first family: random strings, if they were measured."""
         return [row for row in self.rows if row.family == self.rows[0].family]
-
-    @property
-    def worst(self) -> dict[FamilyLength, float]:
-        """The metric of the worst seed, by family and length."""
-        return {(row.family, row.length): row.worst for row in self.rows if row.length is not None}
 
 
 def read_groups(plan: Plan) -> tuple[Group, ...]:
@@ -151,64 +130,53 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
         )
         groups.append(group)
     metric = METRICS[plan.metric]
-    if len(groups) < 2 or metric.lower_is_better is None:
-        return tuple(groups)
-    overall = {group.label: group.overall for group in groups}
-    ranks = rank(overall, metric)
-    return tuple(replace(group, ranked=ranks.get(group.label, Ranked())) for group in groups)
+    if len(groups) > 1 and metric.lower_is_better is not None:
+        ranks = rank({group.label: group.overall for group in groups}, metric)
+        groups = [replace(group, ranked=ranks.get(group.label, Ranked())) for group in groups]
+    return tuple(groups)
 
 
 def _summaries(
-    metric: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
+    metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
 ) -> Iterator[Summary]:
-    """Yield a row for each family and length; by an error rate for each rate, `metric` first."""
-    metrics = [metric]
-    if METRICS[metric].of_file:
-        metrics += [rate.name for rate in METRICS.values() if rate.of_file and rate.heading]
-    for name in dict.fromkeys(metrics):
-        others = _rows(name, baseline)
-        for key, rows in _rows(name, trials).items():
-            yield _summary(rows, others.get(key, {}))
+    """Yield a row for each family and length; by an error rate for each rate, this one first."""
+    names = {metric_name: None}
+    if METRICS[metric_name].of_file:
+        names |= {name: None for name, rate in METRICS.items() if rate.of_file and rate.heading}
+    trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
+    for name in names:
+        metric = METRICS[name]
+        others = _by_seed(name, baseline)
+        for place, values in _by_seed(name, trials).items():
+            mean = mean_over_seeds(list(values.values()), 0.0, metric.largest)
+            worst = min(values, key=values.__getitem__)
+            best = max(values, key=values.__getitem__)
+            if metric.lower_is_better:
+                worst, best = best, worst
+            yield Summary(
+                *place,
+                metric=name,
+                trained=trained[place],
+                seeds=mean.count,
+                mean=mean,
+                sd=mean.deviation,
+                worst=values[worst],
+                worst_seed=worst,
+                best=values[best],
+                best_seed=best,
+                difference=_difference(values, others.get(place, {}), metric),
+                by_seed=values,
+            )
 
 
-def _rows(
-    metric: str, trials: Sequence[TrialResult]
-) -> dict[tuple[str, int | None], dict[int, Row]]:
-    """Return the rows of a metric by family and length, and by seed."""
-    rows: dict[tuple[str, int | None], dict[int, Row]] = {}
+def _by_seed(metric: str, trials: Sequence[TrialResult]) -> ValuesBySeed:
+    """Return the values of a metric."""
+    values: ValuesBySeed = {}
     for trial in trials:
         for row in trial.evaluation.rows:
             if row.metric == metric:
-                rows.setdefault((row.family, row.length), {})[trial.seed] = row
-    return rows
-
-
-def _summary(rows: Mapping[int, Row], baseline: Mapping[int, Row]) -> Summary:
-    """Summarise rows by seed, and their difference from the baseline's."""
-    row = next(iter(rows.values()))
-    metric = METRICS[row.metric]
-    values = {seed: row.value for seed, row in rows.items()}
-    others = {seed: row.value for seed, row in baseline.items()}
-    mean = mean_over_seeds(list(values.values()), 0.0, metric.largest)
-    worst = min(values, key=values.__getitem__)
-    best = max(values, key=values.__getitem__)
-    if metric.lower_is_better:
-        worst, best = best, worst
-    return Summary(
-        family=row.family,
-        length=row.length,
-        metric=row.metric,
-        trained=row.trained,
-        seeds=mean.count,
-        mean=mean,
-        sd=mean.deviation,
-        worst=values[worst],
-        worst_seed=worst,
-        best=values[best],
-        best_seed=best,
-        difference=_difference(values, others, metric),
-        by_seed=values,
-    )
+                values.setdefault((row.family, row.length), {})[trial.seed] = row.value
+    return values
 
 
 def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str, Ranked]:
@@ -221,13 +189,12 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     ordered = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        behind = None
-        if group != order[0]:
-            behind = _difference(values[group], values[order[0]], metric)
+        mean = means[group]
+        best = {} if group == order[0] else values[order[0]]
+        behind = _difference(values[group], best, metric)
         not_worse = True
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
-        mean = means[group]
         ranks[group] = Ranked(1 + ordered.index(mean.value), mean, behind, not_worse)
     return ranks
 

@@ -2,8 +2,6 @@
 runs directory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import itertools
@@ -27,7 +25,7 @@ from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import read_record
-from seq2attn.runs.run import Run, check_name, check_plain, runs_dir_option
+from seq2attn.runs.run import check_name, check_plain, runs_dir_option
 from seq2attn.text import first_of, short_path
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
@@ -76,40 +74,34 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if count > MAX_TRIALS:
         raise Seq2AttnError(f"{count:,} trials; at most {MAX_TRIALS:,} are allowed")
     hint = f"Nothing was run: {count:,} trials."
-    trials, problems = _make_trials(experiment, root.absolute())
-    if problems:
-        raise ConfigError(experiment.source, problems, hint=hint)
-    settings = experiment.settings
-    on_files = all(trial.on_files for trial in trials)
-    metric = settings.metric or ("wer" if on_files else "exact_match")
-    baseline = {}
-    for key, value in settings.baseline.items():
-        baseline[key] = _resolved(key, value)
-    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values)
-    problems = list(_problems(settings, plan))
-    if not problems and (problems := _blocked(trials)):
-        report = f"seq2attn report {experiment.name}{runs_dir_option(root)}"
-        hint += f"\nChoose another --name, or remove those runs; {report} shows what was measured."
-    if problems:
-        raise ConfigError(experiment.source, problems, hint=hint)
-    return plan
-
-
-def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
-    """Return the trial of each combination of values, and each problem once, with its place."""
     trials = []
-    problems: dict[Problem, None] = {}
+    invalid: dict[Problem, None] = {}  # each problem once
     for values in itertools.product(*experiment.axes.values()):
-        given = dict(zip(experiment.axes, values, strict=True))
         try:
-            trials.append(_make_trial(experiment, given, root))
+            given = dict(zip(experiment.axes, values, strict=True))
+            trials.append(_make_trial(experiment, given, root.absolute()))
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
                 if where is None or where.startswith("--set "):  # not in the config's file
                     where = place_of(problem, experiment.places) or where
-                problems[replace(problem, where=where)] = None
-    return trials, list(problems)
+                invalid[replace(problem, where=where)] = None
+    if invalid:
+        raise ConfigError(experiment.source, list(invalid), hint=hint)
+    settings = experiment.settings
+    on_files = all(trial.on_files for trial in trials)
+    metric = settings.metric or ("wer" if on_files else "exact_match")
+    baseline = {key: _resolved(key, value) for key, value in settings.baseline.items()}
+    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values)
+    problems = list(_problems(settings, plan))
+    if not problems and (problems := _blocked(trials)):
+        hint += (
+            "\nChoose another --name, or remove those runs; seq2attn report "
+            f"{plan.name}{runs_dir_option(root)} shows what was measured."
+        )
+    if problems:
+        raise ConfigError(experiment.source, problems, hint=hint)
+    return plan
 
 
 def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Trial:
@@ -119,14 +111,14 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     overrides.pop(CONFIG, None)
     config = load_config(experiment.bases[base], overrides)
     flat = flat_values(config)
-    values, labels = {}, {}
+    values = {}
+    labels = {}
     for key, value in given.items():
-        if key == "seed":
-            continue
-        values[key] = labels[key] = _resolved(key, flat.get(key, value))
         if isinstance(value, dict):
             values[key] = _describe(value)
             labels[key] = _describe(value, experiment.axes[key])
+        elif key != "seed":
+            values[key] = labels[key] = _resolved(key, flat.get(key, value))
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:
         from seq2attn.build import build_task
@@ -210,22 +202,25 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
     """Yield a problem for trials that are there twice or have no baseline, for error rates of
     strings that a task draws, and for lengths of a file of pairs.
     """
-    name, count = Counter(trial.name for trial in plan.trials).most_common(1)[0]
+    ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
     if count > 1:
         yield Problem("", f"{name} is there {count:,} times; list each value once, and no synonym")
     alone = [label for label, baseline in plan.baselines.items() if not baseline]
     if alone:
         wanted = ", ".join(override_list(settings.baseline))
-        groups = "; ".join(plan.groups)
-        message = f"no group has {wanted} and is otherwise {alone[0]}; the groups are: {groups}"
-        yield Problem("baseline", message)
+        yield Problem(
+            "baseline",
+            f"no group has {wanted} and is otherwise {alone[0]}; the groups are: "
+            f"{'; '.join(plan.groups)}",
+        )
     on_files = [trial.on_files for trial in plan.trials]
     if METRICS[plan.metric].of_file and not all(on_files):
         yield Problem("metric", f"{plan.metric} is measured on files of pairs (task: pairs)")
     for option in ("lengths", "samples"):
         if getattr(settings, option) and any(on_files):
-            message = "runs on pairs are measured on all pairs of their dev file; leave this out"
-            yield Problem(option, message)
+            yield Problem(
+                option, "runs on pairs are measured on all pairs of their dev file; leave this out"
+            )
 
 
 def _blocked(trials: Sequence[Trial]) -> list[Problem]:
@@ -247,23 +242,22 @@ def save_plan(plan: Plan, root: Path) -> None:
     an array may each start some of the seeds.
     """
     with contextlib.suppress(Seq2AttnError):
-        names = {trial.name for trial in plan.trials}
+        trials = {trial.name: trial for trial in plan.trials}
         alike = {trial.measured for trial in plan.trials}
-        others = [
-            trial
-            for trial in load_plan(plan.name, root).trials
-            if trial.name not in names and trial.measured in alike and trial.run.path.exists()
-        ]
-        plan = replace(plan, trials=(*plan.trials, *others))
+        for trial in load_plan(plan.name, root).trials:
+            if trial.measured in alike and trial.run.path.exists():
+                trials.setdefault(trial.name, trial)
+        plan = replace(plan, trials=tuple(trials.values()))
     with contextlib.suppress(Seq2AttnError):
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
 
 
 def load_plan(name: str, root: Path) -> Plan:
     """Return the recorded plan of the comparison `name`: as last started, and what others train."""
-    plan = read_record(Plan, root / RECORD.format(name), strict=False)
+    plan = read_record(Plan, root / RECORD.format(name))
+    trials = []
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
-        check_plain(Run(root / trial.name))
-    trials = tuple(replace(trial, root=root.absolute()) for trial in plan.trials)
-    return replace(plan, trials=trials)
+        trials.append(replace(trial, root=root.absolute()))
+        check_plain(trials[-1].run)
+    return replace(plan, trials=tuple(trials))

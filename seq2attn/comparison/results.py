@@ -1,9 +1,7 @@
 """The results of an experiment, as tables for people and as flat records for programs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -27,7 +25,6 @@ ALL = (
     Number("overall"),
     Number("behind the best", key="behind", form="+.3f"),
     Number("parameters", optional=True),
-    Number("loss", form=".4f", optional=True),
 )
 
 
@@ -50,11 +47,6 @@ class Comparison:
         return "".join(map(Table.html, self.tables()))
 
     @property
-    def has_families(self) -> bool:
-        """True if other strings than random ones were measured."""
-        return any(row.family != RANDOM for group in self.groups for row in group.rows)
-
-    @property
     def all_trained(self) -> bool:
         """True if all the lengths that were measured occur in training."""
         return all(row.trained for group in self.groups for row in group.rows)
@@ -69,8 +61,9 @@ class Comparison:
         metric = METRICS[self.metric]
         ranked = metric.lower_is_better is not None
         worst, best = ("worst", "best") if ranked else ("lowest", "highest")
+        families = {row.family for other in self.groups for row in other.rows}
         columns = [
-            Column("family" if self.has_families else "", key="family"),
+            Column("" if families <= {RANDOM} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
@@ -85,17 +78,19 @@ class Comparison:
             rows.append({**vars(row), "length_or_rate": label})
         against = f"against {group.baseline}" if group.baseline else "the baseline"
         notes = []
-        if ranked and (worst_of := worst_place(group.worst)):
+        values = {(row.family, row.length): row.worst for row in group.rows if row.length}
+        worst_of = worst_place(values)
+        if ranked and worst_of:
             family, length = worst_of
-            value = group.worst[worst_of]
-            notes.append(f"worst family: {family}, {value:.3f} at length {length}")
+            notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
         return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
 
     def _ranking_table(self) -> Table:
         rows = []
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
             trials = f"{len(group.trials)} of {group.planned}"
-            rows.append({"group": group.label, "trials": trials, **_numbers(group)})
+            row = {"group": group.label, "trials": trials, **vars(group.ranked)}
+            rows.append({**row, "parameters": group.trials[0].parameters})
         notes = [*self._verdict(), OVER_SEEDS]
         if not self.all_trained:
             notes.append(NEVER_SEEN)
@@ -130,8 +125,10 @@ class Comparison:
         for group in self.groups:
             for row in group.rows:
                 record = {"group": group.label, **group.values, **vars(row)}
-                del record["by_seed"]
-                rows.append({**record, "baseline": group.baseline, **_numbers(group)})
+                record |= {"baseline": group.baseline, **vars(group.ranked)}
+                record["parameters"] = group.trials[0].parameters
+                del record["by_seed"], record["not_worse_than_best"]
+                rows.append(record)
         return Table.of_records(rows)
 
     def trial_records(self) -> list[dict[str, Any]]:
@@ -140,9 +137,8 @@ class Comparison:
         for group in self.groups:
             for trial in group.trials:
                 about = {"run": trial.run, "group": group.label, **group.values, "seed": trial.seed}
-                last = {"parameters": trial.parameters, "last_loss": trial.loss}
-                for row in trial.evaluation.rows:
-                    records.append({**about, **asdict(row), **last})
+                about["parameters"] = trial.parameters
+                records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
     def to_json(self) -> dict[str, Any]:
@@ -160,14 +156,3 @@ class Comparison:
 def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done."""
     return Comparison(plan.name, plan.metric, read_groups(plan), planned=len(plan.trials))
-
-
-def _numbers(group: Group) -> dict[str, Any]:
-    """Return the numbers of a group that are of no length in particular."""
-    return {
-        "rank": group.ranked.rank,
-        "overall": group.ranked.overall,
-        "behind": group.ranked.behind,
-        "parameters": group.trials[0].parameters,
-        "loss": group.loss,
-    }

@@ -2,8 +2,6 @@
 one stops no other.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -13,7 +11,6 @@ import re
 import secrets
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
@@ -83,12 +80,12 @@ def compare(
             f"function that makes an Executor, found {quoted(executor)}"
         )
     plan = make_plan(experiment, root)
-    name, planned = plan.name, len(plan.trials)
+    planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     with make_display(progress) as display, stop_on_signals() as request:
         if not trials:
             save_plan(plan, root)
-            display.say(f"{name}: all {planned:,} trials are done")
+            display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
         for note in _read_tasks(trials, None if isinstance(executor, str) else device):
             display.say(note)
@@ -99,14 +96,19 @@ def compare(
             save_plan(plan, root)
             _, at_once = executors
             display.say(
-                f"{name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} to "
-                f"run, {at_once():,} at a time; runs in {root}"
+                f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
+                f"to run, {at_once():,} at a time; runs in {root}"
             )
             outcomes = run_trials(trials, context, executors, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
-    failed = {run: outcome.reason for run, outcome in outcomes.items() if outcome.state == "failed"}
-    busy = tuple(run for run, outcome in outcomes.items() if outcome.state == "busy")
-    return replace(gather(plan), failed=failed, busy=busy, stopped_by=request.signal)
+    failed = {}
+    busy = []
+    for run, outcome in outcomes.items():
+        if outcome.state == "failed":
+            failed[run] = outcome.reason
+        elif outcome.state == "busy":
+            busy.append(run)
+    return replace(gather(plan), failed=failed, busy=tuple(busy), stopped_by=request.signal)
 
 
 def _read_tasks(trials: Sequence[Trial], device: str | None) -> list[str]:
@@ -122,8 +124,7 @@ def _read_tasks(trials: Sequence[Trial], device: str | None) -> list[str]:
         notes.append(slow)
     tasks = {}
     for trial in trials:
-        config = trial.config
-        tasks[str((config.task, config.evaluation, trial.families, trial.lengths))] = trial
+        tasks[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
     for trial in tasks.values():
         task = load_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
@@ -194,14 +195,12 @@ class _Worker(SpawnProcess):
 
     def run(self) -> None:
         escape_streams()
-        threading.Thread(
-            target=_end_with, args=[multiprocessing.parent_process()], daemon=True
-        ).start()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
         super().run()
 
 
-def _end_with(parent: Any) -> None:
-    parent.join()
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()  # type: ignore[union-attr]
     os._exit(1)
 
 
@@ -220,17 +219,16 @@ def _dask_client(address: str) -> Any:
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
 
-    async def ask_for_type() -> str:
+    async def identity() -> Any:
         secure = dask.Security().get_connection_args("client")
         async with dask.rpc(address, connection_args=secure) as server:
-            identity = await asyncio.wait_for(server.identity(), ANSWER)
-        return f"it is a {identity['type']}"
+            return await asyncio.wait_for(server.identity(), ANSWER)
 
     try:  # ask first, because a Client waits forever for what is no scheduler
         with futures.ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
-            server = thread.submit(asyncio.run, ask_for_type()).result()
-        if server != "it is a Scheduler":
-            raise ValueError(server)
+            kind = thread.submit(asyncio.run, identity()).result()["type"]
+        if kind != "Scheduler":
+            raise ValueError(f"it is a {kind}")
         return dask.Client(address, timeout=ANSWER, set_as_default=False)
     except Exception as error:  # of its libraries, anything
         reason = str(error) or f"nothing after {ANSWER} seconds"
@@ -260,7 +258,7 @@ def run_trials(
     """
     make_executor, at_once = executors
     executor = make_executor()
-    waiting = deque(trials)
+    waiting = list(trials)
     suspects: set[str] = set()  # ran when a process died, and have to run alone
     running: Running = {}
     outcomes: dict[str, Outcome] = {}
@@ -268,7 +266,7 @@ def run_trials(
     try:
         while (waiting or running) and request.signal is None:
             while waiting and len(running) < (1 if suspects else at_once()):
-                trial = waiting.popleft()
+                trial = waiting.pop(0)
                 display.begin(trial.name, trial.config.training.steps)
                 try:
                     future = executor.submit(train_and_measure, trial, context)
@@ -282,7 +280,7 @@ def run_trials(
                 outcome = _outcome(future)
                 if outcome is DIED and trial.name not in suspects:
                     suspects.add(trial.name)
-                    waiting.appendleft(trial)
+                    waiting.insert(0, trial)
                     display.end(trial.name)
                 else:
                     suspects.discard(trial.name)
@@ -331,7 +329,8 @@ def _outcome(future: Future[Outcome]) -> Outcome:
     except futures.BrokenExecutor:
         return DIED
     except futures.CancelledError:  # by the executor: those that we cancel have no outcome
-        hint = "Start it again; then the same command continues."
-        raise Seq2AttnError(LOST, hint=hint, exit_code=1) from None
+        raise Seq2AttnError(
+            LOST, hint="Start it again; then the same command continues.", exit_code=1
+        ) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
         return Outcome("failed", f"{type(error).__name__}: {error}")

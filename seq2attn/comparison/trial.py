@@ -2,10 +2,9 @@
 whichever process it is given to.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Mapping
@@ -53,8 +52,15 @@ class WorkerContext:
         with contextlib.suppress(OSError):
             self.marker.write_bytes(STOP)
 
-    def is_stopping(self) -> bool:
-        """True if the trials are asked to stop, or the comparison has ended."""
+    def should_stop(self) -> bool:
+        """Return True if the trials are asked to stop, or the comparison has ended.
+
+        The marker may be on a network's disk: it is read only every `STOP_SECONDS`.
+        """
+        now = time.monotonic()
+        if now < self.due:
+            return False
+        self.due = now + STOP_SECONDS
         try:
             return self.marker.read_bytes() == STOP
         except FileNotFoundError:
@@ -62,19 +68,9 @@ class WorkerContext:
         except OSError:  # a network's disk that does not answer for a moment
             return False
 
-    def should_stop(self) -> bool:
-        """Return `is_stopping()` at each step of a training without reading the marker, perhaps on
-        a network's disk, each time.
-        """
-        now = time.monotonic()
-        if now < self.due:
-            return False
-        self.due = now + STOP_SECONDS
-        return self.is_stopping()
-
     def raise_if_stopping(self) -> None:
         """Raise `_Stopped` if the trials are asked to stop."""
-        if self.is_stopping():
+        if self.should_stop():
             raise _Stopped
 
 
@@ -99,7 +95,9 @@ class Trial:
         return check_config(self.settings)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "config"}
+        state = dict(vars(self))
+        state.pop("config", None)
+        return state
 
     @property
     def run(self) -> Run:
@@ -148,12 +146,11 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     status = trial.run.status()
     if status.state != "finished":
         return None
-    wanted = {(family, length) for family in trial.families for length in trial.lengths}
+    wanted = set(itertools.product(trial.families, trial.lengths))
     for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
-        if saved.parameters is None or saved.trained_steps != status.step:
-            continue  # by `eval`, or before more steps
         alike = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
-        if trial.on_files or alike:
+        # other steps: measured by `eval`, or before more steps
+        if saved.trained_steps == status.step and (trial.on_files or alike):
             return saved
     return None
 
@@ -193,8 +190,9 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
 def _check_worker(context: WorkerContext) -> None:
     """Raise `Seq2AttnError` if this process lacks what its trials need; load the plug-ins."""
     if not context.marker.exists():
-        root = context.marker.parent
-        raise Seq2AttnError(f"this worker does not see the runs directory {root} of the comparison")
+        raise Seq2AttnError(
+            f"this worker does not see the runs directory {context.marker.parent} of the comparison"
+        )
     if versions() != context.versions:
         raise Seq2AttnError(
             f"this worker has {versions()}, and the comparison {context.versions}: "

@@ -6,8 +6,6 @@ An override replaces the value at its key. The name of a part, as in
 options stay; `={name: local_m}` replaces them too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -18,12 +16,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from seq2attn.config.messages import describe_errors
 from seq2attn.config.rules import combination_problems
-from seq2attn.config.schema import PARTS, Config
+from seq2attn.config.schema import PARTS, Config, all_keys
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.text import quoted
+from seq2attn.options import UNKNOWN_KEY
+from seq2attn.text import did_you_mean, quoted
 
 Values = Mapping[str, Any]
 """keys and values of a config, nested"""
@@ -145,9 +143,9 @@ def flat_values(config: Config | Values, prefix: str = "") -> dict[str, Any]:
 def override_list(overrides: Overrides) -> list[str]:
     """Return overrides as `KEY=VALUE`."""
     if isinstance(overrides, Mapping):
-        items = overrides.items()
         return [
-            f"{key}={json.dumps(value, ensure_ascii=False, default=str)}" for key, value in items
+            f"{key}={json.dumps(value, ensure_ascii=False, default=str)}"
+            for key, value in overrides.items()
         ]
     single = isinstance(overrides, str) or not isinstance(overrides, Iterable)
     listed: list[Any] = [overrides] if single else list(overrides)
@@ -234,3 +232,34 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
                 return place
     above = [written for written in places if _is_in(problem.path, written)]
     return places[max(above, key=len)] if above else None
+
+
+# ---- messages in place of those of pydantic ----
+
+
+def describe_errors(error: ValidationError) -> list[Problem]:
+    """Return a problem for each error, under its dotted key."""
+    problems = []
+    for detail in error.errors():
+        path, value = ".".join(map(str, detail["loc"])), detail["input"]
+        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if detail["type"] == UNKNOWN_KEY:
+            message = _unknown_key(path, detail["ctx"])
+        elif detail["type"] == "missing":
+            message = "is missing"
+        elif message.startswith("should "):
+            message = message.partition(" or instance of ")[0]
+            message += f", found {'nothing' if value is None else quoted(value)}"
+        problems.append(Problem(path, message))
+    return problems
+
+
+def _unknown_key(path: str, context: Mapping[str, Any]) -> str:
+    """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
+    name, allowed = path.rpartition(".")[2], context["allowed"]
+    part = "" if context["part"] is None else f" of {context['part']!r}"
+    guess = did_you_mean(name, allowed)
+    elsewhere = next((key for key, _ in all_keys() if key.rpartition(".")[2] == name), path)
+    if not guess and elsewhere != path:
+        guess = f"did you mean {elsewhere!r}? "
+    return f"unknown key{part}; {guess}allowed here: {', '.join(allowed) or 'none'}"

@@ -1,7 +1,5 @@
 """Combinations of values that cannot work, each with the reason and what to change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig

@@ -5,8 +5,6 @@ window, ...) is written as its name alone or as a mapping of its name and option
 checked in `rules.py`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     model_validator,
 )
@@ -209,7 +208,7 @@ class TrainingConfig(Section):
     """gradients are clipped to this norm; null: no clipping"""
     schedule: Annotated[Options, parts.SCHEDULES] = parts.SCHEDULES.choose()
     """learning-rate schedule after the warm-up"""
-    warmup: Annotated[int, Field(ge=0)] = 0
+    warmup: NonNegativeInt = 0
     """steps over which the learning rate rises linearly from 0"""
     log_every: Count = 10
     """steps between two lines of metrics.jsonl"""
@@ -282,12 +281,12 @@ class Config(Section):
 
 
 def all_keys(
-    section: type[BaseModel] | None = None, prefix: str = ""
+    section: type[BaseModel] = Config, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every dotted key that has a value, with its field: those of every architecture, and the
     options of every part.
     """
-    for name, field in (section or Config).model_fields.items():
+    for name, field in section.model_fields.items():
         key, registry = prefix + name, _registry_of(field)
         if registry is not None:
             if registry.key == "name":

@@ -4,8 +4,6 @@ Only plain values are read, with line numbers, and `3e-3` is a number and `no` a
 YAML 1.1. Duplicate keys, aliases and tags are refused. A file cannot execute code.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import os

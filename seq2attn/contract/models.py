@@ -4,8 +4,6 @@ Each rule is a function of a `Subject`, called `check_` and its name, and raises
 may leave its subject in training mode or with gradients, so each needs a new subject.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -57,10 +55,14 @@ def _results(subject: Subject) -> Results:
         keys = draw(B, width, score.key_width)
         yield "scores", score(draw(B, L, score.query_width), score.project(keys)), full
         yield "values", score.values(keys), (B, width, score.value_width)
+    for normaliser in subject.parts(Normaliser):
+        yield "weights", normaliser(draw(*full), subject.valid), full
     for window in subject.parts(Window):
         query = draw(B, L, window.query_width)
-        allowed = window(query, batch.source_lengths, width, 0).allowed
+        allowed, factor = window(query, batch.source_lengths, width, 0)
         yield "allowed", allowed * draw(1), full
+        if factor is not None:
+            yield "factor", factor, full
     for history in subject.parts(History):
         yield from _history_results(subject, history)
     for cell in subject.parts(Cell):
@@ -121,8 +123,8 @@ def check_mask(subject: Subject) -> None:
     """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
     nor gradients.
 
-    Rows sum to 1, or to 0 where no key is allowed; with a window, or a history that says so, to at
-    most 1; to anything if the normaliser says so.
+    Rows sum to 1, or to 0 where no key is allowed; with a window's factor, or a history that says
+    so, to at most 1; to anything if the normaliser says so.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -136,7 +138,11 @@ def check_mask(subject: Subject) -> None:
         (gradients,) = torch.autograd.grad(total, scores)
         expect(not gradients.any(), "a row in which no key is allowed has weights or gradients")
     if attention.normaliser.sums_to_one:
-        is_exact = attention.window is None and attention.history.sums_to_one
+        is_exact = attention.history.sums_to_one
+        if attention.window is not None:
+            query = subject.draw(B, 1, attention.score.query_width)
+            view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
+            is_exact = is_exact and view.factor is None
         for total in weights.sum(dim=2).flatten().tolist():
             is_right = min(abs(total), abs(total - 1)) < 1e-4 if is_exact else total < 1 + 1e-4
             expect(is_right, f"a row of weights sums to {total:.3g}")

@@ -2,8 +2,6 @@
 config chose.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -59,7 +57,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     for rule, check in rules.items():
         dtype = torch.float32 if rule == "shape" else torch.float64
         for settings in variants:
-            results[rule] = _reason(check, partial(make, settings, dtype), part)
+            results[rule] = _reason(check, make(settings, dtype), part)
             if results[rule]:
                 return results
     return results
@@ -86,7 +84,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
         if not classes:
             continue
         for rule, check in rules.items():
-            reason = _reason(check, make, device=device)
+            reason = _reason(check, make(), device=device)
             if reason:
                 names = " and ".join(map(described, classes))
                 commands = dict.fromkeys(map(how_to_check, classes))
@@ -96,17 +94,16 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
 
 def _reason(
     check: Callable[[Any], None],
-    make: Callable[[], Any],
+    subject: Any,
     part: type | None = None,
     device: torch.device = CPU,
 ) -> str:
-    """Return how what `make` returns breaks the rule of `check`; the empty string if it does not.
+    """Return how the subject breaks the rule of `check`; the empty string if it does not.
 
     part: the class whose file and line the reason names.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
-        subject = make()  # a part that cannot be made says so itself
         try:
             check(subject)
         except Exception as error:

@@ -1,7 +1,5 @@
 """What the rules of models are checked on: a small model with a few strings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -42,8 +40,8 @@ def expect(condition: Any, message: str) -> None:
 
 def expect_equal(result: Tensor, expected: Tensor, message: str) -> None:
     """Raise `Broken` unless the two are equal up to rounding."""
-    tolerance = 1e-8 if expected.dtype == torch.float64 else 1e-3
-    expect(torch.allclose(result, expected, tolerance, tolerance / 10), message)
+    rtol, atol = (1e-8, 1e-10) if expected.dtype == torch.float64 else (1e-3, 1e-4)
+    expect(torch.allclose(result, expected, rtol, atol), message)
 
 
 @dataclass(frozen=True)

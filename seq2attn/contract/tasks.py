@@ -1,7 +1,5 @@
 """The rules that every task keeps. Each rule is a function of the task; it raises `Broken`."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Collection
 from dataclasses import replace

@@ -134,8 +134,7 @@ class TrainingData:
         batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
         by_length = batch.source_lengths.argsort(descending=True, stable=True)
         in_batches = (by_length // self.batch_size).argsort(stable=True)
-        batch = batch.select(by_length[in_batches])
-        return drop_words(batch, self.word_dropout, random) if self.word_dropout else batch
+        return drop_words(batch.select(by_length[in_batches]), self.word_dropout, random)
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,5 @@ class EpochData(TrainingData):
     def _make(self, rows: list[int], number: int) -> Batch:
         examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
         batch = make_batch(examples, source_eos=self.source_eos)
-        if self.word_dropout:
-            random = generator("cpu", self.seed, "word dropout", number)
-            batch = drop_words(batch, self.word_dropout, random)
-        return batch.to(self.device)
+        random = generator("cpu", self.seed, "word dropout", number)
+        return drop_words(batch, self.word_dropout, random).to(self.device)

@@ -1,7 +1,5 @@
 """Rows of unequal length in one tensor, padded on the right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -4,8 +4,6 @@ nothing is guessed.
 Imports no torch.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import hashlib

@@ -1,7 +1,5 @@
 """Symbols and their ids."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

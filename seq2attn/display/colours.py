@@ -2,8 +2,6 @@
 the report and the page.
 """
 
-from __future__ import annotations
-
 COLOUR_MAP = "cividis"  # in matplotlib, for the figures; readable with any kind of colour vision
 CIVIDIS = (  # the same at 0, 1/8, ..., 1, for all else (Nunez et al. 2018)
     (0, 34, 78),
@@ -42,11 +40,12 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 
 def weight_colour(weight: float) -> tuple[int, int, int]:
     """Return the colour of an attention weight: red, green and blue, each from 0 to 255."""
+    import numpy  # not at the top: `--help` does not wait for it
+
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
-    low = min(int(position), len(CIVIDIS) - 2)
-    share = position - low
     red, green, blue = (
-        round(a + share * (b - a)) for a, b in zip(CIVIDIS[low], CIVIDIS[low + 1], strict=True)
+        round(numpy.interp(position, range(len(CIVIDIS)), channel))
+        for channel in zip(*CIVIDIS, strict=True)
     )
     return red, green, blue
 

@@ -77,15 +77,10 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def write_line(text: str) -> None:
-    """Write one line of a result, as it is."""
-    sys.stdout.write(f"{text}\n")
-
-
 def write_json(value: Any, indent: int | None = 2) -> None:
     """Write a value as JSON, in ASCII unless the stream is Unicode."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    write_line(json_text(value, indent=indent, ensure_ascii=ascii_only))
+    print(json_text(value, indent=indent, ensure_ascii=ascii_only))
 
 
 def json_text(value: Any, **options: Any) -> str:
@@ -119,15 +114,11 @@ def _broken(line: str, width: int) -> str:
     whole.
     """
     whole = _COMMAND.sub(lambda command: command[0].replace(" ", _NO_BREAK), line)
-    (indent,) = re.findall(r"^\s*", line)
-    lines = textwrap.wrap(
-        whole,
-        width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+    indent = " " * (len(line) - len(line.lstrip()))
+    wrapped = textwrap.fill(
+        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(lines).replace(_NO_BREAK, " ")
+    return wrapped.replace(_NO_BREAK, " ")
 
 
 say_once = functools.cache(say)

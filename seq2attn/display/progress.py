@@ -1,23 +1,20 @@
-"""The progress of one training or of many: bars on a terminal, lines in a pipe, one line in a
-notebook, or nothing.
+"""The progress of one training or of many: bars on a terminal, lines in a pipe and in a notebook,
+or nothing.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import printable, say, stderr
+from seq2attn.display.console import say, stderr
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import TaskID
 
 QUIET_SECONDS = 10.0  # between two lines about steps
-NOTEBOOK_SECONDS = 0.2  # between two updates in a notebook
 
 
 class Display(AbstractContextManager["Display"]):
@@ -35,18 +32,14 @@ class Display(AbstractContextManager["Display"]):
 
     def evaluation(self, trial: str, text: str) -> None:
         """Show that the trial was evaluated."""
-        self._print(_named(trial, text))
+        self.say(_named(trial, text), "")
 
     def end(self, trial: str, text: str = "") -> None:
         """End a trial."""
         if text:
             self.evaluation(trial, text)
 
-    def say(self, text: str) -> None:
-        """Tell a user something of no trial in particular."""
-        self._print(text, "dim")
-
-    def _print(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "dim") -> None:
         """Show a line that stays."""
 
     def __exit__(self, *_: object) -> None: ...
@@ -61,34 +54,20 @@ def make_display(wanted: bool | None = True) -> Display:
     None: that one, too, unless on a terminal or in a notebook.
     """
     console = stderr()
-    notebook = "ipykernel" in sys.modules
-    live = console.is_terminal and not console.is_dumb_terminal
-    if wanted is False or (wanted is None and not notebook and not live):
+    if wanted is False:
         return Display()
-    if notebook:
-        return Lines(NOTEBOOK_SECONDS, _replaced_line())
-    return Bars(console) if live else Lines()
-
-
-def _replaced_line() -> Callable[[str], Any]:
-    """Return a function that shows a line in a notebook in place of the one before."""
-    from IPython.display import display
-
-    show: Any = display  # IPython has no types
-    handle = show({"text/plain": ""}, raw=True, display_id=True)
-    return lambda text: handle.update({"text/plain": printable(text)}, raw=True)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return Bars(console)
+    return Lines() if wanted or "ipykernel" in sys.modules else Display()
 
 
 class Lines(Display):
     """A line for each evaluation and each end; every few seconds one about the steps of all trials,
-    by `show_steps`, if there is anything new.
+    if there is anything new.
     """
 
-    def __init__(
-        self, seconds: float = QUIET_SECONDS, show_steps: Callable[[str], Any] = say
-    ) -> None:
+    def __init__(self, seconds: float = QUIET_SECONDS) -> None:
         self._seconds = seconds
-        self._show_steps = show_steps
         self._last_time = time.monotonic()
         self._last_line = ""
         self._running: dict[str, str] = {}  # trial -> its text
@@ -104,13 +83,13 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self._show_steps(line)
+            self.say(line)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
         super().end(trial, text)
 
-    def _print(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "dim") -> None:
         say(text, style)
 
 
@@ -131,7 +110,7 @@ class Bars(Display):
             expand=True,
             transient=True,
         )
-        self._bars: dict[str, TaskID] = {}
+        self._bars: dict[str, Any] = {}  # trial -> Rich's number of it
 
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
@@ -145,7 +124,7 @@ class Bars(Display):
             self._progress.remove_task(self._bars.pop(trial))
         super().end(trial, text)
 
-    def _print(self, text: str, style: str = "") -> None:
+    def say(self, text: str, style: str = "dim") -> None:
         say(text, style, self._progress.console)
 
     def __exit__(self, *_: object) -> None:

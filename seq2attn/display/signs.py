@@ -2,8 +2,6 @@
 page.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Collection
 from typing import NamedTuple

@@ -7,9 +7,9 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.console import on_terminal, printable, say, stdout, write_line
+from seq2attn.display.console import on_terminal, printable, say, stdout
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,23 +18,6 @@ if TYPE_CHECKING:
 GAP = 3  # characters between two columns on a terminal
 TEXT_WIDTH = 100  # of a table as text
 MOST_ITEMS = 4  # of a sequence in one cell, for people
-
-
-@runtime_checkable
-class WithInterval(Protocol):
-    """A number with a 95 % confidence interval, such as `seq2attn.inference.statistics.Estimate`;
-    the ends may be None.
-    """
-
-    @property
-    def value(self) -> float: ...
-    @property
-    def low(self) -> float | None: ...
-    @property
-    def high(self) -> float | None: ...
-
-
-Cell = str | bool | int | float | WithInterval | Sequence[Any] | None
 
 
 @dataclass(frozen=True)
@@ -70,9 +53,7 @@ class _Texts:
     @property
     def is_whole(self) -> bool:
         """True if the cells are never broken: numbers, with their intervals, and single words."""
-        if self.column.right:
-            return True
-        return not any(" " in cell.partition(" [")[0] for cell in self.cells)
+        return self.column.right or not any(" " in cell.partition(" [")[0] for cell in self.cells)
 
     @property
     def width(self) -> int:
@@ -91,17 +72,21 @@ class _Texts:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of cells, with a title above and notes below."""
+    """Columns and rows of cells, with a title above and notes below.
+
+    A cell is a text, a number, a bool, a sequence of these, or None; or a number with a confidence
+    interval: an object with a `value`, and with `low` and `high`, which may be None.
+    """
 
     columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell]]
+    rows: Sequence[Sequence[Any]]
     title: str = ""
     notes: Sequence[str] = ()
 
     @classmethod
     def of_records(
         cls,
-        records: Sequence[Mapping[str, Cell]],
+        records: Sequence[Mapping[str, Any]],
         columns: Sequence[Column] | None = None,
         title: str = "",
         notes: Sequence[str] = (),
@@ -113,12 +98,20 @@ class Table:
         return cls(columns, rows, title, notes)
 
     def show(self) -> None:
-        """Print the table on a terminal, or tab-separated lines, without the notes, in a pipe."""
-        if on_terminal():
-            self.print()
-        else:
+        """Print the table on a terminal, with notes on standard error; in a pipe, print
+        tab-separated lines without the notes.
+        """
+        if not on_terminal():
             for line in self.tsv():
-                write_line(line)
+                print(line)
+            return
+        console = stdout()
+        tables, left_out = self._rich(console)
+        console.print(*tables, sep="", soft_wrap=False)
+        if left_out:
+            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
+        for note in self.notes:
+            say(note)
 
     # ---- for programs ----
 
@@ -129,7 +122,7 @@ class Table:
         columns: dict[str, list[Any]] = {}
         for column, *cells in zip(self.columns, *self.rows, strict=True):
             columns[column.name] = [getattr(cell, "value", cell) for cell in cells]
-            if any(isinstance(cell, WithInterval) for cell in cells):
+            if any(hasattr(cell, "low") for cell in cells):
                 for end in ("low", "high"):
                     columns[f"{column.name}_{end}"] = [getattr(cell, end, None) for cell in cells]
         return columns
@@ -162,25 +155,19 @@ class Table:
         """Return a `<table>`; numbers have the class `right`."""
         columns = self._texts()
         caption = f"<caption>{html.escape(printable(self.title))}</caption>" if self.title else ""
-        head = "".join(texts.html("th", texts.heading) for texts in columns)
-        page = f"<table>{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n"
+        page = f"<table>{caption}\n<thead><tr>"
+        for texts in columns:
+            page += texts.html("th", texts.heading)
+        page += "</tr></thead>\n<tbody>\n"
         for index in range(len(self.rows)):
-            cells = "".join(texts.html("td", texts.cells[index]) for texts in columns)
-            page += f"<tr>{cells}</tr>\n"
+            page += "<tr>"
+            for texts in columns:
+                page += texts.html("td", texts.cells[index])
+            page += "</tr>\n"
         page += "</tbody>\n</table>\n"
         for note in self.notes:
             page += f"<p>{html.escape(printable(note))}</p>\n"
         return page
-
-    def print(self) -> None:
-        """Print the table on a terminal, with notes on standard error."""
-        console = stdout()
-        tables, left_out = self._rich(console)
-        console.print(*tables, sep="", soft_wrap=False)
-        if left_out:
-            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
-        for note in self.notes:
-            say(note)
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -188,8 +175,8 @@ class Table:
         console = Console(width=TEXT_WIDTH, color_system=None)
         with console.capture() as captured:
             console.print(*self._rich(console)[0], sep="")
-        lines = [line.rstrip() for line in captured.get().splitlines()]
-        return "\n".join([line for line in lines if line] + [*map(printable, self.notes)])
+        lines = [*captured.get().splitlines(), *map(printable, self.notes)]
+        return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
         """Return Rich's table, without the optional columns that do not fit on the console, and the
@@ -221,7 +208,7 @@ class Table:
         from rich.text import Text
 
         table = RichTable(
-            title=Text(printable(self.title), style="bold") if self.title else None,
+            title=Text(printable(self.title), "bold"),
             title_justify="left",
             header_style="bold",
             box=box.SIMPLE_HEAD,
@@ -242,7 +229,7 @@ def _width(columns: Sequence[_Texts]) -> int:
     return 1 + sum(texts.width for texts in columns)
 
 
-def text_of(cell: Cell, form: str = "") -> str:
+def text_of(cell: Any, form: str = "") -> str:
     """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
     if isinstance(cell, str):
         return printable(cell)
@@ -251,13 +238,14 @@ def text_of(cell: Cell, form: str = "") -> str:
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
         return format(cell, form).removesuffix("%")
-    if isinstance(cell, Sequence):
-        items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
-        return f"{items} …" if len(cell) > MOST_ITEMS else items
-    value = text_of(float(cell.value), form)
-    if cell.low is None or cell.high is None:
-        return value
-    return f"{value} [{text_of(float(cell.low), form)}, {text_of(float(cell.high), form)}]"
+    if hasattr(cell, "low"):
+        form = form or ".3f"
+        value = text_of(cell.value, form)
+        if cell.low is None:
+            return value
+        return f"{value} [{text_of(cell.low, form)}, {text_of(cell.high, form)}]"
+    items = "  ".join(text_of(item, form) for item in cell[:MOST_ITEMS])
+    return f"{items} …" if len(cell) > MOST_ITEMS else items
 
 
 def _field(cell: Any) -> str:

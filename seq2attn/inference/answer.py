@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,3 +133,40 @@ def axes_for(ax: Axes | None) -> Axes:
 
         _, ax = pyplot.subplots(layout="constrained")
     return ax
+
+
+@dataclass(frozen=True, eq=False)
+class PatchMap:
+    """The effects of the rows of a quantity on an answer."""
+
+    quantity: str
+    answer: Answer
+    """to the string as it is"""
+    other: Answer
+    """to the string that rows are taken from"""
+    effect: NDArray[np.floating] = field(repr=False)
+    """(P, T) by how much ln p of each of the answer's symbols falls, in nats: a row for each
+    patched step or position, a column for each step"""
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the effects into `ax`, by default a new figure's, and return it; those below 0 look
+        like 0.
+        """
+        from seq2attn.plotting.attention import draw_map
+
+        answer, rows = self.answer, self.answer.output_symbols
+        if self.quantity == "encoder.states":
+            rows = answer.source_symbols
+        drawn = AttentionMap(
+            answer.source,
+            answer.output,
+            answer.output_symbols,
+            rows[: len(self.effect)],
+            tuple(map(tuple, self.effect.tolist())),
+        )
+        ax = axes_for(ax)
+        title = f"{self.quantity} of {self.other.source!r} in {answer.source!r}"
+        draw_map(ax, drawn, title=title, largest=max(float(self.effect.max()), 1.0))
+        ax.set(xlabel="ln p lost at", ylabel="patched at")
+        ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")
+        return ax

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -57,8 +56,8 @@ class Cache(dict[str, NDArray[Any]]):
         lengths: Mapping[str, Any],
     ) -> None:
         super().__init__(arrays)
-        self._axes = dict(axes)
-        self.lengths = dict(lengths)
+        self._axes = axes
+        self.lengths = lengths
         """`step` and `source`: how many there are; of several strings, an array with a number for
         each"""
 
@@ -96,18 +95,15 @@ class Recorder:
 
     def __init__(self, model: Model) -> None:
         self._groups: dict[str, list[Point]] = {}
+        self.hooks: dict[Point, Hook] = {}
         for name, group in points(model).items():
             axes = group[0].axes
             if axes and ("source" in axes or not name.startswith("encoder.")):
                 self._groups[name] = group
+                for point in group:
+                    self.hooks[point] = partial(self._keep, point)
         self._values: dict[Point, list[Tensor]] = defaultdict(list)  # of this batch
         self._batches: dict[str, list[Batch]] = defaultdict(list)
-
-    @property
-    def hooks(self) -> dict[Point, Hook]:
-        """The hooks that keep the values."""
-        kept = itertools.chain(*self._groups.values())
-        return {point: partial(self._keep, point) for point in kept}
 
     def _keep(self, point: Point, value: Tensor, _: int) -> None:
         self._values[point].append(by_row(point, value))
@@ -134,17 +130,14 @@ class Recorder:
             shape = np.max([rows.shape[1:] for _, rows in batches], axis=0)
             array = np.full((len(answers), *shape), blank, dtype)
             for indices, rows in batches:
-                region: Any = (indices, *map(slice, rows.shape[1:]))
+                region: Any = indices, *map(slice, rows.shape[1:])
                 array[region] = rows
-            axes[name] = ("string", *_axes_of(self._groups[name]))
+            point, *others = self._groups[name]
+            first = row_axis(point)
+            each = [point.each or "point"] if others else []
+            rest = [axis for axis in point.axes if axis != first]
+            axes[name] = ("string", first, *each, *rest)
             if "step" in axes[name]:
                 array[np.arange(array.shape[1]) >= steps[:, None]] = blank
             arrays[name] = array
         return Cache(arrays, axes, {"step": steps, "source": sources})
-
-
-def _axes_of(group: Sequence[Point]) -> Axes:
-    """Return the axes of what the points of one name keep for a string."""
-    first = row_axis(group[0])
-    each = [group[0].each or "point"] if len(group) > 1 else []
-    return (first, *each, *(axis for axis in group[0].axes if axis != first))

@@ -2,8 +2,6 @@
 temperature, padding, and values that are replaced (activation patching).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +22,20 @@ from seq2attn.model.points import Hook, Point, points
 from seq2attn.text import did_you_mean, quoted
 
 MAX_PADDING = 1000
+ALLOWED = {
+    "force": "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}",
+    "ban": "positions, or (step, position), such as [2, (0, 4)]",
+    "temperature": "a number from 0.001 to 1000",
+    "write": 'step -> symbol, such as {0: "x"}',
+    "padding": f"a whole number from 0 to {MAX_PADDING}",
+    "mask_padding": "True, False or None",
+    "patch": '(name, step) -> a row, such as {("logits", 3): row}',
+}
 
 Change = Callable[[Tensor, int], Tensor]
 """a hook that always returns a value: (value, position of its first row) -> new value"""
 Cell = tuple[int, int]
 """a step of the output and a position of the source"""
-Patch = Mapping[tuple[str, int], ArrayLike]
-"""(name, step of the output, or of some names position of the source) -> the values that replace
-what the model computes there"""
 
 
 @dataclass(frozen=True)
@@ -57,37 +61,34 @@ class Changes:
     """how many `<pad>` follow the source"""
     mask_padding: bool | None = None
     """True if no step may attend to padding; None: as in training"""
-    patch: Patch = field(default_factory=dict)
-    """(name, step or position) -> the values that replace those of the model"""
+    patch: Mapping[tuple[str, int], ArrayLike] = field(default_factory=dict)
+    """(name, step of the output, or of some names position of the source) -> the values that
+    replace what the model computes there"""
 
     def __post_init__(self) -> None:
-        force = isinstance(self.force, Mapping) and all(
-            _is_cell(cell) and is_number(weight, 0, 1) for cell, weight in self.force.items()
-        )
-        ban = isinstance(self.ban, Collection) and all(
-            _is_cell(where) or is_index(where) for where in self.ban
-        )
-        write = isinstance(self.write, Mapping) and all(
-            is_index(step) and isinstance(symbol, str) for step, symbol in self.write.items()
-        )
-        patch = isinstance(self.patch, Mapping) and all(
-            isinstance(key, tuple) and len(key) == 2 and is_index(key[1]) for key in self.patch
-        )
-        temperature = is_number(self.temperature, 0.001, 1000)
-        padding = is_index(self.padding) and self.padding <= MAX_PADDING
-        mask_padding = self.mask_padding in (None, True, False)
-        for name, fits, allowed in (
-            ("force", force, "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}"),
-            ("ban", ban, "positions, or (step, position), such as [2, (0, 4)]"),
-            ("temperature", temperature, "a number from 0.001 to 1000"),
-            ("write", write, 'step -> symbol, such as {0: "x"}'),
-            ("padding", padding, f"a whole number from 0 to {MAX_PADDING}"),
-            ("mask_padding", mask_padding, "True, False or None"),
-            ("patch", patch, '(name, step) -> a row, such as {("logits", 3): row}'),
-        ):
-            if not fits:
+        fits = {
+            "force": isinstance(self.force, Mapping)
+            and all(
+                _is_cell(cell) and is_number(weight, 0, 1) for cell, weight in self.force.items()
+            ),
+            "ban": isinstance(self.ban, Collection)
+            and all(_is_cell(where) or is_index(where) for where in self.ban),
+            "temperature": is_number(self.temperature, 0.001, 1000),
+            "write": isinstance(self.write, Mapping)
+            and all(
+                is_index(step) and isinstance(symbol, str) for step, symbol in self.write.items()
+            ),
+            "padding": is_index(self.padding) and self.padding <= MAX_PADDING,
+            "mask_padding": self.mask_padding in (None, True, False),
+            "patch": isinstance(self.patch, Mapping)
+            and all(
+                isinstance(key, tuple) and len(key) == 2 and is_index(key[1]) for key in self.patch
+            ),
+        }
+        for name, is_fitting in fits.items():
+            if not is_fitting:
                 raise Seq2AttnError(
-                    f"{name} must be {allowed}; found {quoted(getattr(self, name))}",
+                    f"{name} must be {ALLOWED[name]}; found {quoted(getattr(self, name))}",
                     hint="Steps and positions count from 0.",
                 )
 

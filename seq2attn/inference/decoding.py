@@ -1,18 +1,18 @@
-"""Decoding: the model reads its own output, greedily or with a beam, until it emits `<eos>`."""
-
-from __future__ import annotations
+"""Decoding: a model, or several, read their own output, greedily or with a beam, until they emit
+`<eos>`.
+"""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError, is_number, need_count
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.text import quoted
 
 
@@ -25,9 +25,9 @@ class Output(NamedTuple):
     """True if the model emitted `<eos>`"""
     weights: Tensor | None
     """(T, S) of the tokens and the `<eos>`"""
-    log_probability: float = math.nan
+    log_probability: float
     """of a beam search: ln P(Y|X), nats"""
-    score: float = math.nan
+    score: float
     """of a beam search: what hypotheses are ranked by"""
 
 
@@ -41,26 +41,27 @@ class Decoding:
     """(B, K, T) emitted ids; `<eos>` at the end of each output and past it"""
     weights: Tensor | None
     """(B, K, T, S) attention weights, if requested and the model has any"""
-    log_probabilities: Tensor | None = None
-    """(B, K) of a beam search, ln P(Y|X) in nats; -inf where fewer than K hypotheses exist"""
-    scores: Tensor | None = None
-    """(B, K) of a beam search, what hypotheses are ranked by, in descending order"""
+    log_probabilities: Tensor
+    """(B, K) of a beam search, ln P(Y|X) in nats; -inf where fewer than K hypotheses exist; nan of
+    greedy decoding"""
+    scores: Tensor
+    """(B, K) of a beam search, what hypotheses are ranked by, in descending order; nan of greedy
+    decoding"""
 
     def outputs(self) -> Iterator[list[Output]]:
         """Yield the outputs for each source that exist, best first."""
-        fields = (self.tokens, self.log_probabilities, self.scores)
-        columns = [tensor.tolist() for tensor in fields if tensor is not None]
-        for row, hypotheses in enumerate(zip(*columns, strict=True)):
+        columns = (self.tokens, self.log_probabilities, self.scores)
+        for row, hypotheses in enumerate(zip(*map(Tensor.tolist, columns), strict=True)):
             outputs = []
-            for rank, (tokens, *numbers) in enumerate(zip(*hypotheses, strict=True)):
-                if -math.inf in numbers:  # does not exist
+            for rank, (tokens, log_probability, score) in enumerate(zip(*hypotheses, strict=True)):
+                if log_probability == -math.inf:  # does not exist
                     continue
                 finished = EOS in tokens
                 length = tokens.index(EOS) if finished else len(tokens)
                 weights = None
                 if self.weights is not None:
                     weights = self.weights[row, rank, : length + finished]
-                outputs.append(Output(tokens[:length], finished, weights, *numbers))
+                outputs.append(Output(tokens[:length], finished, weights, log_probability, score))
             yield outputs
 
 
@@ -99,7 +100,8 @@ def greedy_decode(
             emitted = emitted[:, : position + 1]  # (B, T)
             break
     kept = torch.cat(weights, dim=1).unsqueeze(1) if weights else None  # (B, 1, T, S)
-    return Decoding(emitted.unsqueeze(1), kept)
+    unknown = torch.full((len(token), 1), torch.nan)
+    return Decoding(emitted.unsqueeze(1), kept, unknown, unknown)
 
 
 # ---- beam search ----
@@ -148,42 +150,70 @@ def beam_decode(
     better parent and the smaller id come first. With K at least the number of possible outputs
     nothing is ever dropped, and the search is exact.
     """
-    width, device = search.width, source.device
+    rows = torch.arange(len(lengths), device=source.device).repeat_interleave(search.width)  # (BK,)
     memory, state = model.encode(source, lengths)
-    rows = torch.arange(len(lengths), device=device).repeat_interleave(width)  # (BK,)
     memory = model.select(memory, rows)
     state = model.select(state, rows)
-    totals = torch.full((len(lengths), width), -torch.inf, device=device)  # log-probabilities
-    totals[:, 0] = 0  # one empty hypothesis; the others do not exist yet
-    counts = torch.zeros_like(totals, dtype=torch.int64)  # tokens, with the <eos>
-    finished = torch.zeros_like(totals, dtype=torch.bool)
-    tokens = torch.full_like(counts, SOS)
-    first_rows = rows.view_as(counts)[:, :1] * width  # (B, 1) of each beam
-    emitted = tokens.view(-1, 1)[:, :0]  # (BK, t) of the hypotheses kept
+    # one empty hypothesis of each source; the others do not exist yet
+    totals = torch.full((len(lengths), search.width), -torch.inf, device=source.device)
+    totals[:, 0] = 0  # log-probabilities
+    first_rows = rows.view_as(totals)[:, :1] * search.width  # (B, 1) of each beam
+    emitted = torch.full_like(rows, SOS).unsqueeze(1)  # (BK, 1 + t) of the hypotheses kept
     weights: list[Tensor] = []  # one tensor (BK, t, S), once there is one
     for _ in range(max_steps):
-        decoded, state = model.step(tokens.flatten(), state, memory)
+        decoded, state = model.step(emitted[:, -1], state, memory)
         log_probabilities = decoded.logits.log_softmax(dim=2).view(*totals.shape, -1)  # (B, K, V)
         # a finished hypothesis goes on with <eos> only, which costs nothing
+        finished = (emitted == EOS).any(dim=1).view_as(totals)
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
         log_probabilities[..., EOS].masked_fill_(finished, 0.0)
         extended = totals.unsqueeze(2) + log_probabilities
-        counts = counts + ~finished
+        counts = (emitted != EOS).sum(dim=1).view_as(totals)  # tokens, with the new one or an <eos>
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
-        chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, :width]  # (B, K)
-        parents = chosen // extended.size(2)
+        chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, : search.width]
+        parents = chosen // extended.size(2)  # (B, K)
         tokens = chosen % extended.size(2)
         totals = extended.flatten(1).gather(1, chosen)
         counts = counts.gather(1, parents)
-        finished = finished.gather(1, parents) | (tokens == EOS)
-        finished |= totals == -torch.inf  # does not exist: nothing waits for it
         rows = (first_rows + parents).flatten()  # (BK,)
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
         if keep_weights and decoded.weights is not None:
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
-        if finished.all():
+        if ((tokens == EOS) | totals.isneginf()).all():  # those that do not exist, too
             break
         state = model.select(state, rows)
-    tokens = emitted.view(*totals.shape, -1)  # (B, K, T)
+    tokens = emitted[:, 1:].view(*totals.shape, -1)  # (B, K, T)
     kept = weights[0].view(*tokens.shape, -1) if weights else None  # (B, K, T, S)
     return Decoding(tokens, kept, totals, search.score(totals, counts))
+
+
+# ---- several models that decode together ----
+
+
+class Ensemble(Model):
+    """P(y_t | y_<t, x) is the mean of the models' probabilities, and the weights are the mean of
+    theirs.
+
+    The models have the same vocabularies. Memory and state are tuples of those of the models.
+    """
+
+    def __init__(self, models: Sequence[Model]) -> None:
+        super().__init__()
+        self.models: Any = nn.ModuleList(models)
+        self.copies = all(model.copies for model in models)
+
+    def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
+        encoded = [model.encode(source, lengths) for model in self.models]
+        memories, states = zip(*encoded, strict=True)
+        return memories, states
+
+    def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
+        parts = zip(self.models, state, memory, strict=True)
+        stepped = [model.steps(tokens, *of_model) for model, *of_model in parts]
+        outputs, states = zip(*stepped, strict=True)
+        logs = torch.stack([output.logits.log_softmax(dim=2) for output in outputs])  # (M, B, L, V)
+        logits = logs.logsumexp(dim=0) - math.log(len(outputs))
+        weights = [output.weights for output in outputs if output.weights is not None]
+        if len(weights) < len(outputs):  # a model has no attention
+            return Decoded(logits, None), states
+        return Decoded(logits, torch.stack(weights).mean(dim=0)), states

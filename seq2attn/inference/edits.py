@@ -2,10 +2,10 @@
 1974). Imports no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
+
+MATCH, DELETION, INSERTION = range(3)  # a match or a substitution; of equal costs, the first wins
 
 
 class Edit(NamedTuple):
@@ -34,26 +34,22 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
     Of several, the one that, from the end, has a match or substitution before a deletion, and a
     deletion before an insertion.
     """
-    # distances[i][j]: between the first i symbols of the reference and the first j of the other
-    distances = [list(range(len(hypothesis) + 1))]
-    for symbol in reference:
-        above = distances[-1]
-        row = [len(distances)]
-        for column, other in enumerate(hypothesis):
-            substituted = above[column] + (symbol != other)
-            row.append(min(substituted, above[column + 1] + 1, row[column] + 1))
-        distances.append(row)
+    # moves[i][j]: the cost of aligning the first i symbols of the reference with the first j of the
+    # other, and the last move of the cheapest alignment
+    moves = [[(j, INSERTION) for j in range(len(hypothesis) + 1)]]
+    for i, symbol in enumerate(reference):
+        above = moves[i]
+        row = [(i + 1, DELETION)]
+        for j, other in enumerate(hypothesis):
+            match = above[j][0] + (symbol != other), MATCH
+            row.append(min(match, (above[j + 1][0] + 1, DELETION), (row[j][0] + 1, INSERTION)))
+        moves.append(row)
     edits = []
     i, j = len(reference), len(hypothesis)
     while i or j:
-        edit = Edit(reference[i - 1] if i else "", hypothesis[j - 1] if j else "")
-        if i and j and distances[i][j] == distances[i - 1][j - 1] + edit.is_error:
-            i, j = i - 1, j - 1
-        elif i and distances[i][j] == distances[i - 1][j] + 1:
-            edit = edit._replace(hypothesis="")
-            i -= 1
-        else:
-            edit = edit._replace(reference="")
-            j -= 1
-        edits.append(edit)
+        move = moves[i][j][1]
+        i -= move != INSERTION
+        j -= move != DELETION
+        symbol = "" if move == INSERTION else reference[i]
+        edits.append(Edit(symbol, "" if move == DELETION else hypothesis[j]))
     return edits[::-1]

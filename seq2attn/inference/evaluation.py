@@ -1,9 +1,7 @@
 """Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from statistics import fmean
 
@@ -12,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from seq2attn.data.batches import Batch, generator, make_batch
+from seq2attn.data.batches import Batch, generator
 from seq2attn.data.pairs import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
@@ -56,9 +54,9 @@ def evaluate(
             metrics, _ = _measure(predictor, batch)
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
-            is_wrong = ~metrics["exact_match"]
-            if errors and is_wrong.any():
-                wrong += _wrong_answers(predictor, batch.select(is_wrong))
+            if errors:
+                mistaken = batch.select(~metrics["exact_match"])
+                wrong += _wrong_answers(predictor, mistaken, length)
         means = {name: total / samples for name, total in totals.items()}
         trained = predictor.task.is_trained(length)
         rows += rows_of(means, samples, length=length, trained=trained, family=family)
@@ -80,39 +78,29 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
     lengths = [len(task.source_vocabulary.encode(source)) for source, _ in pairs]
     for indices in predictor.decoded_together(lengths, all_steps=True):
         chosen = [pairs[index] for index in indices]
-        examples = task.encode(chosen, predictor.device)
-        batch = predictor.padded(make_batch(examples, source_eos=predictor.source_eos))
+        batch = predictor.batch(task.encode(chosen, predictor.device))
         decoding = predictor.decode(batch.source, batch.source_lengths)
         measured, losses = _measure(predictor, batch, decoding)
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
         steps += int(batch.decoder_lengths.sum())
-        sources, _ = zip(*chosen, strict=True)
+        sources = [source for source, _ in chosen]
         decoded = predictor.answers(sources, batch.source, decoding)
-        for index, answer in zip(indices, decoded, strict=True):
-            answers[index] = _compare(task, pairs[index], answer)
-            metrics["exact_match"][index] = answers[index].is_right
-    words = _closest(pairs, answers)
+        for index, answer in zip(indices, _compare(task, chosen, decoded), strict=True):
+            answers[index] = answer
+            metrics["exact_match"][index] = answer.is_right
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for index, (source, _) in enumerate(pairs):
+        by_source[source].append(index)
+    words = [min(same, key=lambda index: len(answers[index].edits)) for same in by_source.values()]
     kept = [answers[index] for index in words]
     rows = rows_of(error_rates(kept) | {"loss": loss / steps}, len(kept), length=None, trained=True)
     for length in sorted({answer.source_length for answer in kept}):
-        indices = [index for index in words if answers[index].source_length == length]
+        indices = [index for index in words if lengths[index] == length]
         means = {name: float(values[indices].mean()) for name, values in metrics.items()}
         rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
     return Evaluation(tuple(rows), tuple(kept))
-
-
-def _closest(pairs: Sequence[Pair], answers: Mapping[int, PairAnswer]) -> list[int]:
-    """Return the index of one pair for each source: that with the right answer closest to the
-    model's, the first on a tie.
-    """
-    closest: dict[str, int] = {}
-    for index, (source, _) in enumerate(pairs):
-        best = closest.setdefault(source, index)
-        if len(answers[index].edits) < len(answers[best].edits):
-            closest[source] = index
-    return list(closest.values())
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
@@ -135,11 +123,9 @@ def _batches(
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        drawn = make_batch(examples, source_eos=predictor.source_eos)
-        drawn = drawn.select(slice(samples - first))
+        drawn = predictor.batch(examples).select(slice(samples - first))
         for start in range(0, len(drawn.source), rows):
-            batch = drawn.select(slice(start, start + rows))
-            yield predictor.padded(batch.to(predictor.device))
+            yield drawn.select(slice(start, start + rows)).to(predictor.device)
 
 
 # ---- metrics of each string ----
@@ -158,8 +144,8 @@ def _measure(
         changed = is_hooked(model) or bool(predictor.changes.write)
         forced = model(batch)  # with the right characters as input
     right = forced.logits.argmax(dim=2) == targets
-    mistaken = (~right & (targets != PAD)).any(dim=1)
-    undecided = mistaken | changed
+    is_padding = targets == PAD
+    undecided = ~(right | is_padding).all(dim=1) | changed
     outputs = _outputs(predictor, batch, undecided) if decoding is None else decoding.tokens[:, 0]
     written = F.pad(outputs, (0, targets.size(1) - outputs.size(1)), value=PAD) == targets  # (B, L)
     prefix = (written & is_character).cumprod(dim=1)
@@ -172,7 +158,7 @@ def _measure(
         if batch.alignment is not None:
             of_characters["alignment"] = forced.weights.argmax(dim=2) == batch.alignment
         of_characters["entropy"] = attention_entropy(forced.weights)
-    metrics = {"exact_match": (written | (targets == PAD)).all(dim=1)}  # with the <eos>
+    metrics = {"exact_match": (written | is_padding).all(dim=1)}  # with the <eos>
     for name, values in of_characters.items():
         metrics[name] = (values * is_character).sum(dim=1) / batch.target_lengths
     logits = forced.logits.transpose(1, 2)  # (B, V, L)
@@ -207,30 +193,30 @@ def attention_entropy(weights: Tensor) -> Tensor:
 # ---- answers beside the right ones ----
 
 
-def _wrong_answers(predictor: Predictor, batch: Batch) -> Iterator[PairAnswer]:
-    """Yield the answers to a batch of sources of one length."""
-    task = predictor.task
-    length = int(batch.source_lengths[0]) - predictor.source_eos
-    sources = [task.source_vocabulary.decode(ids) for ids in batch.source[:, :length].tolist()]
-    targets = batch.decoder_output.tolist()
-    for answer, ids in zip(predictor.predict(sources), targets, strict=True):
-        target = task.target_vocabulary.decode(ids[: ids.index(EOS)])
-        yield _compare(task, (answer.source, target), answer)
+def _wrong_answers(predictor: Predictor, batch: Batch, length: int) -> Iterator[PairAnswer]:
+    """Return the answers to a batch of sources of `length` symbols."""
+    read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
+    sources = [read.decode(ids) for ids in batch.source[:, :length].tolist()]
+    targets = [write.decode(ids[: ids.index(EOS)]) for ids in batch.decoder_output.tolist()]
+    pairs = zip(sources, targets, strict=True)
+    return _compare(predictor.task, pairs, predictor.predict(sources))
 
 
-def _compare(task: Task, pair: Pair, answer: Answer) -> PairAnswer:
-    """Return the answer to the source of a pair beside its target."""
-    source, target = pair
+def _compare(task: Task, pairs: Iterable[Pair], answers: Iterable[Answer]) -> Iterator[PairAnswer]:
+    """Yield the answers to the sources of pairs beside their targets."""
     write = task.target_vocabulary
-    symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>
-    right, written = write.joined(write.symbols_of(target)), write.joined(symbols)
-    edits = [] if written == right else [edit for edit in align(right, written) if edit.is_error]
-    return PairAnswer(
-        source,
-        right=target,
-        answer=answer.output,
-        source_length=len(task.source_vocabulary.symbols_of(source)),
-        right_length=len(right),
-        edits=tuple(edits),
-        finished=answer.finished,
-    )
+    for (source, target), answer in zip(pairs, answers, strict=True):
+        symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>
+        right, written = write.joined(write.symbols_of(target)), write.joined(symbols)
+        edits = (
+            [] if written == right else [edit for edit in align(right, written) if edit.is_error]
+        )
+        yield PairAnswer(
+            source,
+            right=target,
+            answer=answer.output,
+            source_length=len(task.source_vocabulary.symbols_of(source)),
+            right_length=len(right),
+            edits=tuple(edits),
+            finished=answer.finished,
+        )

@@ -2,8 +2,7 @@
 torch.
 """
 
-from __future__ import annotations
-
+import itertools
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ class AttentionMap:
         columns, rows = len(self.source_symbols), len(self.output_symbols)
         if not columns or not rows or list(map(len, self.weights)) != [columns] * rows:
             raise ValueError("weights do not fit the symbols")
-        weights = [weight for row in self.weights for weight in row]
+        weights = itertools.chain(*self.weights)
         if not all(0 <= weight <= 1.001 for weight in weights):  # rounding may add up
             raise ValueError("a weight is not between 0 and 1")
         if not all(0 <= position < columns for position in self.ideal):

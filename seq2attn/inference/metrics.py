@@ -2,8 +2,6 @@
 by tables, comparisons and messages without further changes. Imports no torch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,19 +1,18 @@
 """A trained model as a function from strings to strings."""
 
-from __future__ import annotations
-
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch, encoder_input
+from seq2attn.data.batches import Batch, encoder_input, make_batch
 from seq2attn.data.padding import pad_rows
-from seq2attn.data.tasks import Task
+from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import EOS, PAD, UNKNOWN
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
@@ -22,6 +21,7 @@ from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
+    Ensemble,
     Output,
     beam_decode,
     greedy_decode,
@@ -120,13 +120,12 @@ class Predictor:
             ids, lengths = pad_rows(rows, self.device)
             source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
             source = self._pad(source)
-            kept = keep_weights and ids.size(1) <= LONGEST_WITH_WEIGHTS
-            decoding = self.decode(source, lengths, keep_weights=kept)
-            decoded = self.answers(texts, source, decoding, keep_weights=kept)
+            decoding = self.decode(source, lengths, keep_weights=keep_weights)
+            decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
             if recorder is not None:
                 recorder.end_batch(indices)
-        return [answers[index] for index in range(len(sources))]
+        return [answers[index] for index in sorted(answers)]
 
     def decoded_together(
         self, lengths: Sequence[int], *, all_steps: bool = False
@@ -134,10 +133,9 @@ class Predictor:
         """Yield the indices of sources of one length, at most `rows_at_once`; lengths: of all
         sources, in symbols.
         """
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for index, length in enumerate(lengths):
-            by_length[length].append(index)
-        for length, indices in sorted(by_length.items()):
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        for length, group in itertools.groupby(order, key=lengths.__getitem__):
+            indices = list(group)
             rows = self.rows_at_once(length, all_steps=all_steps)
             for start in range(0, len(indices), rows):
                 yield indices[start : start + rows]
@@ -156,8 +154,9 @@ class Predictor:
             rows = min(rows, MAX_WEIGHTS // length**2)
         return max(1, rows if self.search is None else rows // self.search.width)
 
-    def padded(self, batch: Batch) -> Batch:
-        """Return the batch with as many `<pad>` after its sources as `changes` says."""
+    def batch(self, examples: Examples) -> Batch:
+        """Return the examples as the model takes them, with the padding of `changes`."""
+        batch = make_batch(examples, source_eos=self.source_eos)
         return replace(batch, source=self._pad(batch.source))
 
     def _pad(self, source: Tensor) -> Tensor:
@@ -173,22 +172,24 @@ class Predictor:
     ) -> Decoding:
         """Decode source (B, S), as the encoder reads it, lengths (B,), by the search or greedily.
 
-        max_steps: by default the `output_bound` of the longest. Raises `Seq2AttnError` for changes
-        that do not fit the source.
+        max_steps: by default the `output_bound` of the longest. keep_weights: of sources of at most
+        `LONGEST_WITH_WEIGHTS` symbols. Raises `Seq2AttnError` for changes that do not fit the
+        source.
         """
+        longest = int(lengths.max()) - self.source_eos
         if max_steps is None:
-            max_steps = output_bound(self.task, int(lengths.max()) - self.source_eos)
-        if self._copies and source.size(1) <= LONGEST_WITH_WEIGHTS:
-            keep_weights = True
-        if self.changes.write and self.search is not None:
+            max_steps = output_bound(self.task, longest)
+        keep_weights = (keep_weights or self._copies) and longest <= LONGEST_WITH_WEIGHTS
+        if self.search is None:
+            write = self.changes.written(self.task.target_vocabulary)
+            decode = partial(greedy_decode, write=write)
+        elif self.changes.write:
             raise Seq2AttnError("write needs greedy decoding, not a beam search")
-        write = self.changes.written(self.task.target_vocabulary)
+        else:
+            decode = partial(beam_decode, search=self.search)
         inputs = self.model, source, lengths
-        options: dict[str, Any] = {"max_steps": max_steps, "keep_weights": keep_weights}
         with hooked_points(self.changes.hooks(*inputs)):
-            if self.search is None:
-                return greedy_decode(*inputs, write=write, **options)
-            return beam_decode(*inputs, self.search, **options)
+            return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights)
 
     @property
     def _copies(self) -> bool:
@@ -208,7 +209,11 @@ class Predictor:
         read, write = self.task.source_vocabulary, self.task.target_vocabulary
         answers = []
         for text, ids, outputs in zip(texts, source.tolist(), decoding.outputs(), strict=True):
-            hypotheses = [self._hypothesis(text, output) for output in outputs]
+            hypotheses = []
+            for output in outputs:
+                written = write.text(self._symbols(text, output))
+                numbers = output.log_probability, output.score
+                hypotheses.append(Hypothesis(written, *numbers, output.finished))
             best = outputs[0]
             symbols = self._symbols(text, best)
             if best.finished:
@@ -228,10 +233,6 @@ class Predictor:
             )
         return answers
 
-    def _hypothesis(self, text: str, output: Output) -> Hypothesis:
-        written = self.task.target_vocabulary.text(self._symbols(text, output))
-        return Hypothesis(written, output.log_probability, output.score, output.finished)
-
     def _symbols(self, text: str, output: Output) -> list[str]:
         """Return the symbols of an output. In a model that copies, `<unk>` is the symbol of `text`
         with the largest weight at its step, of those that the target's vocabulary lacks.
@@ -245,3 +246,29 @@ class Predictor:
                 if symbol == UNKNOWN and lacking:
                     symbols[step] = read[lacking[int(output.weights[step, lacking].argmax())]]
         return symbols
+
+
+# ---- several models ----
+
+
+def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
+    """Return one predictor for several, by the names of their runs. Raises `Seq2AttnError` if they
+    cannot decode together.
+    """
+    (first, reference), *others = predictors.items()
+    for name, predictor in others:
+        if symbols_of(predictor) != symbols_of(reference):
+            raise Seq2AttnError(
+                f"{first} and {name} cannot form an ensemble: they read or write different symbols",
+                hint="Train them on the same task and data, with the same model.source_eos.",
+            )
+    models = [predictor.model for predictor in predictors.values()]
+    return replace(reference, model=Ensemble(models))
+
+
+def symbols_of(predictor: Predictor) -> tuple[Any, ...]:
+    """Return what describes the symbols that are read and written: equal for models that can decode
+    together.
+    """
+    task = predictor.task
+    return vars(task.source_vocabulary), vars(task.target_vocabulary), predictor.source_eos

@@ -5,7 +5,7 @@ torch.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -51,9 +51,9 @@ class Row:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES.names() or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
-        low = self.value if self.low is None else self.low
-        high = self.value if self.high is None else self.high
         largest = METRICS[self.metric].largest
+        low = self.low or 0.0
+        high = largest if self.high is None else self.high
         if not 0 <= low <= self.value <= high <= largest:
             raise ValueError(
                 f"{self.metric}: {self.value} in [{low}, {high}], not from 0 to {largest:g}"
@@ -76,9 +76,8 @@ def rows_of(
         metric = METRICS[name]
         if not isinstance(number, Estimate):
             number = share(number, samples) if metric.is_share else Estimate(number)
-        if math.isfinite(number.value) and number.value <= metric.largest:
-            interval = number.value, number.low, number.high
-            rows.append(Row(family, length, name, *interval, samples, trained))
+        if number.value <= metric.largest:  # neither infinite nor nan
+            rows.append(Row(family, length, name, *number, samples, trained))
     return rows
 
 
@@ -206,17 +205,15 @@ class Evaluation:
 
     def describe(self) -> str:
         """Return the summary as a few words."""
-        wer, ser, loss = self.mean("wer"), self.mean("ser"), self.mean("loss")
-        if wer is not None and ser is not None:
-            rates = f"WER {100 * wer:.1f} %, SER {100 * ser:.1f} %"
-            return rates if loss is None else f"{rates}, loss {loss:.3f} on the dev set"
+        values = self.summary()
+        if "wer" in values:
+            rates = f"WER {100 * values['wer']:.1f} %, SER {100 * values['ser']:.1f} %"
+            return f"{rates}, loss {values.get('dev_loss', math.nan):.3f} on the dev set"
         worst = self.lowest()
         if worst.value == 1:
             return f"exact match 1.000 at every {'trained ' if worst.trained else ''}length"
-        mean = self.mean("exact_match")
-        return (
-            f"exact match {mean:.3f} on average; worst: {worst.value:.3f} at length {worst.length}"
-        )
+        mean = f"exact match {values['exact_match_mean']:.3f} on average"
+        return f"{mean}; worst: {worst.value:.3f} at length {worst.length}"
 
     def errors(self) -> list[PairAnswer]:
         """Return the wrong answers, for reading: few edits first, and the same edits together,
@@ -272,12 +269,10 @@ def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
 
     The worst family has the lowest value, and on a tie the lowest mean.
     """
-    families: dict[str, list[float]] = {}
+    families: dict[str, list[float]] = defaultdict(list)
     for (family, _), value in values.items():
-        families.setdefault(family, []).append(value)
+        families[family].append(value)
     ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}
     if len(set(ranks.values())) < 2:
         return None
-    worst = min(ranks, key=ranks.__getitem__)
-    places = [place for place in values if place[0] == worst]
-    return min(places, key=values.__getitem__)
+    return min(values, key=lambda place: (ranks[place[0]], values[place]))

@@ -1,20 +1,17 @@
 """Confidence intervals over strings and over seeds."""
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number, such as a share, with its 95 % confidence interval, or without one."""
 
     value: float
@@ -32,9 +29,8 @@ def share(value: float, count: int) -> Estimate:
     z2 = Z_95**2
     centre = (value + z2 / (2 * count)) / (1 + z2 / count)
     half = Z_95 / (1 + z2 / count) * math.sqrt(value * (1 - value) / count + z2 / (4 * count**2))
-    low = min(value, centre - half)  # rounding might exclude the value itself
-    high = max(value, centre + half)
-    return Estimate(value, max(0.0, low), min(1.0, high))
+    low = max(0.0, min(value, centre - half))  # rounding might exclude the value itself
+    return Estimate(value, low, min(1.0, max(value, centre + half)))
 
 
 def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estimate:

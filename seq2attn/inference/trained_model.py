@@ -1,13 +1,15 @@
 """A trained model: its answers, its evaluation, and how it is loaded from a run's files."""
 
-from __future__ import annotations
-
 import datetime
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from seq2attn.build import build_model, build_task, build_training_data, load_task
 from seq2attn.config import Config, load_config
@@ -17,17 +19,16 @@ from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
-from seq2attn.inference.answer import Answer
+from seq2attn.inference.answer import PatchMap
 from seq2attn.inference.cache import Cache
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch
-from seq2attn.inference.ensemble import ensemble
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
-from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.predictor import Predictor, ensemble
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.plugins import load_plugins
-from seq2attn.runs.checkpoint import load_checkpoint, load_weights
+from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import Run, need_checkpoint
 from seq2attn.text import quoted
@@ -56,12 +57,6 @@ class TrainedModel:
         """The task, with its vocabularies."""
         return self.predictor.task
 
-    @overload
-    def predict(self, text: str, **options: Any) -> Answer: ...
-
-    @overload
-    def predict(self, text: Iterable[str], **options: Any) -> list[Answer]: ...
-
     def predict(
         self,
         text: str | Iterable[str],
@@ -70,8 +65,8 @@ class TrainedModel:
         beam: int | None = None,
         length_penalty: float = 0.0,
         **changes: Any,
-    ) -> Answer | list[Answer]:
-        """Answer one string, or several, in order.
+    ) -> Any:
+        """Return the `Answer` to one string, or a list of those to several, in order.
 
         weights: True to keep the attention weights. beam: search with so many hypotheses instead of
         greedily; length_penalty: the exponent of its length normalisation, 0 for none.
@@ -140,7 +135,8 @@ class TrainedModel:
                     f"run {self.run.name!r} is measured on all pairs of a file; leave out lengths, "
                     "samples, families and seed"
                 )
-            results = self._evaluate_pairs(predictor, self.task, data)
+            file = self.task.load_pairs(self._need_data(data))
+            results = replace(evaluate_pairs(predictor, file.pairs), data=file.record)
         elif data is not None:
             raise Seq2AttnError(
                 f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "
@@ -162,9 +158,7 @@ class TrainedModel:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
         return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)
 
-    def _evaluate_pairs(
-        self, predictor: Predictor, task: Pairs, data: str | Path | None
-    ) -> Evaluation:
+    def _need_data(self, data: str | Path | None) -> str | Path:
         if data is None:
             name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))
             raise Seq2AttnError(
@@ -172,8 +166,7 @@ class TrainedModel:
                 "opens",
                 hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
             )
-        file = task.load_pairs(data)
-        return replace(evaluate_pairs(predictor, file.pairs), data=file.record)
+        return data
 
     def __repr__(self) -> str:
         return (
@@ -183,6 +176,31 @@ class TrainedModel:
 
 def _listed(text: str | Iterable[str]) -> Iterable[str]:
     return text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
+
+
+def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
+    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other`
+    (Meng et al. 2022).
+
+    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that
+    one of the two strings lacks are left out.
+    """
+    answer, cache = model.run_with_cache(text)
+    other_answer, source = model.run_with_cache(other)
+    symbols = torch.from_numpy(cache["logits"]).argmax(dim=1)  # (T,)
+    tokens = model.task.target_vocabulary.tokens
+    write = {step: tokens[symbol] for step, symbol in enumerate(symbols)}
+
+    def losses(cache: Cache) -> NDArray[np.floating]:
+        logits = torch.from_numpy(cache["logits"])  # (T, V)
+        return torch.nn.functional.cross_entropy(logits, symbols, reduction="none").numpy()
+
+    effects = []
+    for index, row in enumerate(source[quantity][: len(cache[quantity])]):
+        patch = {(quantity, index): row}
+        patched = model.run_with_cache(text, patch=patch, write=write)[1]
+        effects.append(losses(patched) - losses(cache))
+    return PatchMap(quantity, answer, other_answer, np.array(effects))
 
 
 # ---- from a run's files ----
@@ -204,11 +222,10 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     config = need_checkpoint(run).config
     if checkpoint == "best" and not run.checkpoint("best").exists():
         checkpoint = "last"
-    path = run.checkpoint(checkpoint)
     task = build_task(config, run.learned_task(config))
     model = build_model(config, task)
-    saved = load_checkpoint(path, model)
-    load_weights(path, saved, model)
+    saved = load_checkpoint(run.checkpoint(checkpoint), model)
+    model.load_state_dict(saved.part(MODEL))
     predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
 

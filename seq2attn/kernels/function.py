@@ -2,8 +2,6 @@
 them.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -51,8 +49,7 @@ RESULTS = ["gates", "before", "states", "vectors", "weights", "queries", "pasts"
 _POINTERS = len(INPUTS) + len(RESULTS) + 3 + len(LEARNED)
 # to the workspace, and four that the C sets itself.
 _Recurrence = ctypes.c_int64 * (len(SIZES) + _POINTERS + 1 + 4)  # each field has 8 bytes
-_TYPES = {torch.float32: "float", torch.float64: "double"}
-Tensors = Sequence[Any]  # each a Tensor or None
+TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
 class Kernels:
@@ -66,30 +63,28 @@ class Kernels:
         """OSError: the library's `Recurrence` has other fields."""
         self.variant = variant
         self._dtype = dtype
-        suffix = f"_{_TYPES[dtype]}_{variant}"
-        self._forward = getattr(library, f"forward{suffix}")
-        self._backward = getattr(library, f"backward{suffix}")
+        suffix = f"_{TYPES[dtype]}_{variant}"
+        self._forward = library[f"forward{suffix}"]
+        self._backward = library[f"backward{suffix}"]
         self._backward.restype = None
-        self._workspace_size = getattr(library, f"workspace_size{suffix}")
+        self._workspace_size = library[f"workspace_size{suffix}"]
         self._workspace_size.restype = ctypes.c_int64
-        size = getattr(library, f"recurrence_size{suffix}")
+        size = library[f"recurrence_size{suffix}"]
         size.restype = ctypes.c_int64
-        if size() != ctypes.sizeof(_Recurrence):
-            expected = ctypes.sizeof(_Recurrence)
+        expected = ctypes.sizeof(_Recurrence)
+        if size() != expected:
             raise OSError(f"its structure has {size()} bytes, function.py's {expected}")
 
-    def forward(self, sizes: Sequence[int], inputs: Tensors, results: Tensors) -> None:
+    def forward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
         """Compute all steps, first to last. IndexError: a token is not in the vocabulary."""
-        if not self._call(self._forward, sizes, (*inputs, *results)):
+        if not self._call(self._forward, sizes, tensors):
             raise IndexError("a token is not in the vocabulary")
 
-    def backward(
-        self, sizes: Sequence[int], inputs: Tensors, results: Tensors, gradients: Tensors
-    ) -> None:
+    def backward(self, sizes: Sequence[int], tensors: Sequence[Any]) -> None:
         """Compute the gradients of all steps, last to first, and of the weights."""
-        self._call(self._backward, sizes, (*inputs, *results, *gradients))
+        self._call(self._backward, sizes, tensors)
 
-    def _call(self, function: Any, sizes: Sequence[int], tensors: Tensors) -> int:
+    def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
         workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
@@ -98,7 +93,7 @@ class Kernels:
         return result
 
 
-def gru(kernels: Kernels, inputs: Mapping[str, Tensor | None]) -> tuple[Tensor, Tensor | None]:
+def gru(kernels: Kernels, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor | None]:
     """Compute outputs (B, L, D), and None. A row that has ended keeps its last output.
 
     With attention: outputs beside contexts (B, L, D + Dc), with `combine` attentional vectors
@@ -142,7 +137,7 @@ class Recurrence(torch.autograd.Function):
         results = (gates, before, states, vectors, weights, queries, pasts)
 
         sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *taps)
-        kernels.forward(sizes, inputs, results)
+        kernels.forward(sizes, (*inputs, *results))
 
         ctx.kernels = kernels
         ctx.sizes = sizes
@@ -153,10 +148,10 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def backward(
         ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
-        inputs = ctx.saved_tensors[: len(INPUTS)]
-        results = ctx.saved_tensors[len(INPUTS) :]
-        _, _, states, vectors, *_ = results
+    ) -> tuple[Any, ...]:
+        named = dict(zip(INPUTS + RESULTS, ctx.saved_tensors, strict=True))
+        states = named["states"]
+        vectors = named["vectors"]
 
         grads = torch.zeros_like(states if vectors is None else vectors)
         if grad_features is not None:
@@ -164,11 +159,9 @@ class Recurrence(torch.autograd.Function):
         if grad_weights is not None:
             grad_weights = grad_weights.contiguous()
 
-        named = dict(zip(INPUTS, inputs, strict=True))
-        needed = dict(zip(INPUTS, ctx.needs_input_grad[1:], strict=True))
         wanted = {name: named[name] for name in LEARNED if named[name] is not None}
-        if not needed["initial"]:
-            wanted.pop("initial", None)
+        if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
+            del wanted["initial"]
 
         likes = list(wanted.values())
         buffer = states.new_zeros(sum(like.numel() for like in likes))  # one allocation for all
@@ -177,5 +170,5 @@ class Recurrence(torch.autograd.Function):
 
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
-        ctx.kernels.backward(ctx.sizes, inputs, results, (*of_results, grad_weights, *learned))
+        ctx.kernels.backward(ctx.sizes, (*ctx.saved_tensors, *of_results, grad_weights, *learned))
         return None, *(None for _ in FIXED), *learned

@@ -17,7 +17,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.kernels.function import Kernels, gru
 from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.cells import GRU, State
+from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
 from seq2attn.model.histories import (
@@ -31,7 +31,7 @@ from seq2attn.model.histories import (
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
 from seq2attn.model.points import hooked_points
-from seq2attn.model.resets import Reset, Resets, reset_hooks
+from seq2attn.model.resets import Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 
 LARGE = 2**25
@@ -64,16 +64,14 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _COMPUTE_NOTHING = ("__init__", "__setstate__")  # torch.compile replaces these
 
 
-def _methods() -> dict[type, dict[str, Any]]:
+def _methods() -> dict[tuple[type, str], Any]:
     """Return the methods of every known class and of its bases."""
-    methods: dict[type, dict[str, Any]] = {}
+    methods: dict[tuple[type, str], Any] = {}
     for kind in KNOWN:
         for base in kind.__mro__:
-            methods[base] = {
-                name: value
-                for name, value in vars(base).items()
-                if callable(value) and name not in _COMPUTE_NOTHING
-            }
+            for name, value in vars(base).items():
+                if callable(value) and name not in _COMPUTE_NOTHING:
+                    methods[base, name] = value
     return methods
 
 
@@ -114,72 +112,67 @@ class Leaf:
 
     def __call__(self, batch: Batch, resets: Resets) -> Decoded:
         """As the model itself, up to rounding, with these resets of its states."""
-        with hooked_points(reset_hooks(resets)):  # for what is not in C
-            return self._forward(batch, resets)
-
-    def _forward(self, batch: Batch, resets: Resets) -> Decoded:
         model = self.model
-        width = max(model.encoder.top.width, model.decoder.cell.width)
-        if len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1:
-            return model.forward(batch)
-        if self.reads:
-            encoded = self._encode(batch.source, batch.source_lengths, resets)
-        else:
-            encoded = model.encoder(batch.source, batch.source_lengths)
+        lengths = batch.source_lengths
+        width = max(model.encoder.layers[-1].cell.width, model.decoder.cell.width)
+        is_large = len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1
 
-        valid = valid_mask(batch.source_lengths, batch.source.size(1))
-        memory = model.decoder.attention.prepare(encoded.states, valid, batch.source)
-
-        state = model.decoder.begin(model.initial_state(encoded), memory)
-        if self.decodes:
-            return self._decode(batch, state, memory, resets.get(model.decoder.cell))
-        return model.decoder(batch.decoder_input, state, memory)[0]
+        with hooked_points(resets):  # for what is not in C
+            if is_large:
+                return model.forward(batch)
+            encoded = self._encode(batch.source, lengths, resets)
+            valid = valid_mask(lengths, batch.source.size(1))
+            memory, state = model.prepare(encoded, valid, batch.source)
+            if self.decodes:
+                return self._decode(batch, state, memory, resets)
+            return model.decoder(batch.decoder_input, state, memory)[0]
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
-        encoder: Any = self.model.encoder
+        """Read source (B, S) of these lengths (B,)."""
+        encoder = self.model.encoder
+        if not self.reads:
+            return encoder(source, lengths)
+
         bottom, *above = encoder.layers
-        states, final = self._run(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
+        states, final = self._read(bottom, bottom.cell, source, lengths, resets)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
-            back, final = self._run(bottom, bottom.backward_cell, flipped, lengths, resets)
+            back, final = self._read(bottom, bottom.backward_cell, flipped, lengths, resets)
             states = torch.cat([states, flip(back, index)], dim=2)
         for layer in above:
             states, last = layer(states, lengths)
             final += last
         return Encoded(states, final)
 
-    def _run(
+    def _read(
         self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets
-    ) -> tuple[Tensor, State]:
-        """Read the tokens source (B, S): outputs (B, S, D), and the state at each string's end."""
-        first = cell.initial(len(source))
-        inputs = _embedded(self.model.encoder.embedding, layer.dropout, source)
-        inputs |= _cell(cell, first, resets.get(cell))
-
-        masked = self.model.decoder.attention.mask_padding
-        if masked and _is_descending(lengths, source.size(1)):
-            inputs["lengths"] = lengths
+    ) -> Encoded:
+        """Read source (B, S) with one cell, first token first."""
+        embedding = self.model.encoder.embedding
+        (initial,) = cell.initial(len(source))
+        inputs = _recurrence(embedding, layer.dropout, cell, source, initial, resets)
+        if self.model.decoder.attention.mask_padding:
+            inputs |= _lengths(lengths, source)
 
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
         last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)  # (B, 1, D)
-        return outputs, (outputs.gather(1, last).squeeze(1),)
+        return Encoded(outputs, (outputs.gather(1, last).squeeze(1),))
 
-    def _decode(
-        self, batch: Batch, state: DecoderState, memory: Memory, reset: Reset | None
-    ) -> Decoded:
+    def _decode(self, batch: Batch, state: DecoderState, memory: Memory, resets: Resets) -> Decoded:
         decoder: Any = self.model.decoder
+        tokens = batch.decoder_input
         attends = isinstance(decoder.attention, Attention)
-        inputs = _embedded(decoder.embedding, decoder.dropout, batch.decoder_input)
-        inputs |= _cell(decoder.cell, state.cell, reset)
+        combines = isinstance(decoder, LuongDecoder)
 
-        if _is_descending(batch.decoder_lengths, batch.decoder_input.size(1)):
-            inputs["lengths"] = batch.decoder_lengths
+        (initial,) = state.cell
+        inputs = _recurrence(
+            decoder.embedding, decoder.dropout, decoder.cell, tokens, initial, resets
+        )
+        inputs |= _lengths(batch.decoder_lengths, tokens)
         if attends:
             inputs |= _attention(decoder.attention, memory)
-
-        combines = isinstance(decoder, LuongDecoder)
-        if combines and attends:  # the columns of [c; s] become those of [s; c]
+        if attends and combines:  # the columns of [c; s] become those of [s; c]
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
         features, weights = gru(self.kernels, inputs)
@@ -213,7 +206,7 @@ def _is_known_encoder(encoder: nn.Module) -> bool:
     if type(encoder) is not Encoder:
         return False
     parts = list(encoder.layers[0].modules())  # the layer itself, its cells and its dropout
-    known = all(type(part) in (Layer, GRU, nn.Dropout) for part in parts)
+    known = {type(part) for part in parts} <= {Layer, GRU, nn.Dropout}
     return known and _is_as_written(encoder, encoder.embedding, *parts)
 
 
@@ -233,38 +226,54 @@ def _is_known_decoder(decoder: Any) -> bool:
     return known and type(decoder.cell) is GRU
 
 
-def _is_descending(lengths: Tensor, steps: int) -> bool:
-    """Return whether rows come longest first, each of 1 to `steps` tokens.
-
-    Then those that have ended take no part in the later steps.
-    """
-    counts = lengths.tolist()
-    return bool(steps >= counts[0] and counts[-1] >= 1 and counts == sorted(counts, reverse=True))
-
-
 # ---- what the C computes from, by the names in function.py ----
 
 
-def _embedded(embedding: nn.Embedding, dropout: nn.Dropout, tokens: Tensor) -> dict[str, Any]:
+def _recurrence(
+    embedding: nn.Embedding,
+    dropout: nn.Dropout,
+    cell: GRU,
+    tokens: Tensor,
+    initial: Tensor,
+    resets: Resets,
+) -> dict[str, Any]:
+    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D)."""
     if dropout.training and dropout.p:  # each occurrence of a token has a vector of its own
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
-        return {"embedding": table, "tokens": torch.arange(tokens.numel()).view_as(tokens)}
-    table = embedding.weight  # (V, E)
-    if embedding.padding_idx is not None:  # a row without gradients
-        fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
-        table = torch.where(fixed, table.detach(), table)
-    return {"embedding": table, "tokens": tokens}
+        tokens = torch.arange(tokens.numel()).view_as(tokens)
+    else:
+        table = embedding.weight  # (V, E)
+        if embedding.padding_idx is not None:  # a row without gradients
+            fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
+            table = torch.where(fixed, table.detach(), table)
 
-
-def _cell(cell: GRU, first: State, reset: Reset | None) -> dict[str, Any]:
-    inputs: dict[str, Any] = {**dict(cell.named_parameters()), "initial": first[0]}
+    inputs: dict[str, Any] = dict(cell.named_parameters())
+    inputs |= {"embedding": table, "tokens": tokens, "initial": initial}
+    reset = resets.get(cell.state_points[0])
     if reset is not None:
-        inputs |= {"kept": reset.kept, "noise": reset.noise.to(first[0].dtype)}
+        inputs |= {"kept": reset.kept, "noise": reset.noise.to(table.dtype)}
     return inputs
 
 
+def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+    """Return lengths (B,) of tokens (B, L) as an input, if rows come longest first and none is
+    empty: then those that have ended take no part in the later steps.
+    """
+    counts = lengths.tolist()
+    descending = counts == sorted(counts, reverse=True)
+    usable = descending and counts[-1] >= 1 and counts[0] <= tokens.size(1)
+    return {"lengths": lengths} if usable else {}
+
+
 def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
-    score, history = attention.score, attention.history
+    """Return the inputs of an attention: what it compares and averages, and the parameters of its
+    history.
+
+    `past_weight` is the convolution over past weights: (C, T, features), or of `shift` (C, T,
+    distances).
+    """
+    score = attention.score
+    history = attention.history
     inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
     if attention.scalable_softmax:
         inputs["scale"] = log_count(memory.valid, memory.keys[..., :1].mT)

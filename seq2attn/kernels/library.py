@@ -2,8 +2,6 @@
 seq2attn was installed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os
@@ -13,7 +11,7 @@ from pathlib import Path
 import torch
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.kernels.function import Kernels
+from seq2attn.kernels.function import TYPES, Kernels
 
 SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: PyTorch alone
 FOLDER = Path(__file__).parent
@@ -50,7 +48,7 @@ def why_slow(device: torch.device) -> str | None:
 
 @cache
 def _load(dtype: torch.dtype) -> Kernels | str:
-    if dtype not in (torch.float32, torch.float64):
+    if dtype not in TYPES:
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():
         reason = f"there is no {LIBRARY.name}"
@@ -60,7 +58,7 @@ def _load(dtype: torch.dtype) -> Kernels | str:
     try:
         library = ctypes.CDLL(str(LIBRARY))
         library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
-        if library.built_from().decode() != checksum(FOLDER):
+        if library.built_from().decode() != checksum():
             return f"{LIBRARY.name} was compiled from other sources than those beside it"
         variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
         return Kernels(library, dtype, variant)
@@ -68,7 +66,7 @@ def _load(dtype: torch.dtype) -> Kernels | str:
         return f"the compiled recurrences cannot be loaded: {error}"
 
 
-def checksum(folder: Path) -> str:
-    """Compute the checksum of the C sources in a folder, as setup.py does."""
-    sources = sorted(path for path in folder.iterdir() if path.suffix in (".c", ".h"))
+def checksum() -> str:
+    """Compute the checksum of the C sources, as setup.py does."""
+    sources = sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Attention: scores -> weights -> context."""
+"""Attention: scores -> weights -> context; of one head, of several, or none."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -52,23 +52,25 @@ class AttentionPoints(nn.Module):
 
     def __init__(self, each: str, *heads: str) -> None:
         super().__init__()
-        self.query = Point("query", *heads, "step", "width", each=each)
+        point = partial(Point, each=each)
+        matrix = (*heads, "step", "source")
+        self.query = point("query", *heads, "step", "width")
         """(B, L, ...) what is compared with the keys"""
-        self.keys = Point("keys", "source", "width", each=each)
+        self.keys = point("keys", "source", "width")
         """(B, S, ...) as `Score.project` returns them; visited once a sequence"""
-        self.valid = Point("valid", each=each)
+        self.valid = point("valid")
         """(B, 1, S) True = real token, or padding that is not masked"""
-        self.allowed = Point("allowed", *heads, "step", "source", each=each)
+        self.allowed = point("allowed", *matrix)
         """(B, L, S) True = valid, and inside the window"""
-        self.scores = Point("scores", *heads, "step", "source", each=each)
+        self.scores = point("scores", *matrix)
         """(B, L, S) of the score function"""
-        self.logits = Point("logits", *heads, "step", "source", each=each)
+        self.logits = point("logits", *matrix)
         """(B, L, S) what the normaliser gets: the scores, with `scalable_softmax` times ln n"""
-        self.normalised = Point("normalised", *heads, "step", "source", each=each)
+        self.normalised = point("normalised", *matrix)
         """(B, L, S) the normaliser's weights, before a window's factor and a history change them"""
-        self.weights = Point("weights", *heads, "step", "source", each=each)
+        self.weights = point("weights", *matrix)
         """(B, L, S) what the values are averaged with"""
-        self.context = Point("context", "step", "width", each=each)
+        self.context = point("context", "step", "width")
         """(B, L, Dv)"""
 
 
@@ -143,9 +145,9 @@ class Attention(AttentionPoints):
             allowed = inside & allowed
         allowed = self.allowed(allowed)
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed)
-        logits = scores = self.scores(self._scores(step, memory.keys))  # (B, L, S)
+        logits = self.scores(self._scores(step, memory.keys))  # (B, L, S)
         if self.scalable_softmax:
-            logits = logits * log_count(allowed, scores)
+            logits = logits * log_count(allowed, logits)
         logits = self.logits(logits)
         weights = self.normalised(self.normaliser(logits, allowed))
         if factor is not None:
@@ -169,6 +171,63 @@ class Attention(AttentionPoints):
         return self.score.with_features(step.query, keys, features)
 
 
+class Heads(nn.Module):
+    """head_i = attention_i(W_q^i s, W_k^i h) over the values W_v^i h; the context is
+    [head_1; ...; head_H]; no biases (Vaswani et al. 2017, section 3.2.2; in recurrent decoders Chen
+    et al. 2018, section 3.3).
+
+    Each head has its own score, window and history. The decoder's next layer is linear in the
+    context and takes the place of W_o. Used like `Attention`; its memory has that of each head in
+    `prepared`, and its weights are the mean over the heads.
+    """
+
+    def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
+        super().__init__()
+        self.heads: Any = nn.ModuleList(heads)
+        queries = sum(head.score.query_width for head in heads)
+        keys = sum(head.score.key_width for head in heads)
+        self.query_map = nn.Linear(query_width, queries, bias=False)
+        self.key_map = nn.Linear(key_width, keys, bias=False)
+        self.value_map = nn.Linear(key_width, keys, bias=False)
+        self.value_width = key_width  # of the memory
+        self.context_width = sum(head.context_width for head in heads)
+        self.mask_padding = heads[0].mask_padding
+
+    def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
+        """As `Attention.prepare`."""
+        keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
+        values = self.value_map(states).chunk(len(self.heads), dim=2)
+        memories = []
+        for head, head_keys, head_values in zip(self.heads, keys, values, strict=True):
+            memory = head.prepare(head_keys, valid, source)
+            memories.append(memory._replace(values=head.score.values(head_values)))
+        return Memory(states, states, source, memories[0].valid, prepared=tuple(memories))
+
+    def begin(self, memory: Memory) -> Tensor | None:
+        """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""
+        heads = zip(self.heads, memory.prepared, strict=True)
+        return _joined([head.begin(head_memory) for head, head_memory in heads])
+
+    def forward(
+        self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
+    ) -> Attended:
+        """As `Attention.forward`."""
+        count = len(self.heads)
+        queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
+        pasts = [None] * count if past is None else past.chunk(count, dim=1)
+        attended = []
+        for head, *inputs in zip(self.heads, queries, memory.prepared, pasts, strict=True):
+            attended.append(head(*inputs, first))
+        contexts, weights, pasts = zip(*attended, strict=True)
+        mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
+        return Attended(torch.cat(contexts, dim=2), mean, _joined(pasts))
+
+
+def _joined(pasts: Any) -> Tensor | None:
+    """Join the past of all heads, (B, C, S) each, to (B, H C, S); None without a history."""
+    return None if pasts[0] is None else torch.cat(pasts, dim=1)
+
+
 class NoAttention(nn.Module):
     """`score: none`, the fixed-vector bottleneck: contexts have width 0, so decoders need no
     special case.
@@ -190,3 +249,7 @@ class NoAttention(nn.Module):
     ) -> Attended:
         """As `Attention.forward`: contexts (B, L, 0), and no weights."""
         return Attended(context=query[..., :0], weights=None)
+
+
+Attends = Attention | Heads | NoAttention
+"""what a decoder may attend with"""

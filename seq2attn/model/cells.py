@@ -4,13 +4,11 @@ A state is a tuple of tensors (B, D), the hidden state h first: (h,) of `gru` an
 `lstm`.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,7 +26,7 @@ class Cell(nn.Module):
     A cell of your own defines `step`.
     """
 
-    registry: ClassVar = CELLS
+    registry = CELLS
     state_tensors = 1
     """how many tensors a state has"""
 
@@ -146,7 +144,8 @@ class GRU(TorchCell):
         input_rz, input_n = torch.split(inputs, widths, dim=1)
         hidden_rz, hidden_n = torch.split(self.project_state(h), widths, dim=1)
         r, z = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=1)  # (B, D) each
-        r, z = self.r(r), self.z(z)
+        r = self.r(r)
+        z = self.z(z)
         n = self.n(torch.tanh(torch.addcmul(input_n, r, hidden_n)))  # tanh(input_n + r * hidden_n)
         return (torch.lerp(n, h, z),)  # (1 - z) * n + z * h
 
@@ -170,7 +169,9 @@ class LSTM(TorchCell):
     def step(self, inputs: Tensor, state: State) -> State:
         h, c = state
         i, f, g, o = (inputs + self.project_state(h)).chunk(4, dim=1)  # (B, D) each
-        i, f, o = self.i(torch.sigmoid(i)), self.f(torch.sigmoid(f)), self.o(torch.sigmoid(o))
+        i = self.i(torch.sigmoid(i))
+        f = self.f(torch.sigmoid(f))
+        o = self.o(torch.sigmoid(o))
         g = self.g(torch.tanh(g))
         c = f * c + i * g
         return o * torch.tanh(c), c
@@ -190,14 +191,14 @@ class Stack(Cell):
 
     def __init__(self, cells: Sequence[Cell], dropout: float) -> None:
         super().__init__(cells[0].input_width, cells[-1].width)
-        self.cells = nn.ModuleList(cells)
+        self.cells: Any = nn.ModuleList(cells)
         self.dropout = nn.Dropout(dropout)
         self.state_tensors = sum(cell.state_tensors for cell in cells)
         self.state_points = tuple(point for cell in cells for point in cell.state_points)
 
     def step(self, inputs: Tensor, state: State) -> State:
         after: State = ()
-        for number, cell in enumerate(cast(list[Cell], self.cells)):
+        for number, cell in enumerate(self.cells):
             if number:
                 inputs = self.dropout(inputs)
             before = state[len(after) : len(after) + cell.state_tensors]
@@ -207,7 +208,7 @@ class Stack(Cell):
         return after
 
     def output(self, state: State) -> Tensor:
-        top = cast(Cell, self.cells[-1])
+        top: Cell = self.cells[-1]
         return top.output(state[-top.state_tensors :])
 
 

@@ -2,20 +2,17 @@
 whole: the `Reverser`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Memory
+from seq2attn.model.attention import Attends, Memory
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoded, Encoder, InitialState
-from seq2attn.model.heads import Attends
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Point, at
 from seq2attn.parts import DECODERS
@@ -50,13 +47,13 @@ class Decoder(nn.Module):
     **options)`.
     """
 
-    registry: ClassVar = DECODERS
-    needs_attention: ClassVar[bool] = False
+    registry = DECODERS
+    needs_attention = False
     """True if it works only with attention; configs with `score: none` are then refused"""
-    needs_one_vocabulary: ClassVar[bool] = False
+    needs_one_vocabulary = False
     """True if it works only where source and target have the same symbols, as for copying ids of
     the source"""
-    copies: ClassVar[bool] = False
+    copies = False
     """as of the model: `Model.copies`"""
     cell: Cell
     """the recurrent layers, which each arrangement makes"""
@@ -100,15 +97,16 @@ class Decoder(nn.Module):
         the state after them.
         """
         embedded = self.embed(tokens)  # (B, L, E)
-        features, weights = [], []
-        for part in [embedded] if self.at_once(state) else torch.split(embedded, 1, dim=1):
+        parts = [embedded] if self.at_once(state) else torch.split(embedded, 1, dim=1)
+        features = []
+        weights: list[Any] = []
+        for part in parts:
             at(state.position)
             state = state._replace(cell=self.cell.enter(state.cell))
             state, part_features, part_weights = self.advance(part, state, memory)
             features.append(part_features)
-            if part_weights is not None:
-                weights.append(part_weights)
-        all_weights = torch.cat(weights, dim=1) if weights else None  # (B, L, S)
+            weights.append(part_weights)
+        all_weights = None if weights[0] is None else torch.cat(weights, dim=1)  # (B, L, S)
         return self.decode(torch.cat(features, dim=1), all_weights, memory), state
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -197,6 +195,56 @@ class LuongDecoder(Decoder):
         return torch.tanh(self.combine(torch.cat([context, states], dim=2)))
 
 
+class PointerDecoder(LuongDecoder):
+    """`pointer`: `luong`, and a learned share of each step that copies what is attended to (See et
+    al. 2017, eq. 8 and 9).
+
+    g_t = sigmoid(w_c c_t + w_s s_t + w_x emb(y_{t-1}) + b)
+    P(v) = g_t softmax(W_o a_t + b_o)_v + (1 - g_t) sum_j alpha_tj, over the positions j whose
+    symbol is v.  logits = log P
+
+    `same` says which symbols of the source and the target are the same. What the target's
+    vocabulary lacks counts as its `<unk>`; where it has none, as where weights sum to less than 1,
+    the rest of 1 - g_t goes to the softmax.
+    """
+
+    needs_attention = True
+    copies = True
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        embedding: int,
+        attention: Attends,
+        cells: Cells,
+        *,
+        input_feeding: bool = False,
+    ) -> None:
+        super().__init__(vocabulary_size, embedding, attention, cells, input_feeding=input_feeding)
+        width = attention.context_width + cells.width + embedding
+        self.generate = nn.Linear(width, 1)  # w_c, w_s, w_x and b
+        self.register_buffer("same", torch.eye(vocabulary_size), persistent=False)
+        self.same: Tensor
+        """(V of the source, V) 1 where both are the same symbol"""
+
+    def features(self, context: Tensor, states: Tensor, embedded: Tensor) -> Tensor:
+        """Compute the attentional vectors, followed by the logit of g_t: (B, L, D + 1)."""
+        gates = self.generate(torch.cat([context, states, embedded], dim=2))
+        return torch.cat([super().features(context, states, embedded), gates], dim=2)
+
+    def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
+        assert weights is not None
+        assert memory.source is not None
+        vectors, gates = features[..., :-1], features[..., -1:]  # (B, L, D) and (B, L, 1)
+        own = super().decode(vectors, weights, memory).logits.softmax(dim=2)  # (B, L, V)
+        same = F.embedding(memory.source, self.same)  # (B, S, V)
+        copied = weights @ same  # (B, L, V)
+        copied = copied / weights.sum(dim=2, keepdim=True).clamp(min=1)  # (weights may sum to more)
+        pointed = torch.sigmoid(-gates) * copied  # 1 - g_t of each
+        mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own
+        return Decoded(mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log(), weights)
+
+
 # ---- encoder, initial state and decoder together ----
 
 
@@ -224,19 +272,9 @@ class Reverser(Model):
         memory = self.decoder.attention.prepare(encoded.states, valid, source)
         return memory, self.decoder.begin(self.initial_state(encoded), memory)
 
-    def forward(self, batch: Batch) -> Decoded:
-        memory, state = self.encode(batch.source, batch.source_lengths)
-        return self._decode(batch.decoder_input, state, memory)[0]
-
-    def step(
+    def steps(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        return self._decode(tokens.unsqueeze(1), state, memory)
-
-    def _decode(
-        self, tokens: Tensor, state: DecoderState, memory: Memory
-    ) -> tuple[Decoded, DecoderState]:
-        """Decode the positions after tokens (B, L)."""
         decoded, after = self.decoder(tokens, state, memory)
         at(state.position)
         return decoded._replace(logits=self.logits(decoded.logits)), after

@@ -2,10 +2,8 @@
 initial state.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -39,17 +37,18 @@ class Layer(nn.Module):
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Encoded:
         """Read inputs (B, S, input_width), right-padded; lengths (B,)."""
-        states, final = self._run(self.cell, inputs, lengths)  # (B, S, D)
+        forward = self._run(self.cell, inputs, lengths)
         if self.backward_cell is None:
-            return Encoded(states, final)
+            return forward
         index = flip_index(lengths, inputs.size(1))  # (B, S)
-        states_back, final = self._run(self.backward_cell, flip(inputs, index), lengths)
-        return Encoded(torch.cat([states, flip(states_back, index)], dim=2), final)  # (B, S, 2D)
+        backward = self._run(self.backward_cell, flip(inputs, index), lengths)
+        states = torch.cat([forward.states, flip(backward.states, index)], dim=2)  # (B, S, 2D)
+        return Encoded(states, backward.final)
 
-    def _run(self, cell: Cell, inputs: Tensor, lengths: Tensor) -> tuple[Tensor, State]:
+    def _run(self, cell: Cell, inputs: Tensor, lengths: Tensor) -> Encoded:
+        """Read inputs with one cell, first token first."""
         first = cell.enter(cell.initial(len(inputs)))
-        outputs: tuple[Tensor, State] = cell(self.dropout(inputs), first, lengths)
-        return outputs
+        return Encoded(*cell(self.dropout(inputs), first, lengths))
 
 
 class Encoder(nn.Module):
@@ -65,15 +64,10 @@ class Encoder(nn.Module):
         self.bidirectional = bidirectional
         self.width = 2 * cells.width if bidirectional else cells.width
         widths = [embedding, *[self.width] * (cells.layers - 1)]
-        self.layers = nn.ModuleList(
+        self.layers: Any = nn.ModuleList(
             Layer(width, cells, bidirectional=bidirectional) for width in widths
         )
         self.states = Point("states", "source", "width")
-
-    @property
-    def top(self) -> Cell:
-        """The forward cell of the top layer."""
-        return cast(Layer, self.layers[-1]).cell
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """Read source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
@@ -109,7 +103,7 @@ class InitialState(nn.Module):
     D).
     """
 
-    registry: ClassVar = INITIAL_STATES
+    registry = INITIAL_STATES
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__()
@@ -124,8 +118,8 @@ class Zeros(InitialState):
     """s_0 = 0."""
 
     def forward(self, encoded: Encoded) -> State:
-        rows = encoded.states.size(0)
-        return tuple(encoded.states.new_zeros(rows, self.width) for _ in range(self.state_tensors))
+        like = encoded.states
+        return tuple(like.new_zeros(len(like), self.width) for _ in range(self.state_tensors))
 
 
 class Last(InitialState):
@@ -147,8 +141,9 @@ class Bridge(InitialState):
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__(encoder, cell)
-        self.top = -encoder.top.state_tensors
-        self.map = nn.Linear(encoder.top.width, cell.state_tensors * cell.width)
+        top: Cell = encoder.layers[-1].cell
+        self.top = -top.state_tensors
+        self.map = nn.Linear(top.width, cell.state_tensors * cell.width)
 
     def forward(self, encoded: Encoded) -> State:
         mapped = torch.tanh(self.map(encoded.final[self.top]))  # (B, state_tensors * D)

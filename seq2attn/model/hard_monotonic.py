@@ -1,15 +1,12 @@
 """`hard_monotonic`: each symbol is written from one source position; the loss sums over them."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.attention import Attention, Memory
+from seq2attn.model.attention import Attends, Attention, Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.heads import Attends
 from seq2attn.model.interface import Decoded
 from seq2attn.model.points import Point, at
 
@@ -84,36 +81,29 @@ class HardMonotonicDecoder(Decoder):
         """
         one_by_one = state.past is not None or not torch.is_grad_enabled()
         if one_by_one and tokens.size(1) > 1:
-            logits, weights = [], []
+            outputs = []
             for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
                 decoded, state = self(token, state, memory)
-                logits.append(decoded.logits)
-                weights.append(decoded.weights)
+                outputs.append(decoded)
+            logits, weights = zip(*outputs, strict=True)
             return Decoded(torch.cat(logits, dim=1), torch.cat(weights, dim=1)), state
         at(state.position)
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
-        emissions = self._emissions(states, memory.values)  # (B, L, S, V)
-        logs = self._transitions(attended.weights, memory)
+        weights = attended.weights
+        assert weights is not None
+        logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S) log w
+        logs = logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
+        of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
+        of_values = self.combine_value(memory.values).unsqueeze(1)  # (B, 1, S, D)
+        mixed = self.dropout(torch.tanh(of_states + of_values))
+        emissions = self.output(mixed).log_softmax(dim=3)  # (B, L, S, V) log e
         priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
         joint = priors.unsqueeze(3) + emissions
         prior = priors[:, -1].unsqueeze(2)  # (B, S, 1)
         last = torch.cat([prior, joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
         return Decoded(joint.logsumexp(dim=2), self.prior(priors.exp())), after
-
-    def _emissions(self, states: Tensor, values: Tensor) -> Tensor:
-        """Compute log e (B, L, S, V) from states (B, L, D) and values (B, S, Dv)."""
-        of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
-        of_values = self.combine_value(values).unsqueeze(1)  # (B, 1, S, D)
-        mixed = of_states + of_values
-        return self.output(self.dropout(torch.tanh(mixed))).log_softmax(dim=3)
-
-    def _transitions(self, weights: Tensor | None, memory: Memory) -> Tensor:
-        """Compute log w (B, L, S) from the weights of the attention (B, L, S)."""
-        assert weights is not None
-        logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
-        return logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
 
     def _priors(
         self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None

@@ -5,9 +5,7 @@ the score through `Score.with_features`; or it makes the scores (`scores`) or th
 (`combine`) itself. It may use the keys (`prepare`) and the query.
 """
 
-from __future__ import annotations
-
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -35,18 +33,18 @@ class History(nn.Module):
     """How attention depends on its past.
 
     Every history is constructed as `History(query_width, key_width, feature_width, **options)`,
-    where feature_width is the width of the features that the score expects. A history of your own
-    overrides some of these methods.
+    where feature_width is the width of the features that the score expects; those below hand on
+    these three as `*widths`. A history of your own overrides some of these methods.
     """
 
-    registry: ClassVar = HISTORIES
+    registry = HISTORIES
     channels = 1
     """C, numbers for each key"""
-    extra_width: int = 0
+    extra_width = 0
     """how many numbers it adds to each context"""
-    makes_weights: ClassVar[bool] = False
+    makes_weights = False
     """True if it makes the weights itself, whatever the normaliser"""
-    sums_to_one: ClassVar[bool] = True
+    sums_to_one = True
     """True if the weights of `combine` sum to 1 where the normaliser's do; False: to 1 at most"""
 
     def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
@@ -70,7 +68,7 @@ class History(nn.Module):
         return values.new_zeros(len(values), self.channels, values.size(1))
 
     def forward(self, step: AttentionStep) -> Tensor | None:
-        """Compute features of each key, (B, 1, S, feature_width), for the score. The default: None."""
+        """Compute each key's features (B, 1, S, feature_width) for the score. The default: None."""
         return None
 
     def scores(self, step: AttentionStep) -> Tensor | None:
@@ -116,20 +114,12 @@ class Location(History):
     filters: number of filters; kernel: their width, odd.
     """
 
-    def __init__(
-        self,
-        query_width: int,
-        key_width: int,
-        feature_width: int,
-        *,
-        filters: int = 8,
-        kernel: int = 5,
-    ) -> None:
-        super().__init__(query_width, key_width, feature_width)
+    def __init__(self, *widths: int, filters: int = 8, kernel: int = 5) -> None:
+        super().__init__(*widths)
         self.convolution = nn.Conv1d(
             self.channels, filters, kernel, padding=kernel // 2, bias=False
         )
-        self.map = nn.Linear(filters, feature_width, bias=False)
+        self.map = nn.Linear(filters, self.feature_width, bias=False)
 
     def forward(self, step: AttentionStep) -> Tensor:
         located = self.convolution(step.past)  # (B, filters, S)
@@ -139,9 +129,9 @@ class Location(History):
 class Coverage(History):
     """`coverage`: w C_t, C_t the sum of all past weights (See et al. 2017, eq. 10 and 11)."""
 
-    def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
-        super().__init__(query_width, key_width, feature_width)
-        self.map = nn.Linear(1, feature_width, bias=False)
+    def __init__(self, *widths: int) -> None:
+        super().__init__(*widths)
+        self.map = nn.Linear(1, self.feature_width, bias=False)
 
     def forward(self, step: AttentionStep) -> Tensor:
         return self.map(step.past.mT).unsqueeze(1)  # (B, S, 1) -> (B, 1, S, feature_width)
@@ -183,16 +173,9 @@ class Shift(History):
     """p = softmax(speed * logits): they change this many times as fast as other parameters"""
 
     def __init__(
-        self,
-        query_width: int,
-        key_width: int,
-        feature_width: int,
-        *,
-        reach: int = 2,
-        rereading: bool = True,
-        evaluation_power: float = 1.0,
+        self, *widths: int, reach: int = 2, rereading: bool = True, evaluation_power: float = 1.0
     ) -> None:
-        super().__init__(query_width, key_width, feature_width)
+        super().__init__(*widths)
         self.reach = reach
         self.evaluation_power = evaluation_power
         self.extra_width = int(rereading)
@@ -243,25 +226,25 @@ class ShiftByKey(Shift):
 
     channels = 3
     speed = 4.0
-    returning = (
-        8.0  # where attention ends on a key read before, <eos> must outweigh the letter there
-    )
+    returning = 8.0
+    """of rereading: where attention ends on a key read before, <eos> must outweigh its letter"""
 
     def __init__(
         self,
-        query_width: int,
-        key_width: int,
-        feature_width: int,
-        *,
+        *widths: int,
         reach: int = 3,
         kernel: int = 7,
         rereading: bool = True,
         evaluation_power: float = 4.0,
     ) -> None:
-        shared: Any = {"reach": reach, "rereading": rereading, "evaluation_power": evaluation_power}
-        super().__init__(query_width, key_width, feature_width, **shared)
+        super().__init__(
+            *widths,
+            reach=reach,
+            rereading=rereading,
+            evaluation_power=evaluation_power,
+        )
         distances = len(self.logits)  # b
-        self.by_key = nn.Parameter(torch.zeros(distances, key_width))  # W
+        self.by_key = nn.Parameter(torch.zeros(distances, self.key_width))  # W
         self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))  # F
 
     def prepare(self, keys: Tensor) -> Tensor:
@@ -283,11 +266,10 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
     """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B,
     2 reach + 1, S).
     """
-    reach, device = leaving.size(1) // 2, leaving.device
-    distances = torch.arange(-reach, reach + 1, device=device).unsqueeze(1)  # (2 reach + 1, 1)
-    origins = (
-        torch.arange(leaving.size(2), device=device) - distances
-    ) % lengths  # (B, 2 reach + 1, S)
+    reach = leaving.size(1) // 2
+    positions = torch.arange(leaving.size(2), device=leaving.device)  # (S,)
+    distances = torch.arange(-reach, reach + 1, device=leaving.device).unsqueeze(1)
+    origins = (positions - distances) % lengths  # (B, 2 reach + 1, S)
     return leaving.gather(2, origins).sum(dim=1, keepdim=True)
 
 

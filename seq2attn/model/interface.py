@@ -1,7 +1,5 @@
 """The interface of every architecture: encode a source, then decode one position after another."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, NamedTuple
 
@@ -27,7 +25,7 @@ class Model(nn.Module):
     callers do not look inside.
     """
 
-    copies: bool = False
+    copies = False
     """True if its `<unk>` stands for a symbol of the source that the target's vocabulary lacks"""
 
     @abstractmethod
@@ -37,16 +35,21 @@ class Model(nn.Module):
         """
 
     @abstractmethod
+    def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
+        """Decode the L positions after tokens (B, L): logits (B, L, V), weights (B, L, S), and the
+        state after them.
+        """
+
+    def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
+        """Decode one position, after the last tokens (B,)."""
+        return self.steps(tokens.unsqueeze(1), state, memory)
+
     def forward(self, batch: Batch) -> Decoded:
         """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S); past a row's end
         they are undefined.
         """
-
-    @abstractmethod
-    def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        """Decode one position after the last tokens (B,): logits (B, 1, V), weights (B, 1, S), and
-        the next state.
-        """
+        memory, state = self.encode(batch.source, batch.source_lengths)
+        return self.steps(batch.decoder_input, state, memory)[0]
 
     def select(self, state: Any, rows: Tensor) -> Any:
         """Return the memory or state of these rows (b,), which may repeat, as in beam search."""

@@ -2,8 +2,6 @@
 sources.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch
@@ -24,12 +22,10 @@ class Gaussian(History):
     components: K
     """
 
-    def __init__(
-        self, query_width: int, key_width: int, feature_width: int, *, components: int = 5
-    ) -> None:
-        super().__init__(query_width, key_width, feature_width)
+    def __init__(self, *widths: int, components: int = 5) -> None:
+        super().__init__(*widths)
         self.channels = components  # kappa, the same at every key
-        self.map = nn.Linear(query_width, 3 * components)
+        self.map = nn.Linear(self.query_width, 3 * components)
 
     def _mixture(self, step: AttentionStep) -> tuple[Tensor, Tensor, Tensor]:
         """ln a, b and kappa, (B, K, 1) each."""
@@ -61,22 +57,15 @@ class DynamicConvolution(History):
     floor = 1e-6
     """of P * alpha_{t-1}, where there would be nothing"""
 
-    def __init__(
-        self,
-        query_width: int,
-        key_width: int,
-        feature_width: int,
-        *,
-        filters: int = 8,
-        kernel: int = 21,
-    ) -> None:
-        super().__init__(query_width, key_width, feature_width)
+    def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
+        super().__init__(*widths)
         self.prior = beta_binomial(10, 0.1, 0.9)  # P
         self.static = nn.Linear(kernel, filters, bias=False)  # F
-        self.hidden = nn.Linear(query_width, query_width)  # W, c
-        self.dynamic = nn.Linear(query_width, kernel * filters, bias=False)  # V
-        self.map = nn.Linear(2 * filters, query_width)  # [U T], b
-        self.v = nn.Linear(query_width, 1, bias=False)
+        width = self.query_width
+        self.hidden = nn.Linear(width, width)  # W, c
+        self.dynamic = nn.Linear(width, kernel * filters, bias=False)  # V
+        self.map = nn.Linear(2 * filters, width)  # [U T], b
+        self.v = nn.Linear(width, 1, bias=False)
 
     def begin(self, values: Tensor) -> Tensor:
         return at_first(values)
@@ -85,9 +74,8 @@ class DynamicConvolution(History):
         past = step.past  # (B, 1, S)
         kernel = self.static.in_features
         each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
-        near = F.conv1d(
-            past, each, padding=kernel // 2
-        ).mT  # (B, S, kernel) weights around each key
+        # (B, S, kernel) weights around each key
+        near = F.conv1d(past, each, padding=kernel // 2).mT
         dynamic = self.dynamic(torch.tanh(self.hidden(step.query)))
         filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
@@ -113,16 +101,8 @@ class Monotonic(History):
     makes_weights = True
     sums_to_one = False
 
-    def __init__(
-        self,
-        query_width: int,
-        key_width: int,
-        feature_width: int,
-        *,
-        bias: float = -1.0,
-        noise: float = 1.0,
-    ) -> None:
-        super().__init__(query_width, key_width, feature_width)
+    def __init__(self, *widths: int, bias: float = -1.0, noise: float = 1.0) -> None:
+        super().__init__(*widths)
         self.bias = nn.Parameter(torch.tensor(bias))  # r
         self.noise = noise
 

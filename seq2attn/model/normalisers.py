@@ -4,10 +4,7 @@ score.
 Scores of S keys are (..., S): (B, L, S), or (B, H, L, S) of heads.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +15,8 @@ from seq2attn.parts import NORMALISERS
 class Normaliser(nn.Module):
     """What makes weights of scores. Every one is constructed as `Normaliser(**options)`."""
 
-    registry: ClassVar = NORMALISERS
-    sums_to_one: ClassVar[bool] = True
+    registry = NORMALISERS
+    sums_to_one = True
     """True if the weights of a row with an allowed key sum to 1"""
 
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
@@ -74,9 +71,8 @@ class Entmax15(Normaliser):
         scores = below_largest(scores / 2)
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys
-        left = (
-            1 - (ordered.square().cumsum(dim=-1) - counts * means.square())
-        ) / counts  # positive for the support
+        squares = ordered.square().cumsum(dim=-1) - counts * means.square()  # about the mean
+        left = (1 - squares) / counts  # positive for the support
         above = means - left.clamp(min=0).sqrt() <= ordered
         support = above.sum(dim=-1, keepdim=True)  # (..., 1)
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()
@@ -111,7 +107,7 @@ def below_largest(scores: Tensor) -> Tensor:
 
 
 def _ordered(scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort scores (..., S), the largest first: also their running sums (..., S), and 1 to S (S,)."""
+    """Sort scores (..., S), largest first: also their running sums (..., S), and 1 to S (S,)."""
     ordered = scores.sort(dim=-1, descending=True).values
     counts = torch.arange(1, scores.size(-1) + 1, device=scores.device)
     return ordered, ordered.cumsum(dim=-1), counts

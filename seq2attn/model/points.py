@@ -56,22 +56,19 @@ class Point:
         if not hooks:  # as nearly always
             return value
         for hook in hooks.get(self, ()):
-            value = self._replaced(hook, value)
+            new = hook(value, _position.get())
+            if new is None:
+                continue
+            if self.fixed:
+                raise Seq2AttnError(f"a hook cannot replace the {self.name} here: {self.fixed}")
+            if not isinstance(new, Tensor) or new.shape != value.shape:
+                found = tuple(new.shape) if isinstance(new, Tensor) else quoted(new)
+                raise Seq2AttnError(
+                    f"a hook of {self.name} returned {found}; "
+                    f"expected a tensor {tuple(value.shape)}, or None"
+                )
+            value = new
         return value
-
-    def _replaced(self, hook: Hook, value: Tensor) -> Tensor:
-        new = hook(value, _position.get())
-        if new is None:
-            return value
-        if self.fixed:
-            raise Seq2AttnError(f"a hook cannot replace the {self.name} here: {self.fixed}")
-        if not isinstance(new, Tensor) or new.shape != value.shape:
-            found = tuple(new.shape) if isinstance(new, Tensor) else quoted(new)
-            raise Seq2AttnError(
-                f"a hook of {self.name} returned {found}; "
-                f"expected a tensor {tuple(value.shape)}, or None"
-            )
-        return new
 
 
 def points(model: nn.Module) -> dict[str, list[Point]]:
@@ -80,7 +77,7 @@ def points(model: nn.Module) -> dict[str, list[Point]]:
     Several points may share a name: those of each head, of each layer, of each gate of a cell.
     """
     found: dict[str, list[Point]] = {}
-    (whole, *parts) = model.named_modules()
+    whole, *parts = model.named_modules()
     for path, module in [*parts, whole]:  # the model's own come last, as its logits do
         for point in points_of(module):
             group = found.setdefault(_public_name(path, point.name), [])
@@ -92,9 +89,9 @@ def points(model: nn.Module) -> dict[str, list[Point]]:
 def points_of(module: nn.Module) -> Iterator[Point]:
     """Yield the points of a module itself, those in tuples included."""
     for value in vars(module).values():
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Point):
-                yield one
+        for member in value if isinstance(value, tuple) else (value,):
+            if isinstance(member, Point):
+                yield member
 
 
 def _public_name(path: str, name: str) -> str:

@@ -7,40 +7,37 @@ all. Noise, because zeros are the initial state: a reset in the middle of a stri
 like its beginning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.encoder import Layer
-from seq2attn.model.points import Hook, Point
+from seq2attn.model.points import Point
 
 
 @dataclass(frozen=True, eq=False)
 class Reset:
-    """The resets of a cell in one batch, in the order in which it reads. A hook of a point of its
-    state.
+    """The resets of a state tensor in one batch: the hook of a point of a cell's state.
+
+    Positions are in the order in which the cell reads.
     """
 
     kept: Tensor
     """(B, L) True = the state as it is, False = noise, when the cell reads this position's token"""
     noise: Tensor
-    """(B, L, W) uniform in [-1, 1), the range of a hidden state; W is the width of all tensors of
-    the state together"""
+    """(B, L, D) uniform in [-1, 1), the range of a hidden state"""
 
     def __call__(self, state: Tensor, position: int) -> Tensor:
-        """Return the state (B, W) before a position, after the reset."""
+        """Return the state (B, D) before a position, after the reset."""
         return torch.where(self.kept[:, position].unsqueeze(1), state, self.noise[:, position])
 
 
-Resets = Mapping[Cell, Reset]
-"""the cells of a model whose states are reset"""
+Resets = Mapping[Point, Reset]
+"""hooks (`points.hooked_points`) that reset states of a model"""
 
 
 def draw_resets(
@@ -59,45 +56,29 @@ def draw_resets(
     first: the encoder's initial states too, so that positions cannot be recognised by their
     distance from the start. Nothing is drawn where the probability is 0.
     """
-    layers = cast(list[Layer], list(model.encoder.layers))
-    backward = [layer.backward_cell for layer in layers if layer.backward_cell is not None]
-    resets: dict[Cell, Reset] = {}
-    for cells in ([layer.cell for layer in layers], backward):
-        if encoder > 0 and cells:
-            resets |= _draw(random, cells, source, encoder, first=first)
+    layers = model.encoder.layers
+    resets: dict[Point, Reset] = {}
+    if encoder > 0:
+        resets |= _draw(random, [layer.cell for layer in layers], source, encoder, first)
+        if model.encoder.bidirectional:
+            backward = [layer.backward_cell for layer in layers]
+            resets |= _draw(random, backward, source, encoder, first)
     if decoder > 0:
-        resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, first=True)
+        resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, True)
     return resets
 
 
 def _draw(
-    random: torch.Generator,
-    cells: Sequence[Cell],
-    tokens: Tensor,
-    probability: float,
-    *,
-    first: bool,
-) -> dict[Cell, Reset]:
+    random: torch.Generator, cells: Sequence[Cell], tokens: Tensor, probability: float, first: bool
+) -> dict[Point, Reset]:
     """Draw the resets of cells that read tokens (B, L) in one direction: all of them at the same
-    places.
+    positions.
     """
-    device, (rows, steps) = random.device, tokens.shape
-    kept = torch.rand(rows, steps, generator=random, device=device) >= probability
+    points = [point for cell in cells for point in cell.state_points]
+    options: Any = {"generator": random, "device": random.device}
+    kept = torch.rand(tokens.shape, **options) >= probability
     if not first:
-        kept |= torch.arange(steps, device=device) == 0
-    widths = [cell.state_tensors * cell.width for cell in cells]
-    noise = 2 * torch.rand(rows, steps, sum(widths), generator=random, device=device) - 1
-    return {
-        cell: Reset(kept, part)
-        for cell, part in zip(cells, torch.split(noise, widths, dim=2), strict=True)
-    }
-
-
-def reset_hooks(resets: Resets) -> dict[Point, Hook]:
-    """Return the hooks (`points.hooked_points`) that reset these states."""
-    hooks: dict[Point, Hook] = {}
-    for cell, reset in resets.items():
-        parts = reset.noise.chunk(cell.state_tensors, dim=2)
-        for point, noise in zip(cell.state_points, parts, strict=True):
-            hooks[point] = Reset(reset.kept, noise)
-    return hooks
+        kept |= torch.arange(tokens.size(1), device=random.device) == 0
+    noise = 2 * torch.rand(*tokens.shape, len(points) * cells[0].width, **options) - 1
+    parts = noise.chunk(len(points), dim=2)
+    return {point: Reset(kept, part) for point, part in zip(points, parts, strict=True)}

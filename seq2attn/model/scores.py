@@ -3,18 +3,15 @@
 docs/plugins.md shows how to add one in a file of your own.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.parts import SCORES
-from seq2attn.registry import Registry, register
+from seq2attn.registry import register
 
 __all__ = ["Score", "register"]
 
@@ -23,12 +20,12 @@ class Score(nn.Module):
     """A score function e(s, h), for all queries and keys of a batch at once.
 
     Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask,
-    softmax and contexts. A score sees what queries and keys contain, not where they stand: the index
-    of a query among L is not its output position. What depends on positions is a `Window`, which is
-    told the first one, or a `History`.
+    softmax and contexts. A score sees what queries and keys contain, not where they stand: the
+    index of a query among L is not its output position. What depends on positions is a `Window`,
+    which is told the first one, or a `History`.
     """
 
-    registry: ClassVar[Registry] = SCORES
+    registry = SCORES
 
     def __init__(self, query_width: int, key_width: int) -> None:
         super().__init__()
@@ -130,7 +127,8 @@ class KeyValue(Dot):
         value_size: int | None = None,
     ) -> None:
         super().__init__(query_width, key_width)
-        self.key_size, self.value_width = key_size or query_width, value_size or key_width
+        self.key_size = key_size or query_width
+        self.value_width = value_size or key_width
         self.query_map = nn.Linear(query_width, self.key_size, bias=False)
         self.key_map = nn.Linear(key_width, self.key_size, bias=False)
         self.value_map = nn.Linear(key_width, self.value_width, bias=False)

@@ -8,35 +8,34 @@ trains without a long warm-up.
 Shapes besides B, S, L, V: H heads, D = model width, d = D / H.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.model.attention import Attended, AttentionPoints
+from seq2attn.model.attention import AttentionPoints
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.model.points import Point, at
+
+KeysAndValues = tuple[Tensor, Tensor]
+"""(B, S, D) each, of one attention"""
 
 
 class TransformerMemory(NamedTuple):
     """The encoded source."""
 
-    layers: tuple[tuple[Tensor, Tensor], ...]
-    """(B, S, D) keys and values of each decoder layer's cross-attention"""
+    layers: tuple[KeysAndValues, ...]
+    """(B, S, D) of each decoder layer's cross-attention"""
     valid: Tensor
     """(B, 1, S) True = real token"""
 
 
-TransformerState = tuple[tuple[Tensor, Tensor], ...]
-"""(B, positions so far, D) keys and values of each decoder layer's self-attention"""
+TransformerState = tuple[KeysAndValues, ...]
+"""(B, positions so far, D) of each decoder layer's self-attention"""
 
 
 class Transformer(Model):
@@ -65,15 +64,17 @@ class Transformer(Model):
         nn.init.normal_(self.target_embedding.weight, std=width**-0.5)
         sizes = (width, heads, feedforward, dropout)
         options: Any = {"batch_first": True, "norm_first": True}
-        encoder = [nn.TransformerEncoderLayer(*sizes, **options) for _ in range(layers)]
-        self.encoder = nn.ModuleList(encoder)
+        self.encoder = nn.ModuleList(
+            nn.TransformerEncoderLayer(*sizes, **options) for _ in range(layers)
+        )
         self.encoder_norm = nn.LayerNorm(width)
-        decoder = [nn.TransformerDecoderLayer(*sizes, **options) for _ in range(layers)]
-        self.decoder = nn.ModuleList(decoder)
+        self.decoder: Any = nn.ModuleList(
+            nn.TransformerDecoderLayer(*sizes, **options) for _ in range(layers)
+        )
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
         self.encoder_states = Point("encoder.states", "source", "width")
-        self.attention = nn.ModuleList(AttentionPoints("layer", "head") for _ in range(layers))
+        self.attention: Any = nn.ModuleList(AttentionPoints("layer", "head") for _ in range(layers))
         """hook points of each decoder layer's cross-attention"""
         self.logits = Point("logits", "step", "symbol")
 
@@ -85,22 +86,13 @@ class Transformer(Model):
             states = layer(states, src_key_padding_mask=~valid)
         states = self.encoder_states(self.encoder_norm(states))
         layers = []
-        for layer, points in self._decoder_layers():
+        for layer, points in zip(self.decoder, self.attention, strict=True):
             keys, values = project(layer.multihead_attn, states)
             layers.append((points.keys(keys), values))
         empty = tuple((keys[:, :0], values[:, :0]) for keys, values in layers)
         return TransformerMemory(tuple(layers), valid.unsqueeze(1)), empty
 
-    def forward(self, batch: Batch) -> Decoded:
-        memory, state = self.encode(batch.source, batch.source_lengths)
-        return self._decode(batch.decoder_input, state, memory)[0]
-
-    def step(
-        self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
-    ) -> tuple[Decoded, TransformerState]:
-        return self._decode(tokens.unsqueeze(1), state, memory)
-
-    def _decode(
+    def steps(
         self, tokens: Tensor, state: TransformerState, memory: TransformerMemory
     ) -> tuple[Decoded, TransformerState]:
         """Decode the positions after tokens (B, L), which follow those of `state`.
@@ -115,27 +107,22 @@ class Transformer(Model):
         past = positions <= positions[first:].unsqueeze(1)
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         after = []
-        inputs = zip(self._decoder_layers(), state, memory.layers, strict=True)
-        for (layer, points), (past_keys, past_values), source in inputs:
+        inputs = zip(self.decoder, self.attention, state, memory.layers, strict=True)
+        for layer, points, (past_keys, past_values), source in inputs:
             normed = layer.norm1(states)
             keys, values = project(layer.self_attn, normed)  # (B, L, D)
             keys = torch.cat([past_keys, keys], dim=1)  # (B, first + L, D)
             values = torch.cat([past_values, values], dim=1)
             after.append((keys, values))
-            attended = attend(layer.self_attn, normed, (keys, values), past.unsqueeze(0))
-            states = states + layer.dropout1(attended.context)
+            context, _ = attend(layer.self_attn, normed, (keys, values), past.unsqueeze(0))
+            states = states + layer.dropout1(context)
             normed = layer.norm2(states)
-            attended = attend(layer.multihead_attn, normed, source, memory.valid, points)
-            states = states + layer.dropout2(attended.context)
+            context, weights = attend(layer.multihead_attn, normed, source, memory.valid, points)
+            states = states + layer.dropout2(context)
             inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
             states = states + layer.dropout3(layer.linear2(inner))
         logits = self.logits(self.output(self.decoder_norm(states)))  # (B, L, D) -> (B, L, V)
-        assert attended.weights is not None
-        return Decoded(logits, attended.weights.mean(dim=1)), tuple(after)
-
-    def _decoder_layers(self) -> Iterator[tuple[nn.TransformerDecoderLayer, AttentionPoints]]:
-        layers = zip(self.decoder, self.attention, strict=True)
-        return cast(Iterator[tuple[nn.TransformerDecoderLayer, AttentionPoints]], layers)
+        return Decoded(logits, weights.mean(dim=1)), tuple(after)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
@@ -153,7 +140,7 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
     return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
-def project(attention: nn.MultiheadAttention, states: Tensor) -> tuple[Tensor, Tensor]:
+def project(attention: nn.MultiheadAttention, states: Tensor) -> KeysAndValues:
     """Project states (B, S, D) to keys and values, (B, S, D) each."""
     width = attention.embed_dim
     weight, bias = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
@@ -168,10 +155,10 @@ UNHOOKED = AttentionPoints("layer", "head")
 def attend(
     attention: nn.MultiheadAttention,
     query: Tensor,
-    projected: tuple[Tensor, Tensor],
+    projected: KeysAndValues,
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
-) -> Attended:
+) -> tuple[Tensor, Tensor]:
     """Compute what `attention` does, for projected keys and values, (B, S, D) each.
 
     query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
@@ -189,7 +176,7 @@ def attend(
     weights = points.weights(normalised)
     mixed = F.dropout(weights, attention.dropout, attention.training) @ values  # (B, H, L, d)
     context = attention.out_proj(mixed.transpose(1, 2).flatten(2))  # (B, L, D)
-    return Attended(points.context(context), weights)
+    return points.context(context), weights
 
 
 def _heads(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:

@@ -4,10 +4,8 @@ every score.
 Positions count from 0. A window is cut off at the edges of the source; weights outside it are 0.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +30,7 @@ class Window(nn.Module):
     source_eos: True if the source's last token is `<eos>`, not a character.
     """
 
-    registry: ClassVar = WINDOWS
+    registry = WINDOWS
 
     def __init__(self, query_width: int, source_eos: bool, *, radius: int = 2) -> None:
         super().__init__()

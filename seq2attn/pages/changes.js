@@ -35,7 +35,7 @@ function ban(place) {
 }
 
 // Undo what was changed in a cell; if nothing was, what was written at its step.
-function letGo(t, j) {
+function release(t, j) {
   const forced = state.force.delete(`${t},${j}`), banned = state.ban.delete(`${t},${j}`);
   if (!forced && !banned) state.write.delete(t);
   update();
@@ -48,7 +48,7 @@ function undoAll() {
 
 function mapKey(event) {
   const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
-  const undo = () => letGo(t, j), acts = {Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
+  const undo = () => release(t, j), acts = {Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
   const digit = /^[0-9]$/.test(event.key), act = digit ? () => setWeight(t, j, Number(event.key) / 10) : acts[event.key];
   if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
   else if (!act) return;

@@ -26,14 +26,13 @@ VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")
 def write_folder(folder: Path, trained: TrainedModel) -> None:
     """Export a model to a new folder. Raises `Seq2AttnError` as `export_graphs` does."""
     graphs = export_graphs(trained.predictor.model)
-    described = {
+    folder.mkdir(parents=True, exist_ok=True)
+    write_graphs(folder, graphs, {
         "run": trained.run.name,
         "step": trained.step,
         "config": trained.config.model_dump(mode="json"),
         **manifest(trained.predictor, graphs),
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    write_graphs(folder, graphs, described)
+    })  # fmt: skip
     write_atomically(folder / "README.md", asset("card.md").encode())
 
 

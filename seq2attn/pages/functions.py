@@ -1,8 +1,5 @@
 """The computations of a model as functions of named tensors, to be exported as graphs."""
 
-from __future__ import annotations
-
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -110,27 +107,25 @@ def _encoder(encoder: Any, source: Tensor) -> list[Function]:
 
 def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Function:
     """Return the function that reads one token with a cell, without dropout."""
-    first = {"state": cell.initial(1)}
+    example = {"input": inputs, "state": cell.initial(1)}
 
     def read(tensors: Tensors) -> Tensors:
-        embedded = embed(tensors["input"]).unsqueeze(1)  # (1, 1, E)
-        output, state = cell(embedded, **nested(first, tensors))
+        given = nested(example, tensors)
+        embedded = embed(given["input"]).unsqueeze(1)  # (1, 1, E)
+        output, state = cell(embedded, given["state"])
         return named({"output": output.squeeze(1), "state": state})
 
-    return Function(name, read, named({"input": inputs, **first}))
+    return Function(name, read, named(example))
 
 
 def _prepare(model: Model, source: Tensor) -> Function:
     """Return the function that computes the memory and first state of the decoder, from what the
     encoder's cells made. Of a Transformer it is the whole encoder.
     """
-    inputs: dict[str, Any] = {"source": source, "valid": torch.ones_like(source, dtype=torch.bool)}
+    valid = torch.ones_like(source, dtype=torch.bool)
+    inputs: dict[str, Any] = {"source": source, "valid": valid}
     if isinstance(model, Reverser):
-        encoder: Any = model.encoder
-        inputs["states"] = torch.zeros(1, source.size(1), encoder.width)
-        inputs["final"] = ()
-        for layer in encoder.layers:
-            inputs["final"] += layer.cell.initial(1)
+        inputs["states"], inputs["final"] = model.encoder(source, valid.sum(dim=1))
 
     def prepare(tensors: Tensors) -> Tensors:
         given = nested(inputs, tensors)
@@ -162,12 +157,14 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 
-    inputs = {"token": token, "state": state, "memory": memory}
+    change = _no_change(model, source.size(1))
+    inputs = {"token": token, "state": state, "memory": memory, "change": change}
 
     def step(tensors: Tensors) -> Tensors:
-        seen: dict[str, list[Tensor]] = defaultdict(list)
         given = nested(inputs, tensors)
-        with hooked(model, _hooks(tensors, seen)):
+        seen: dict[str, list[Tensor]] = {}
+        hooks = _hooks(given["change"], seen) if change else {}
+        with hooked(model, hooks):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         for name, values in seen.items():
@@ -177,8 +174,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
                 outputs[name] = values[-1]  # of a Transformer's last layer, all its heads
         return named(outputs)
 
-    changes = _no_changes(model, source.size(1))
-    return Function("step", step, named({**inputs, "change": changes}))
+    return Function("step", step, named(inputs))
 
 
 def force_reason(model: Model) -> str:
@@ -189,38 +185,33 @@ def force_reason(model: Model) -> str:
     return weights[0].fixed if weights else ""
 
 
-def _no_changes(model: Model, width: int) -> Tensors:
-    """Return the inputs `change.*` of a step over `width` positions, which change nothing."""
+def _no_change(model: Model, width: int) -> Tensors:
+    """Return the inputs `change.*` of a step over `width` positions, which change nothing; none for
+    a model without attention.
+    """
     if "attention.weights" not in points(model):
         return {}
     nowhere = torch.zeros(1, 1, width, dtype=torch.bool)
-    changes = {
-        "valid": ~nowhere,
-        "banned": nowhere,
-        "temperature": torch.ones(1, 1, 1),
-    }
+    change = {"valid": ~nowhere, "banned": nowhere, "temperature": torch.ones(1, 1, 1)}
     if not force_reason(model):
-        changes["forced"] = nowhere
-        changes["weights"] = torch.zeros(1, 1, width)
-    return changes
+        change["forced"] = nowhere
+        change["weights"] = torch.zeros(1, 1, width)
+    return change
 
 
-def _hooks(tensors: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
-    """Return hooks that make the changes of the inputs `change.*`, and keep what `OBSERVED` names.
-
-    A model without attention has none of these inputs, and no hooks.
-    """
-    if "change.valid" not in tensors:
-        return {}
+def _hooks(change: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
+    """Return hooks that make a change, and append what `OBSERVED` names to the lists in `seen`."""
     hooks: dict[str, Hook] = {
-        "attention.valid": lambda valid, _: tensors["change.valid"].view_as(valid),
-        "attention.allowed": lambda allowed, _: allowed & ~tensors["change.banned"],
-        "attention.logits": lambda logits, _: logits / tensors["change.temperature"],
+        "attention.valid": lambda valid, _: change["valid"].view_as(valid),
+        "attention.allowed": lambda allowed, _: allowed & ~change["banned"],
+        "attention.logits": lambda logits, _: logits / change["temperature"],
     }
-    if "change.forced" in tensors:
-        forced, values = tensors["change.forced"], tensors["change.weights"]
-        hooks["attention.weights"] = lambda weights, _: set_weights(weights, forced, values)
+    if "forced" in change:
+        hooks["attention.weights"] = lambda weights, _: set_weights(
+            weights, change["forced"], change["weights"]
+        )
     for name, point in OBSERVED.items():
+        seen[name] = []
         hooks[point] = _append_to(seen[name])
     return hooks
 

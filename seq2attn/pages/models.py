@@ -2,14 +2,11 @@
 ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,13 +15,12 @@ from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.ensemble import symbols_of
-from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.trained_model import TrainedModel, load_run
 from seq2attn.model.histories import History
 from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 from seq2attn.plotting.attention import Snapshot, choose_evenly
-from seq2attn.runs.checkpoint import MODEL, check_weights, load_checkpoint
+from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.logs import read_attention
 from seq2attn.runs.run import Run
 
@@ -64,7 +60,22 @@ def run_models(
 
     Raises `Seq2AttnError` if two models read or write different symbols: they get the same string.
     """
-    models = [_run_model(run, checkpoint, examples, snapshots) for run in runs]
+    models = []
+    for run in runs:
+        trained = load_run(run, checkpoint, "cpu")
+        config = trained.config
+        recorded = read_attention(run)
+        texts = list(examples)
+        if not config.data_files:
+            texts += _examples(trained.task)
+        elif recorded:  # the run keeps no other strings
+            _, maps = recorded[-1]
+            texts += [attention.source for attention in maps]
+        about = {**_about(config, trained.predictor), "trained": f"{trained.step:,} steps"}
+        weights = _snapshots(trained, recorded, snapshots)
+        models.append(
+            PageModel(run.name, trained.predictor, about, texts, weights, parts_of(config))
+        )
     _check(models, examples)
     return models
 
@@ -83,10 +94,17 @@ def untrained_models(
     for name, config in configs.items():
         task = load_task(config)
         predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
-        texts = [*examples, *_examples(task)]
         about = _about(config, predictor)
+        texts = [*examples, *_examples(task)]
         models.append(
-            PageModel(name, predictor, about, texts, parts=parts_of(config), config=config)
+            PageModel(
+                name,
+                predictor,
+                about,
+                texts,
+                parts=parts_of(config),
+                config=config,
+            )
         )
     _check(models, examples)
     for first, second in pairwise(configs.values()):
@@ -111,62 +129,29 @@ def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
         models[0].predictor.task.source_vocabulary.encode(text)
 
 
-def _run_model(run: Run, checkpoint: str, examples: Sequence[str], snapshots: int) -> PageModel:
-    trained = load_run(run, checkpoint, "cpu")
-    predictor = trained.predictor
-    recorded = read_attention(run)
-    texts = list(examples)
-    if not trained.config.data_files:
-        texts += _examples(trained.task)
-    elif recorded:  # the run keeps no other strings
-        _, maps = recorded[-1]
-        texts += [attention.source for attention in maps]
-    return PageModel(
-        run.name,
-        predictor,
-        {**_about(trained.config, predictor), "trained": f"{trained.step:,} steps"},
-        texts,
-        _snapshots(trained, recorded, snapshots),
-        parts_of(trained.config),
-    )
-
-
 def _snapshots(
     trained: TrainedModel, recorded: Sequence[Snapshot], count: int
 ) -> dict[str, dict[str, Tensor]]:
-    """Return the weights after some steps of training, by label.
+    """Return weights through training by label: at most `count` of those that the run kept, and
+    last those of `trained`.
 
-    Those of `trained` come last; earlier ones are read from the run's files. count: of these.
+    Attention changes by about as much from each to the next.
     """
     model = trained.module
+    maps = dict(recorded)
+    kept = [step for step in trained.run.kept_steps() if step < trained.step]
+    steps = [*kept, trained.step]
+    chosen = choose_evenly([(step, maps.get(step, ())) for step in steps], count + 1)
     snapshots = {}
-    for step in _choose_steps(trained, recorded, count):
-        path = trained.run.checkpoint(f"step-{step}")
-        saved = load_checkpoint(path, model)
-        check_weights(path, saved, model)
-        snapshots[_label(step)] = saved.part(MODEL)
+    for index in chosen[:-1]:
+        path = trained.run.checkpoint(f"step-{steps[index]}")
+        snapshots[_label(steps[index])] = load_checkpoint(path, model).part(MODEL)
     snapshots[_label(trained.step)] = model.state_dict()
     return snapshots
 
 
 def _label(step: int) -> str:
     return "after 1 step" if step == 1 else f"after {step:,} steps"
-
-
-def _choose_steps(trained: TrainedModel, recorded: Sequence[Snapshot], count: int) -> list[int]:
-    """Choose at most `count` of the kept steps before that of `trained`.
-
-    Attention changes by about as much from each to the next, and to that of `trained`. Of a model
-    without attention, the steps are as dense as the run kept them.
-    """
-    kept = [step for step in trained.run.kept_steps() if step < trained.step]
-    if len(kept) <= count:
-        return kept
-    maps = [snapshot for snapshot in recorded if snapshot[0] in {*kept, trained.step}]
-    if not maps:
-        return [kept[round(index)] for index in np.linspace(0, len(kept) - 1, count)]
-    steps = [maps[index][0] for index in choose_evenly(maps, count + 1)]
-    return steps[:-1]
 
 
 def _about(config: Config, predictor: Predictor) -> dict[str, str]:

@@ -50,6 +50,7 @@ class View {
     this.root = by("model").content.firstElementChild.cloneNode(true);
     this.find = name => this.root.querySelector(name);
     this.attends = spec.attends;
+    this.symbol = id => shownSymbol(spec.target.tokens[id]);
     this.load(state.snapshots[number]);
     this.find("h2").textContent = spec.name;
     this.find("h2").hidden = data.models.length === 1;
@@ -99,7 +100,6 @@ class View {
     this.now = isChanged() ? this.changed.decode(ids, state, bound) : this.before;
     const pads = new Array(this.now.width - ids.length).fill(this.spec.pad);
     this.sources = [...ids, ...pads].map(id => shownSymbol(this.spec.source.tokens[id]));
-    this.symbol = id => shownSymbol(this.spec.target.tokens[id]);
     const scores = this.attends ? [this.now, this.before].flatMap(({steps}) => steps.map(step => step.scores.data)) : [];
     this.scale = scores.reduce(([least, most], row) => [Math.min(least, ...row), Math.max(most, ...row)], [0, 0]);  // the same at every step
   }
@@ -236,7 +236,7 @@ class View {
       button("all attention here", () => hold("force", cell, 1), this.isForced(t, j) && state.force.get(cell) === 1, reason),
       button("ban here", () => ban(cell), state.ban.has(cell)),
       button("ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
-      make("button", {type: "button", textContent: "let go", disabled: !this.isForced(t, j), onclick: () => letGo(t, j)}),
+      make("button", {type: "button", textContent: "release", disabled: !this.isForced(t, j), onclick: () => release(t, j)}),
     );
   }
 }

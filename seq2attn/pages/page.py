@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from torch.nn.utils import parameters_to_vector
 
 from seq2attn.display.colours import CIVIDIS
@@ -55,7 +54,7 @@ def render(models: Sequence[PageModel]) -> str:
         "colours": CIVIDIS,
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
-    parts = {
+    return filled("page.html", {
         "title": html.escape(" and ".join(model.name for model in models)),
         "style": style,
         "style_hash": _hash(style),
@@ -63,8 +62,7 @@ def render(models: Sequence[PageModel]) -> str:
         "script": script,
         "scripts": allowed,
         "data": _embed(data),
-    }
-    return filled("page.html", parts)
+    })  # fmt: skip
 
 
 def model_json(page_model: PageModel) -> dict[str, Any]:
@@ -104,7 +102,9 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
                 answers[source] = task.target_vocabulary.encode(answer.text)
     snapshots = []
     for label, tensors in (page_model.snapshots or {"": state}).items():
-        snapshots.append({"label": label, "weights": _base64([tensors[name] for name in weights])})
+        numbers = parameters_to_vector(tensors[name] for name in weights).detach().numpy()
+        little_endian = numbers.astype("<f4").tobytes()
+        snapshots.append({"label": label, "weights": base64.b64encode(little_endian).decode()})
     return {
         **described,
         "name": page_model.name,
@@ -142,14 +142,14 @@ def graphs_json(models: Iterable[onnx.ModelProto], weights: Collection[str] = ()
     to_json = onnx.serialization.registry.get("json").serialize_proto
     graphs = {}
     for model in models:
-        graph = onnx.GraphProto()
-        graph.CopyFrom(model.graph)
-        graph.ClearField("value_info")
-        graph.ClearField("initializer")
-        for constant in model.graph.initializer:
-            if constant.name not in weights:
-                graph.initializer.append(constant)
-        graphs[graph.name] = json.loads(to_json(graph))
+        graph = json.loads(to_json(model.graph))
+        graph.pop("value_info", None)
+        constants = graph.pop("initializer", ())
+        graph["initializer"] = []
+        for constant in constants:
+            if constant["name"] not in weights:
+                graph["initializer"].append(constant)
+        graphs[graph["name"]] = graph
     return graphs
 
 
@@ -157,12 +157,6 @@ def _embed(data: Any) -> str:
     """Return JSON that is safe inside a script tag: ASCII without `<`, `>` and `&`."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return re.sub("[<>&]", lambda sign: f"\\u{ord(sign[0]):04x}", text)
-
-
-def _base64(tensors: Iterable[Tensor]) -> str:
-    """Return float32 numbers, little-endian, one tensor after another."""
-    numbers = parameters_to_vector(tensors).detach().numpy()
-    return base64.b64encode(numbers.astype("<f4").tobytes()).decode()
 
 
 def _hash(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,12 +103,14 @@ def render(title: str, sections: Sections) -> str:
     for heading, text in sections.items():
         if text:
             texts += f"<section><h2>{heading}</h2>\n{text}</section>\n"
-    parts = {
-        "title": html.escape(title),
-        "style": asset("report.css"),
-        "sections": texts,
-    }
-    return filled("report.html", parts)
+    return filled(
+        "report.html",
+        {
+            "title": html.escape(title),
+            "style": asset("report.css"),
+            "sections": texts,
+        },
+    )
 
 
 def _scrolling(table: Table) -> str:
@@ -138,7 +140,6 @@ def _summary(runs: Sequence[Run]) -> str:
     for run in runs:
         config = run.config
         status = run.status()
-        environment = run.environment
         model = build_model(config, build_task(config, run.learned_task(config)))
         steps = config.training.steps or status.steps or 0
         records.append({
@@ -154,8 +155,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
-            "made": str(environment.created or "")[:16],
-            "note": environment.note,
+            "made": str(run.environment.created or "")[:16],
         })  # fmt: skip
     return _table(list(records[0]), [list(record.values()) for record in records])
 
@@ -164,15 +164,11 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
     """Yield the curves of training that at least one run has."""
     scores = [run.config.score_name for run in runs]
     metrics = {run.name: read_metrics(run) for run in runs}
-    by_length = {}
-    for name, recorded in metrics.items():
-        by_length[name] = [
-            (step, evaluation)
-            for step, evaluation in recorded.evaluations
-            if evaluation.lengths and evaluation.get("wer") is None
-        ]
-    if any(by_length.values()):  # on pairs, the word error rate says it
-        yield accuracy_curves_figure(by_length, scores)
+    evaluations = {}
+    for name, recorded in metrics.items():  # on pairs, the word error rate says it
+        evaluations[name] = () if recorded.curve("wer") else recorded.evaluations
+    if any(evaluations.values()):
+        yield accuracy_curves_figure(evaluations, scores)
     for metric, label in CURVES.items():
         curves = {name: recorded.curve(metric) for name, recorded in metrics.items()}
         if any(curves.values()):
@@ -195,8 +191,7 @@ def _lengths(runs: Sequence[Run]) -> str:
     title = "; ".join(sources)
     figure = runs_figure(results, scores)
     if len(runs) == 1:
-        (evaluation,) = results.values()
-        figure = accuracy_figure(evaluation, title)
+        figure = accuracy_figure(results[runs[0].name], title)
     places = set()
     for evaluation in results.values():
         places.update(evaluation.places)
@@ -221,7 +216,7 @@ def _common(groups: Groups) -> Sections:
 
 def _attention(runs: Mapping[str, Run]) -> str:
     """Draw the maps of each string: of one run through training, of several the last of each."""
-    maps: dict[str, list[str]] = {}  # by source
+    maps: dict[str, str] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)
         for index in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1):
@@ -230,12 +225,10 @@ def _attention(runs: Mapping[str, Run]) -> str:
             heading = html.escape(f"step {step:,}" if len(runs) == 1 else name)
             for attention in drawn:
                 figure = f"<figure><h3>{heading}</h3>{html_map(cropped(attention))}</figure>"
-                maps.setdefault(attention.source, []).append(figure)
+                maps[attention.source] = maps.get(attention.source, "") + figure
     if not maps:
         return ""
-    text = ""
-    for figures in maps.values():
-        text += f'<div class="maps">{"".join(figures)}</div>'
+    text = "".join(f'<div class="maps">{figures}</div>' for figures in maps.values())
     axes = "Rows: steps of decoding; columns: source. Bright: attended to."
     return f"{text}<p>{axes} {sign('<eos>')} is the end of a string.</p>"
 
@@ -245,15 +238,12 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
 
     A group has several values where its runs differ.
     """
-    records = {label: list(map(values_of, runs)) for label, runs in groups.items()}
-    keys: dict[str, None] = {}
-    for record in itertools.chain(*records.values()):
-        keys |= dict.fromkeys(record)
+    records = [list(map(values_of, runs)) for runs in groups.values()]
     differ = []
     same = []
-    for key in keys:
+    for key in dict.fromkeys(chain(*chain(*records))):
         texts = []
-        for group in records.values():
+        for group in records:
             values = [_text(record.get(key)) for record in group]
             texts.append(", ".join(dict.fromkeys(values)))
         if len(set(texts)) > 1:

@@ -124,7 +124,7 @@ class Step {
         drag(event);
       });
       slider.addEventListener("pointermove", event => { if (slider.hasPointerCapture(event.pointerId)) drag(event); });
-      slider.addEventListener("dblclick", () => letGo(state.step, j));
+      slider.addEventListener("dblclick", () => release(state.step, j));
       slider.addEventListener("keydown", event => {
         const change = {ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25}[event.key];
         if (!change) return;

@@ -26,7 +26,7 @@ const symbolsOf = (source, text) => source.separator ? normal(source, text).spli
 
 // The ids of the right answer, without `<eos>`; undefined where the task does not know it. The task's own rule is a graph, too.
 function rightAnswer(model, text, ids) {
-  const {answer} = model.graphs, known = model.spec.answers[text];
+  const {answer} = model.graphs, {answers} = model.spec, known = Object.hasOwn(answers, text) ? answers[text] : undefined;
   if (known || !answer || ids.some(id => id < 0)) return known;
   const {target, target_lengths: {data}} = answer.run({source: tensor("int", [1, ids.length], Float64Array.from(ids)), lengths: tensor("int", [1], Float64Array.of(ids.length))});
   return Array.from(target.data.slice(0, data[0]));

@@ -5,8 +5,6 @@ What they draw at random comes in as inputs `random.N`, uniform in [0, 1): the p
 of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -118,8 +116,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
             weights[name] = weight.requires_grad_(parameter.requires_grad)
         with _reparametrize_module(model, weights), hooked(model, mask if attends else {}):
             step = TrainingStep(model, config, CPU)
-            step.use_formulas()
-            step.optimiser.trace()
+            step.trace()
             for name, tensor in step.state.items():
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)
@@ -193,15 +190,10 @@ def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *setting
     """
     _, stride, (padding,), dilation, _, _, groups, _ = settings
     assert (*stride, *dilation, groups) == (1, 1, 1), "a convolution with strides or in groups"
-    width = filters.size(2)
-    read = F.pad(x, (padding, padding)).unfold(2, width, 1)  # (B, C, L, K)
-    by_filters = torch.einsum("bml,bclk->mck", gradient, read)
-
-    # x at s was read with the last column of the filters first
-    around = width - 1 - padding
-    readers = F.pad(gradient, (around, around)).unfold(2, width, 1)  # (B, M, S, K)
-    by_x = torch.einsum("bmsk,mck->bcs", readers, filters.flip(2))
-    return by_x, by_filters, gradient.sum(dim=(0, 2))
+    around = filters.size(2) - 1 - padding
+    by_x = F.conv1d(gradient, filters.flip(2).transpose(0, 1), padding=around)
+    by_filters = F.conv1d(x.transpose(0, 1), gradient.transpose(0, 1), padding=padding)  # (C, M, K)
+    return by_x, by_filters.transpose(0, 1), gradient.sum(dim=(0, 2))
 
 
 def _adamw(

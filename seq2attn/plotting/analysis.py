@@ -14,7 +14,7 @@ from seq2attn.plotting.style import GREY, MARKERS, clean, column, draw_intervals
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from seq2attn.analysis.result import Analysis
+    from seq2attn.analysis import Analysis
 
 
 def variance_figure(result: Analysis) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -78,11 +79,12 @@ def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = F
         images.append(Image.open(io.BytesIO(render(figure, "png"))).convert("RGB"))
     file = io.BytesIO()
     images.append(images[-1])  # the last is seen for longer
-    images[0].save(
+    first, *others = images
+    first.save(
         file,
         "GIF",
         save_all=True,
-        append_images=images[1:],
+        append_images=others,
         duration=FRAME,
         loop=0,
     )
@@ -113,13 +115,12 @@ def draw_map(
     rows = len(attention.output_symbols)
     box = axes.get_window_extent()
     cell = min(box.width / columns, box.height / rows) / axes.figure.dpi  # inches
-    large = max(columns, rows) > 60  # cells as vectors would be slow
     axes.pcolormesh(
         attention.weights,
         cmap=COLOUR_MAP,
         vmin=0.0,
         vmax=largest,
-        rasterized=large,
+        rasterized=max(columns, rows) > 60,  # cells as vectors would be slow
     )
     axes.set(
         xlim=(0, columns),
@@ -172,7 +173,7 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
         return list(range(count))[-limit:]
     changes = [0.0]
     for (_, before), (_, after) in itertools.pairwise(snapshots):
-        changes.append(sum(map(_change, before, after)))
+        changes.append(sum(map(_change, before, after), 2**-30))  # evenly if nothing does
     changed = np.cumsum(changes)  # since the first
     chosen = [0, count - 1]
     for wanted in np.linspace(0, changed[-1], limit)[1:-1]:
@@ -208,40 +209,38 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     from matplotlib.figure import Figure
 
     maps = [attention for attention, _ in panels]
-    _check(maps, ideal=ideal)
     sources = [attention.source_symbols for attention in maps]
     outputs = [attention.output_symbols for attention in maps]
-    longest = max(map(len, sources + outputs))
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, SHEET / (columns or 2) / longest))
-    beside = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
+    wide = max(map(len, sources))
+    high = max(map(len, outputs))
+    _check(maps, max(wide, high), ideal)
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, SHEET / (columns or 2) / max(wide, high)))
+    left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
     above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
-
-    corners = []  # upper left ones of the maps, counted from that of the sheet
-    left = right = top = bottom = 0.0  # of the current line; right: of all
-    for index, (attention, title) in enumerate(panels):
-        width = beside + max(cell * len(attention.source_symbols), LETTER * len(title))
-        new_line = index % columns == 0 if columns else left + width > SHEET
-        if new_line:
-            left, top = 0.0, bottom
-        corners.append((left + beside, top + above))
-        left += width
-        right = max(right, left)
-        bottom = max(bottom, top + above + cell * len(attention.output_symbols) + BELOW)
+    width = left + max(cell * wide, LETTER * max(len(title) for _, title in panels))
+    height = above + cell * high + BELOW
+    columns = min(columns or int(SHEET / width) or 1, len(maps))
 
     notes = ["orange: ideal alignment"] if ideal else []
     key = "      ".join(notes + explain_signs(set(itertools.chain(*sources, *outputs))))
-    size = (max(right + BAR, KEY_LETTER * len(key)), max(bottom + BELOW, 2.0))
-    figure = Figure(figsize=size)
+    total = max(height * math.ceil(len(maps) / columns) + BELOW, 2.0)
+    figure = Figure((max(width * columns + BAR, KEY_LETTER * len(key)), total))
     figure.supxlabel(
         key,
         fontsize=8,
         x=0.01,
         ha="left",
     )
-    bar = _place(figure, (right + 0.1, above), 0.12, min(2.2, size[1] - above - BELOW))
-    for corner, (attention, title) in zip(corners, panels, strict=True):
-        width = cell * len(attention.source_symbols)
-        axes = _place(figure, corner, width, cell * len(attention.output_symbols))
+    bar = _place(figure, width * columns + 0.1, above, 0.12, min(2.2, total - above - BELOW))
+    for index, (attention, title) in enumerate(panels):
+        line, column = divmod(index, columns)
+        axes = _place(
+            figure,
+            column * width + left,
+            line * height + above,
+            cell * len(attention.source_symbols),
+            cell * len(attention.output_symbols),
+        )
         draw_map(axes, attention, ideal=ideal, title=title)
     bar.tick_params(labelsize=8)
     figure.colorbar(
@@ -253,11 +252,8 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     return figure
 
 
-def _check(maps: Sequence[AttentionMap], *, ideal: bool) -> None:
+def _check(maps: Sequence[AttentionMap], longest: int, ideal: bool) -> None:
     """Raise `Seq2AttnError` for a map that is too large, and for `ideal` where none is known."""
-    longest = max(
-        max(len(attention.source_symbols), len(attention.output_symbols)) for attention in maps
-    )
     if longest > LARGEST_SIDE:
         raise Seq2AttnError(
             f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string"
@@ -269,12 +265,11 @@ def _check(maps: Sequence[AttentionMap], *, ideal: bool) -> None:
         )
 
 
-def _place(figure: Figure, corner: tuple[float, float], width: float, height: float) -> Axes:
-    """Add axes at a place in inches; corner: left and top, counted from the figure's."""
+def _place(figure: Figure, left: float, above: float, width: float, height: float) -> Axes:
+    """Add axes of a size in inches, at distances in inches from the figure's left and top."""
     wide, high = figure.get_size_inches()
-    left, top = corner
-    low = high - top - height
-    return figure.add_axes((left / wide, low / high, width / wide, height / high))
+    below = high - above - height
+    return figure.add_axes((left / wide, below / high, width / wide, height / high))
 
 
 def _letters(*sides: Sequence[str]) -> int:

@@ -89,36 +89,29 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
     """
     columns = list(map(sign, attention.source_symbols))
     rows = list(map(sign, attention.output_symbols))
-    if len(columns) * len(rows) > MOST_CELLS:
-        body = f"<em>a map of {len(rows):,} x {len(columns):,} cells</em>"
-    else:
-        body = _html_table(columns, rows, attention.weights)
-    style = "display:inline-block;margin:4px 20px 8px 0;vertical-align:top;max-width:100%"
     title = html_title(attention.source, attention.output, note)
-    return f'<div style="{style};overflow-x:auto">{title}{body}</div>'
-
-
-def html_title(source: str, output: str, note: str = "") -> str:
-    """Return an element that names a source and its output."""
-    text = f"{isolate_direction(source)} → {isolate_direction(output)}{note}"
-    return f"<div>{escape(text)}</div>"
-
-
-def _html_table(
-    columns: Sequence[str], rows: Sequence[str], weights: Sequence[Sequence[float]]
-) -> str:
+    style = "display:inline-block;margin:4px 20px 8px 0;vertical-align:top;max-width:100%"
+    if len(columns) * len(rows) > MOST_CELLS:
+        size = f"{len(rows):,} x {len(columns):,}"
+        return f'<div style="{style}">{title}<em>a map of {size} cells</em></div>'
     label = "padding:1px;border:0;font:12px monospace"
     mode = "vertical-rl" if max(map(len, columns)) > 2 else "horizontal-tb"
     cell = "padding:0;border:0;min-width:20px;height:20px"
     html = '<tr style="background:none"><th></th>'
     for column in columns:
         html += f'<th style="{label};text-align:center;writing-mode:{mode}">{escape(column)}</th>'
-    for t, row in enumerate(rows):
+    for t, weights in enumerate(attention.weights):
         html += f'</tr><tr style="background:none"><th style="{label};text-align:right">'
-        html += f"{escape(row)}</th>"
-        for j, column in enumerate(columns):
-            weight = weights[t][j]
-            tooltip = escape(f"{row} ({t}) to {column} ({j}): {weight:.3f}")
+        html += f"{escape(rows[t])}</th>"
+        for j, weight in enumerate(weights):
+            tooltip = escape(f"{rows[t]} ({t}) to {columns[j]} ({j}): {weight:.3f}")
             ground = f"background:rgb{weight_colour(weight)}"
             html += f'<td title="{tooltip}" style="{cell};{ground}"></td>'
-    return f'<table style="border-collapse:collapse">{html}</tr></table>'
+    table = f'<table style="border-collapse:collapse">{html}</tr></table>'
+    return f'<div style="{style};overflow-x:auto">{title}{table}</div>'
+
+
+def html_title(source: str, output: str, note: str = "") -> str:
+    """Return an element that names a source and its output."""
+    text = f"{isolate_direction(source)} → {isolate_direction(output)}{note}"
+    return f"<div>{escape(text)}</div>"

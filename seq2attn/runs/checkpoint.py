@@ -2,8 +2,6 @@
 when read; no pickle.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection
@@ -19,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.records import Count, Record, reason_of
+from seq2attn.runs.records import Progress, Record, reason_of
 from seq2attn.text import quoted
 
 FORMAT = "seq2attn-checkpoint"
@@ -28,15 +26,11 @@ OPTIMISER = "optimiser."  # prefix of the optimiser's
 Tensors = dict[str, Tensor]
 
 
-class _State(Record, extra="allow"):
-    step: Count
-
-
 class _Header(Record):
     """The metadata in the header of the safetensors file."""
 
     checksum: str
-    state: _State
+    state: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -46,7 +40,7 @@ class Checkpoint:
     tensors: Tensors
     """`model.*` and, to resume, `optimiser.*`"""
     state: dict[str, Any]
-    """plain values, at least `step`"""
+    """plain values: a `Progress`"""
 
     def part(self, prefix: str) -> Tensors:
         """Return the tensors whose names start with `prefix`, without it."""
@@ -55,11 +49,6 @@ class Checkpoint:
             for name, tensor in self.tensors.items()
             if name.startswith(prefix)
         }
-
-
-def model_tensors(model: nn.Module) -> Tensors:
-    """Return the model's tensors under their names in a checkpoint."""
-    return {MODEL + name: tensor for name, tensor in model.state_dict().items()}
 
 
 def save_checkpoint(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
@@ -76,7 +65,8 @@ def save_checkpoint(path: Path, tensors: Tensors, state: dict[str, Any]) -> None
 def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
     """Read a checkpoint. Raises `Seq2AttnError` with file and reason if that fails.
 
-    model: the model that the checkpoint is for; a far larger file is not read.
+    model: the model that the checkpoint is for, which is not changed. Names, shapes, types and
+        values of the `model.*` tensors must fit it; a far larger file is not read.
     """
     if not path.exists():
         raise Seq2AttnError(f"{path}: no such checkpoint")
@@ -89,8 +79,7 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except Exception as error:  # safetensors may raise anything
         cut = "it is cut short, or its header is wrong"
         raise _damaged(path, getattr(error, "strerror", None) or cut) from None
@@ -99,27 +88,17 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
         raise Seq2AttnError(f"{path}: not a seq2attn checkpoint ({reason})")
     try:
         header = _Header.model_validate_json(metadata[FORMAT])
+        Progress.model_validate(header.state)
     except ValidationError as error:
         raise _damaged(path, f"its header has {reason_of(error)}") from None
-    state = header.state.model_dump()
-    if header.checksum != _checksum(tensors, state):
+    if header.checksum != _checksum(tensors, header.state):
         raise _damaged(path, "its checksum does not match its contents")
-    return Checkpoint(tensors, state)
-
-
-def load_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
-    """Load the checkpoint's `model.*` tensors into `model`, after `check_weights`."""
-    check_weights(path, checkpoint, model)
-    model.load_state_dict(checkpoint.part(MODEL))
-
-
-def check_weights(path: Path, checkpoint: Checkpoint, model: nn.Module) -> None:
-    """Raise `Seq2AttnError` unless names, shapes, types and values of the checkpoint's `model.*`
-    tensors fit `model`.
-    """
-    # Only parameters must be finite: a plug-in's buffer may hold infinities.
-    parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
-    check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
+    checkpoint = Checkpoint(tensors, header.state)
+    if model is not None:
+        # Only parameters must be finite: a plug-in's buffer may hold infinities.
+        parameters = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+        check_tensors(path, checkpoint.part(MODEL), model.state_dict(), finite=parameters)
+    return checkpoint
 
 
 def check_tensors(
@@ -148,11 +127,11 @@ def _checksum(tensors: Tensors, state: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {_describe(tensor)};".encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+        digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _damaged(path: Path, reason: str) -> Seq2AttnError:
     other = "last" if path.stem == "best" else "best"
     hint = f"The run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
-    return Seq2AttnError(f"{path}: damaged: {' '.join(reason.split())[:200]}", hint=hint)
+    return Seq2AttnError(f"{path}: damaged: {reason}", hint=hint)

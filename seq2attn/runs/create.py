@@ -97,8 +97,7 @@ def create_run(
     try:
         with writing(new.root):
             made.checkpoints.mkdir(parents=True)
-            record = {"format": FORMAT, "created": created, **environment}
-            write_json(made.environment_file, record)
+            write_json(made.environment_file, {"format": FORMAT, "created": created, **environment})
             if learned is not None:
                 write_json(made.task_file, learned)
             write_atomically(made.config_file, dump_config(config).encode())
@@ -110,9 +109,9 @@ def create_run(
 def _rename(made: Path, new: NewRun) -> Path:
     """Rename the directory `made` to the name of the new run, or to the next free number of it."""
     pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
-    matches = map(pattern.fullmatch, os.listdir(new.root))
-    last = max((int(match[1]) for match in matches if match), default=0)
-    numbered = (f"{new.name}-{number:03d}" for number in itertools.count(last + 1))
+    numbers = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
+    free = itertools.count(max(numbers, default=0) + 1)
+    numbered = (f"{new.name}-{number:03d}" for number in free)
     for name in [new.name] if new.exact else numbered:
         path = new.root / name
         try:
@@ -161,12 +160,18 @@ def _commit() -> str | None:
     """Return the commit of the working directory, with `-dirty` if anything is uncommitted; None
     outside a repository.
     """
-    command = ("git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
-    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    command = (
+        "git",
+        "--no-optional-locks",
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    )
     try:
-        return subprocess.check_output(
-            command, stderr=subprocess.DEVNULL, text=True, timeout=5, env=environment
-        ).strip()
+        text = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
+        return text.strip()
     except (OSError, subprocess.SubprocessError):
         return None
 
@@ -198,11 +203,11 @@ def prepare_training(
         hint = "See: seq2attn train --help"
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint=hint)
     settings = load_config(config, overrides)
-    if name is not None:
-        return settings, NewRun(root, name, plugins=plugins, note=note)
-    file = Path(config if isinstance(config, str | Path) else "run")
-    default = run_name(file, sorted(override_list(overrides)))
-    return settings, NewRun(root, default, exact=False, plugins=plugins, note=note)
+    exact = name is not None
+    if name is None:
+        file = Path(config if isinstance(config, str | Path) else "run")
+        name = run_name(file, sorted(override_list(overrides)))
+    return settings, NewRun(root, name, exact, plugins, note=note)
 
 
 def first_change(before: Config, now: Config) -> str | None:
@@ -230,6 +235,7 @@ def check_same_files(run: Run, config: Config) -> None:
             with reading(Path(os.path.realpath(path))) as file:
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
         if option not in known or checksum != known[option].sha256:
-            hint = "Restore that file, or start a new run: a run is continued on the same data."
-            message = f"{path} has changed, or is gone, since run {run.name!r} was started"
-            raise Seq2AttnError(message, hint=hint)
+            raise Seq2AttnError(
+                f"{path} has changed, or is gone, since run {run.name!r} was started",
+                hint="Restore that file, or start a new run: a run is continued on the same data.",
+            )

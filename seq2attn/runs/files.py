@@ -1,7 +1,5 @@
 """Writing files so that a fault leaves the old or the new one."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets
@@ -40,7 +38,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         _sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

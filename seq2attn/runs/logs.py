@@ -2,11 +2,8 @@
 Imports no torch.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
-import os
 import re
 from pathlib import Path
 
@@ -31,25 +28,20 @@ def read_metrics(run: Run) -> Metrics:
 
 def last_step(run: Run) -> int:
     """Return the last step in the run's metrics, for a display of progress, or 0."""
-    with contextlib.suppress(OSError, IndexError), run.metrics_file.open("rb") as file:
-        file.seek(-min(100_000, file.seek(0, os.SEEK_END)), os.SEEK_END)
-        return int(re.findall(rb'"step": ([0-9]{1,18})', file.read())[-1])
+    with contextlib.suppress(OSError, IndexError):
+        return int(re.findall(rb'"step": ([0-9]{1,18})', run.metrics_file.read_bytes())[-1])
     return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
     """Read the attention maps of the same strings, by step; empty for a run that has none."""
-    snapshots: list[tuple[int, list[AttentionMap]]] = []
-    first: list[str] = []
-    for line in read_records(Snapshot, run.attention_file):
-        strings = [attention_map.source for attention_map in line.maps]
-        first = first or strings
-        if strings != first:
+    lines = list(read_records(Snapshot, run.attention_file))
+    for line in lines:
+        if line.strings != lines[0].strings:
             reason = f"the maps after step {line.step:,} are of other strings"
             message = f"{run.attention_file}: not a valid record: {reason}"
             raise Seq2AttnError(message, hint="Remove that line.")
-        snapshots.append((line.step, list(line.maps)))
-    return snapshots
+    return [(line.step, list(line.maps)) for line in lines]
 
 
 # ---- evaluations ----

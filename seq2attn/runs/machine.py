@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import sys
 from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError
@@ -50,8 +49,7 @@ def keep_freed_memory() -> None:
     Each step allocates the same buffers again; above 128 KiB each was mapped and cleared anew, page
     by page.
     """
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            library = ctypes.CDLL(None)
-            library.mallopt(MMAP_THRESHOLD, 1 << 30)
-            library.mallopt(TRIM_THRESHOLD, 1 << 30)
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # the last two on Windows
+        library = ctypes.CDLL(None)
+        library.mallopt(MMAP_THRESHOLD, 1 << 30)
+        library.mallopt(TRIM_THRESHOLD, 1 << 30)

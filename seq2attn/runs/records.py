@@ -4,9 +4,6 @@ A run may come from somebody else, or be damaged: each value must have its field
 one sentence says what is wrong, and where. Unknown keys are ignored.
 """
 
-from __future__ import annotations
-
-import errno
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +15,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    FiniteFloat,
     TypeAdapter,
     ValidationError,
     model_validator,
@@ -77,7 +75,7 @@ class Environment(Record):
     command: tuple[str, ...] = ()
     device: str | None = None
     device_name: str | None = None
-    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] = 1
+    threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
     kernels: str | None = None
     plugins: tuple[str, ...] = ()
     plugin_contents: tuple[str, ...] = ()
@@ -93,8 +91,8 @@ class Environment(Record):
 
     def known(self) -> dict[str, Any]:
         """Return what is known, for a page that shows time, comparison and note elsewhere."""
-        values = self.model_dump(exclude={"format", "created", "experiment", "note"})
-        return {name: value for name, value in values.items() if value not in (None, ())}
+        elsewhere = {"format", "created", "experiment", "note"}
+        return self.model_dump(exclude=elsewhere, exclude_defaults=True)
 
 
 class DataFile(Record):
@@ -109,14 +107,12 @@ class LearnedFiles(Record):
     files: dict[str, DataFile]
 
 
-class Progress(BaseModel):
+class Progress(Record, frozen=False):
     """The state of training in a checkpoint: all that resuming needs but weights and optimiser."""
 
-    model_config = ConfigDict(strict=True)
-
-    step: Count = 0
+    step: Count
     """optimiser steps done"""
-    best: list[Annotated[float, Field(allow_inf_nan=False)]] = []
+    best: list[FiniteFloat] = []
     """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs:
     1 - word error rate, minus loss. Compared in this order"""
     summary: Status = Status()
@@ -174,6 +170,10 @@ class Snapshot(Record):
     step: Count
     maps: Annotated[tuple[AttentionMap, ...], Field(min_length=1)]
 
+    @property
+    def strings(self) -> list[str]:
+        return [attention_map.source for attention_map in self.maps]
+
     @model_validator(mode="after")
     def _check_maps(self) -> Self:
         for attention_map in self.maps:
@@ -184,10 +184,10 @@ class Snapshot(Record):
 # ---- reading ----
 
 
-def read_record(kind: type[Kind], path: Path, *, strict: bool = True) -> Kind:
+def read_record(kind: type[Kind], path: Path) -> Kind:
     """Read a record from a file. Raises `Seq2AttnError` for anything else, and if there is none."""
     with reading(path) as file:
-        return parse(kind, file.read(), path, strict=strict)
+        return parse(kind, file.read(), path)
 
 
 def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
@@ -199,32 +199,25 @@ def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
     with reading(path, hint="Move it elsewhere: the run can be used without it.") as file:
         for number, line in enumerate(file, start=1):
             if number > MAX_LINES:
-                raise OSError(errno.EFBIG, f"it has more than {MAX_LINES:,} lines")
+                raise OSError(f"it has more than {MAX_LINES:,} lines")
             if line.endswith(b"\n"):
                 yield parse(
-                    kind, line, f"{path}:{number}", hint="Remove that line; the others are kept."
+                    kind, line, f"{path}:{number}", "Remove that line; the others are kept."
                 )
 
 
-def parse(
-    kind: type[Kind],
-    text: bytes,
-    place: str | Path,
-    *,
-    strict: bool = True,
-    hint: str | None = None,
-) -> Kind:
+def parse(kind: type[Kind], text: bytes, place: str | Path, hint: str | None = None) -> Kind:
     """Return the record in a JSON text; `place` names it in messages."""
     try:
-        return _reader(kind).validate_json(text, strict=strict)
+        return _reader(kind).validate_json(text, strict=True)
     except ValidationError as error:
-        reason = reason_of(error)
-        raise Seq2AttnError(f"{place}: not a valid record: {reason}", hint=hint) from None
+        message = f"{place}: not a valid record: {reason_of(error)}"
+        raise Seq2AttnError(message, hint=hint) from None
 
 
 def reason_of(error: ValidationError) -> str:
     """Return the first problem of a record, as messages say it."""
-    from seq2attn.config.messages import describe_errors
+    from seq2attn.config.load import describe_errors
 
     if error.errors()[0]["type"] == "json_invalid":
         return "it is not valid JSON"

@@ -170,11 +170,9 @@ def find_run(root: Path, name: str | None) -> Run:
     run = Run(root / path.name)
     if not run.path.is_dir():
         names = [other.name for other in newest_first(root)]
-        if not names:
-            message = f"no run {path.name!r} in {root}; there are no runs yet"
-            raise Seq2AttnError(message, hint=MAKE_ONE)
-        guess = did_you_mean(path.name, names)
-        raise Seq2AttnError(f"no run {path.name!r} in {root}; {guess}existing: {first_of(names)}")
+        existing = f"{did_you_mean(path.name, names)}existing: {first_of(names) or 'none'}"
+        hint = None if names else MAKE_ONE
+        raise Seq2AttnError(f"no run {path.name!r} in {root}; {existing}", hint=hint)
     if not run.config_file.is_file():
         raise Seq2AttnError(f"{run.path} is not a run: it has no config.yaml", hint=MAKE_ONE)
     return check_plain(run)
@@ -188,8 +186,10 @@ def check_plain(run: Run) -> Run:
         with contextlib.suppress(FileNotFoundError):  # it may be gone by now
             mode = path.lstat().st_mode
             if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-                kind = "a link" if stat.S_ISLNK(mode) else "not a plain file"
-                message = f"{path} is {kind}; a run holds plain files and directories only"
+                message = (
+                    f"{path} is a link or a special file; a run holds plain files and "
+                    "directories only"
+                )
                 raise Seq2AttnError(message, hint="Put the file itself there, or remove it.")
     return run
 
@@ -255,10 +255,8 @@ def is_training(run: Run) -> bool:
     try:
         with training_lock(run, wait=0):
             return False
-    except BeingTrained:
-        return True
-    except Seq2AttnError:  # the lock cannot be opened
-        return False
+    except Seq2AttnError as error:  # another one: the lock cannot be opened
+        return isinstance(error, BeingTrained)
 
 
 def state_of(run: Run, status: Status) -> str:

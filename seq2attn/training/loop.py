@@ -2,15 +2,12 @@
 step.
 """
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
 from seq2attn.config import Config
@@ -22,21 +19,19 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.runs.checkpoint import (
+    MODEL,
     OPTIMISER,
     check_tensors,
     load_checkpoint,
-    load_weights,
-    model_tensors,
     save_checkpoint,
 )
 from seq2attn.runs.files import remove_leftovers, write_json
-from seq2attn.runs.records import Progress, Status, reason_of
+from seq2attn.runs.records import Progress, Status
 from seq2attn.runs.run import Run
-from seq2attn.training.losses import Losses, token_accuracy
 from seq2attn.training.proof import is_due, prove
 from seq2attn.training.recorder import Recorder, watched_strings
 from seq2attn.training.schedule import learning_rate, snapshot_steps, training_span
-from seq2attn.training.step import TrainingStep
+from seq2attn.training.step import Losses, TrainingStep, token_accuracy
 
 VALIDATION_SEED = "validation"  # other strings than `eval` draws
 
@@ -68,9 +63,7 @@ class Trainer:
     def __post_init__(self) -> None:
         config, run, task = self.config, self.run, self.data.task
         self.span = training_span(config.training, self.data)
-        self.predictor = Predictor(
-            self.model, task, source_eos=config.model.source_eos, device=self.device
-        )
+        self.predictor = Predictor(self.model, task, config.model.source_eos, self.device)
         self.step = TrainingStep(self.model, config, self.device)
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
         self._watched = watched_strings(config, task)
@@ -79,7 +72,7 @@ class Trainer:
         self.progress = self._restore()
         self.progress.formulas |= self.formulas
         if self.progress.formulas:
-            self.step.use_formulas()
+            self.step.leaf = None
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""
@@ -111,7 +104,9 @@ class Trainer:
 
     @property
     def ending(self) -> str | None:
-        """Why training ended early, for a user; empty if all steps are done, None if it goes on."""
+        """The reason why training ended early, for a user; empty if all steps are done, None if it
+        goes on.
+        """
         training, progress = self.config.training, self.progress
         if training.target is not None and progress.best and progress.best[0] >= training.target:
             return "reached the target"
@@ -122,7 +117,7 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all steps are done, the target is reached, or patience has run out."""
+        """True if all steps are done, the target is reached, or patience has run out."""
         return self.ending is not None
 
     def _start_clock(self) -> None:
@@ -146,16 +141,18 @@ class Trainer:
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
             return
+        accuracy = float(token_accuracy(logits, batch))
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
-        values = {name: part.item() for name, part in losses.parts.items()}
-        values["accuracy"] = float(token_accuracy(logits, batch))
-        values["gradient_norm"] = gradient_norm
-        values["learning_rate"] = rate
-        values["tokens_per_second"] = speed
-        self._recorder.step(step, values)
-        loss, accuracy = values["loss"], values["accuracy"]
-        text = f"loss {loss:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
+        numbers = {
+            **{name: part.item() for name, part in losses.parts.items()},
+            "accuracy": accuracy,
+            "gradient_norm": gradient_norm,
+            "learning_rate": rate,
+            "tokens_per_second": speed,
+        }
+        self._recorder.step(step, numbers)
+        text = f"loss {numbers['loss']:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
         self.display.step("", step, f"{self.span.place_of_all(step)}: {text}")
 
     def _evaluate_and_save(self, batch: Batch) -> None:
@@ -199,7 +196,7 @@ class Trainer:
             progress.evaluations_without_improvement = 0
         if rank >= progress.best:  # on a tie the later one, which has trained for longer
             progress.best = rank
-            self._write_checkpoint("best", progress.model_copy(update={"positions": None}), {})
+            self._write_checkpoint("best", progress)
         return results
 
     def _take_snapshot(self) -> None:
@@ -211,27 +208,27 @@ class Trainer:
         if maps:
             self._recorder.attention(step, maps)
         if self.config.training.snapshot_weights:
-            self._write_checkpoint(f"step-{step}", Progress(step=step), {})
+            self._write_checkpoint(f"step-{step}", Progress(step=step))
 
     # ---- saving and resuming ----
 
     def _save(self, state: str) -> None:
-        progress = self.progress.model_copy(update={"positions": self._recorder.positions()})
-        self._write_checkpoint("last", progress, self.step.state)
+        self._write_checkpoint("last", self.progress)
         self.write_status(state)
 
-    def _write_checkpoint(
-        self, which: str, progress: Progress, optimiser: Mapping[str, Tensor]
-    ) -> None:
+    def _write_checkpoint(self, which: str, progress: Progress) -> None:
         """Write a checkpoint.
 
         Only `last`, to resume from, has the optimiser and the sizes of the records, which depend on
         interruptions.
         """
-        tensors = model_tensors(self.model)
-        for name, tensor in optimiser.items():
-            tensors[OPTIMISER + name] = tensor
-        save_checkpoint(self.run.checkpoint(which), tensors, progress.model_dump(exclude_none=True))
+        tensors = self.model.state_dict(prefix=MODEL)
+        state = progress.model_dump(exclude={"positions"}, exclude_none=True)
+        if which == "last":
+            state["positions"] = self._recorder.positions()
+            for name, tensor in self.step.state.items():
+                tensors[OPTIMISER + name] = tensor
+        save_checkpoint(self.run.checkpoint(which), tensors, state)
 
     def write_status(self, state: str) -> None:
         """Write status.json: training is in this state, after so many steps."""
@@ -251,16 +248,11 @@ class Trainer:
         """Load checkpoint `last`, if there is one."""
         path = self.run.checkpoint("last")
         if not path.exists():
-            return Progress()
+            return Progress(step=0)
         checkpoint = load_checkpoint(path, self.model)
-        load_weights(path, checkpoint, self.model)
+        self.model.load_state_dict(checkpoint.part(MODEL))
         moments = checkpoint.part(OPTIMISER)
         check_tensors(path, moments, self.step.state, finite=moments)
         for name, tensor in moments.items():
             self.step.state[name].copy_(tensor)
-        try:
-            return Progress.model_validate(checkpoint.state)
-        except ValidationError as error:
-            raise Seq2AttnError(
-                f"{path}: cannot be resumed: its state has {reason_of(error)}"
-            ) from None
+        return Progress.model_validate(checkpoint.state)

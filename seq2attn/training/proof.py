@@ -1,7 +1,5 @@
 """The proof that the compiled kernels compute what the formulas say."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import math
@@ -26,12 +24,9 @@ MOST_ROUNDING = 30.0
 class LeafDiffers(Exception):
     """The compiled kernels gave another loss or other gradients than the formulas."""
 
-    def __init__(self, step: int) -> None:
-        super().__init__(f"The compiled kernels disagree with PyTorch at step {step}.")
-
 
 def is_due(step: int) -> bool:
-    """Return whether to prove a step (from 0): 0, 1, 2, 4, 8, ..."""
+    """Return True if a step (from 0) is to be proved: 0, 1, 2, 4, 8, ..."""
     return step & (step - 1) == 0
 
 
@@ -56,7 +51,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
         allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
         if largest_error(leaf, right) <= allowed:
             return
-    raise LeafDiffers(number)
+    raise LeafDiffers(f"The compiled kernels disagree with PyTorch at step {number}.")
 
 
 def _loss_and_gradients(
@@ -64,7 +59,7 @@ def _loss_and_gradients(
 ) -> list[Tensor]:
     with unchanged(step.model):
         total = step.losses(step.call(forward, batch, number), batch).total
-        return [total.detach(), *step.optimiser.differentiate(total)]
+        return [total.detach(), *step.differentiate(total)]
 
 
 @contextlib.contextmanager
@@ -72,15 +67,17 @@ def unchanged(model: nn.Module) -> Iterator[None]:
     """Restore the generators of random numbers and the model's buffers at the end."""
     generators = [torch.default_generator]
     for module in model.modules():
-        generators += [one for one in vars(module).values() if isinstance(one, torch.Generator)]
-    states = [one.get_state() for one in generators]
+        generators += [
+            value for value in vars(module).values() if isinstance(value, torch.Generator)
+        ]
+    states = [generator.get_state() for generator in generators]
     python_state = random.getstate()
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     try:
         yield
     finally:
-        for one, state in zip(generators, states, strict=True):
-            one.set_state(state)
+        for generator, state in zip(generators, states, strict=True):
+            generator.set_state(state)
         random.setstate(python_state)
         with torch.no_grad():
             for buffer, before in buffers:

@@ -1,12 +1,9 @@
 """The records of a training: metrics.jsonl, attention.jsonl and TensorBoard's events."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
 import os
-import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,10 +27,6 @@ from seq2attn.runs.run import Run
 from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
-LONGEST_TAG = 40  # characters of a source
-MAIN = ("loss", "exact_match_mean", "exact_match_worst", "wer", "ser", "dev_loss")
-"""TensorBoard sorts by group: these come first, in `main`, then the attention `maps`, `train`, and
-`validation` by length"""
 CELL = 24  # pixels a side of one weight
 
 
@@ -46,9 +39,14 @@ class Recorder:
 
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
-        _truncate(run, positions or {})
-        unique = f"{int(time.time()):010d}.{socket.gethostname()}.{os.getpid()}.0"
-        self._events = run.path / EVENTS.replace("*", unique)
+        for file in self._files():
+            size = (positions or {}).get(file.name, 0)
+            with writing(file):
+                if size == 0:
+                    file.unlink(missing_ok=True)
+                elif file.exists() and file.stat().st_size > size:
+                    os.truncate(file, size)
+        self._events = run.path / EVENTS.replace("*", str(time.time_ns()))
         self._event(file_version="brain.Event:2")
 
     def step(self, step: int, values: dict[str, float]) -> None:
@@ -68,15 +66,14 @@ class Recorder:
         """Record the attention maps of a few strings: as JSON, and as an image each."""
         _add(self.run.attention_file, {"step": step, "maps": [each.to_json() for each in maps]})
         for number, attention in enumerate(maps, start=1):
-            tag = f"maps/{number} {attention.source[:LONGEST_TAG]}"
+            tag = f"maps/{number} {attention.source}"
             image = Summary.Value(tag=tag, image=_heat_map(attention))
             self._event(step=step, summary=Summary(value=[image]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
         scalars = []
         for name, value in values.items():
-            tag = f"main/{name}" if name in MAIN else f"{group}/{name}"
-            scalars.append(Summary.Value(tag=tag, simple_value=value))
+            scalars.append(Summary.Value(tag=f"{group}/{name}", simple_value=value))
         self._event(step=step, summary=Summary(value=scalars))
 
     def _event(self, **values: Any) -> None:
@@ -88,7 +85,10 @@ class Recorder:
     def positions(self) -> dict[str, int]:
         """Return the length of each file in bytes."""
         with writing(self.run.path):
-            return {file.name: file.stat().st_size for file in _files(self.run) if file.exists()}
+            return {file.name: file.stat().st_size for file in self._files() if file.exists()}
+
+    def _files(self) -> list[Path]:
+        return [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENTS)]
 
 
 def _heat_map(attention: AttentionMap) -> Summary.Image:
@@ -110,21 +110,6 @@ def _add(file: Path, record: dict[str, Any]) -> None:
     append(file, f"{json.dumps(record)}\n".encode())
 
 
-def _files(run: Run) -> list[Path]:
-    return [run.metrics_file, run.attention_file, *run.path.glob(EVENTS)]
-
-
-def _truncate(run: Run, positions: dict[str, int]) -> None:
-    """Truncate each file to its position; remove those that have none."""
-    for file in _files(run):
-        size = positions.get(file.name, 0)
-        with writing(file):
-            if size == 0:
-                file.unlink(missing_ok=True)
-            elif file.exists() and file.stat().st_size > size:
-                os.truncate(file, size)
-
-
 # ---- the strings whose attention is recorded ----
 
 
@@ -137,7 +122,9 @@ def watched_strings(config: Config, task: Task) -> list[str]:
     could not be drawn.
     """
     strings = config.training.watched
-    for text in strings or ():
+    if strings is None:
+        return [text for text in _chosen_strings(task) if _can_be_drawn(task, text)]
+    for text in strings:
         try:
             task.source_vocabulary.encode(text)
         except Seq2AttnError as error:
@@ -147,9 +134,7 @@ def watched_strings(config: Config, task: Task) -> list[str]:
                 f"training.watched: {quoted(text)} is too long: a heat map has fewer than "
                 f"{LARGEST_SIDE} symbols a side; watch a shorter string"
             )
-    if strings is not None:
-        return list(strings)
-    return [text for text in _chosen_strings(task) if _can_be_drawn(task, text)]
+    return list(strings)
 
 
 def _can_be_drawn(task: Task, text: str) -> bool:
@@ -157,7 +142,7 @@ def _can_be_drawn(task: Task, text: str) -> bool:
 
 
 def _chosen_strings(task: Task) -> list[str]:
-    """Return `hello` if the task has it, a string of the middle training length and a longest one."""
+    """Return `hello` if the task has it, a string of the middle length and a longest one."""
     vocabulary = task.source_vocabulary
     if task.dev_set:
         sources = sorted({source for source, _ in task.dev_set})
@@ -167,7 +152,7 @@ def _chosen_strings(task: Task) -> list[str]:
     if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
         strings.append("hello")
     lengths = task.trained_lengths
-    for length in sorted({*lengths[len(lengths) // 2 :][:1], *lengths[-1:]}):
+    for length in sorted({lengths[len(lengths) // 2], lengths[-1]}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
             examples = task.examples(generator("cpu", "watched", length), 1, length)
             strings.append(vocabulary.decode(examples.source[0].tolist()))

@@ -2,8 +2,6 @@
 attention is recorded.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -13,7 +11,7 @@ from seq2attn.errors import Seq2AttnError
 
 
 def learning_rate(training: TrainingConfig, step: int, steps: int) -> float:
-    """The rate of step `step` (from 0) of `steps`: linear warm-up, then the schedule.
+    """Return the rate of step `step` (from 0) of `steps`: linear warm-up, then the schedule.
 
     Cosine annealing without restarts: Loshchilov & Hutter 2017, eq. 5.
     """
@@ -39,24 +37,20 @@ class Span:
     """steps of an epoch; None if the training is counted in steps"""
 
     def place(self, step: int) -> str:
-        """After which step, or epoch: `step 500`, `epoch 3`, `epoch 3.25`."""
+        """Return how far training is after a step: `step 500`, `epoch 3`, `epoch 3.25`."""
         return f"{'step' if self.per_epoch is None else 'epoch'} {self._count(step)}"
 
     def place_of_all(self, step: int) -> str:
-        """`step 500 of 1,500`, `epoch 3.25 of 60`."""
+        """Return the same with the end: `step 500 of 1,500`, `epoch 3.25 of 60`."""
         return f"{self.place(step)} of {self._count(self.steps)}"
 
     def _count(self, step: int) -> str:
-        return (
-            f"{step:,}"
-            if self.per_epoch is None
-            else f"{step / self.per_epoch:,.2f}".rstrip("0").rstrip(".")
-        )
+        return f"{round(step / (self.per_epoch or 1), 2):,.15g}"
 
 
 def training_span(training: TrainingConfig, data: TrainingData) -> Span:
-    """The length of this training on these data. Raises `Seq2AttnError` where it cannot be counted
-    in epochs.
+    """Return the length of this training on these data. Raises `Seq2AttnError` if it cannot be
+    counted in epochs.
     """
     if training.epochs is None:
         assert training.steps is not None, "rules.py refuses both to be null"
@@ -65,26 +59,22 @@ def training_span(training: TrainingConfig, data: TrainingData) -> Span:
         raise Seq2AttnError(
             "training.epochs: the task draws its examples without end; set training.steps instead"
         )
-    span = Span(
-        training.epochs * data.per_epoch, training.evaluate_every * data.per_epoch, data.per_epoch
-    )
-    if training.warmup > span.steps:
-        found = (
-            f"training.warmup: {training.warmup:,} is above the {span.steps:,} steps of training"
+    per_epoch = data.per_epoch
+    steps = training.epochs * per_epoch
+    if training.warmup > steps:
+        raise Seq2AttnError(
+            f"training.warmup: {training.warmup:,} is above the {steps:,} steps of training: "
+            f"{training.epochs:,} epochs of {per_epoch:,} batches"
         )
-        counted = (
-            f"{training.epochs:,} epochs of {data.per_epoch:,} batches are {span.steps:,} steps"
-        )
-        raise Seq2AttnError(f"{found}: {counted}")
-    return span
+    return Span(steps, training.evaluate_every * per_epoch, per_epoch)
 
 
 def snapshot_steps(steps: int, count: int) -> frozenset[int]:
-    """0, 1, 2, 4, ..., and from where it is closer together `count` evenly spaced steps, the last
-    one `steps`.
+    """Return 0, 1, 2, 4, ..., and from where they lie closer together `count` evenly spaced steps,
+    the last of which is `steps`.
     """
     if count == 0:
         return frozenset()
     spacing = math.ceil(steps / count)
-    early = (2**power for power in range(spacing.bit_length()) if 2**power < spacing)
+    early = (2**power for power in range((spacing - 1).bit_length()))
     return frozenset({0, *early, *range(spacing, steps, spacing), steps})

@@ -2,8 +2,6 @@
 `seq2attn.train`.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,6 +13,7 @@ from seq2attn.config import Config
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.kernels import describe, why_slow
 from seq2attn.plugins import plugin_error
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.machine import choose_device, keep_freed_memory
@@ -24,7 +23,7 @@ from seq2attn.training.proof import LeafDiffers
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import describe, may_compile, why_slow
+from seq2attn.training.step import may_compile
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def train(
     before = where.environment if isinstance(where, Run) else None
     keep_freed_memory()
     if threads is None:
-        threads = before.threads if before else 1
+        threads = (before and before.threads) or 1
     need_count("threads", threads)
     torch.set_num_threads(threads)
     if device == "auto" and before and before.device == "cpu":
@@ -117,10 +116,6 @@ def _explain(error: Exception, trainer: Trainer) -> None:
     run = trainer.run
     if isinstance(error, Diverged) or plugin_error(error):
         trainer.write_status("failed")
-    elif isinstance(error, Seq2AttnError) and not run.config_file.exists():
-        error.hint = (
-            "The run's directory was removed during training, with its checkpoints. Train it again."
-        )
     elif isinstance(error, Seq2AttnError) and run.checkpoint("last").is_file():
         error.hint = f"The last checkpoint is intact. Continue with: {resume_command(run)}"
 
@@ -137,13 +132,10 @@ def _notes(trainer: Trainer) -> Iterator[str]:
     if compiled and slow:
         yield slow
     started = run.environment
-    before = (started.device, started.kernels or "not compiled")
-    now = (device.type, describe(device))
+    before = f"{started.device}, {started.kernels or 'not compiled'}"
+    now = f"{device.type}, {describe(device)}"
     if step and before != now and (compiled or started.device != device.type):
-        yield (
-            f"{run.path} was started on {', '.join(map(str, before))} "
-            f"and continues on {', '.join(now)}"
-        )
+        yield f"{run.path} was started on {before} and continues on {now}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"
     verb = "resuming" if step else "training"
     yield f"{verb} {run.path} on {device} from {trainer.span.place(step)}"

@@ -1,7 +1,5 @@
 """Signals such as Ctrl-C as requests to stop after the current step."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator
@@ -24,20 +22,20 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """In this context the first signal sets the request; a second one acts immediately, as it would
-    outside.
+    """Let the first signal in this context set the request; a second one acts immediately, as it
+    would outside. A signal that is ignored outside, as under `nohup`, stays ignored.
     """
-    request, own_handlers = StopRequest(), contextlib.ExitStack()
+    request = StopRequest()
+    handlers = contextlib.ExitStack()  # calls back what restores those outside
 
     def request_stop(number: int, frame: FrameType | None) -> None:
         request.signal = number
-        own_handlers.close()
+        handlers.close()
 
-    with own_handlers:
+    with handlers:
         with contextlib.suppress(ValueError):  # only the main thread can handle signals
-            for number in (getattr(signal, name) for name in NAMES if hasattr(signal, name)):
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as under `nohup`
-                    own_handlers.callback(
-                        signal.signal, number, signal.signal(number, request_stop)
-                    )
+            for number in signal.Signals:
+                if number.name in NAMES and signal.getsignal(number) is not signal.SIG_IGN:
+                    before = signal.signal(number, request_stop)
+                    handlers.callback(signal.signal, number, before)
         yield request

@@ -1,59 +1,85 @@
-"""One training step: the model's outputs, or those of its faster form, and what is learned."""
-
-from __future__ import annotations
+"""One training step: outputs of the model, or of its faster form, losses, gradients and AdamW."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.config import Config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.data.batches import Batch, generator
-from seq2attn.kernels import describe, leaf_for, why_slow
+from seq2attn.data.vocabulary import PAD
+from seq2attn.kernels import leaf_for, why_slow
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import hooked_points, is_hooked
-from seq2attn.model.resets import Resets, draw_resets, reset_hooks
-from seq2attn.training.losses import Losses, training_losses
-from seq2attn.training.optimiser import AdamW
+from seq2attn.model.resets import Resets, draw_resets
 
-__all__ = ["Forward", "TrainingStep", "describe", "may_compile", "why_slow"]
+__all__ = ["TrainingStep", "may_compile", "why_slow"]
 
 Forward = Callable[[Batch, Resets], Decoded]
 
 
+class Losses(NamedTuple):
+    """Scalars, in nats per token."""
+
+    parts: dict[str, Tensor]
+    """`loss`, the cross-entropy, and `coverage_loss` where there is one"""
+    total: Tensor
+    """their weighted sum, which is differentiated"""
+
+
 class TrainingStep:
-    """`forward`, then `gradients` of the losses, then `update`."""
+    """`forward`, then `gradients` of the losses, then `update`.
+
+    AdamW (Loshchilov & Hutter 2019; without weight decay, Adam) with clipped gradients. Frozen
+    parameters (`requires_grad` False) stay as they are. Construct it when the model is on its
+    device.
+    """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
         self.model = model
         self.config = config
-        self.optimiser = AdamW(model, config.training, device)
         self.leaf: Forward | None = leaf_for(model) if device.type == "cpu" else None
-        """the faster form of the model; None if there is none"""
+        """the faster form of the model; None if there is none, or it is not to be used"""
+        self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
+        """what a checkpoint keeps, by name: the number of updates, and two moments of each
+        parameter's gradient"""
+        self._parameters: list[Tensor] = []
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                self._parameters.append(parameter)
+                self.state[f"exp_avg.{name}"] = torch.zeros_like(parameter)
+                self.state[f"exp_avg_sq.{name}"] = torch.zeros_like(parameter)
+        _, *moments = self.state.values()
+        self._averages = moments[::2]
+        self._squares = moments[1::2]
         self._gradients: list[Tensor] = []
+        self._compares = device.type == "cpu"  # elsewhere it would synchronise
 
-    @property
-    def state(self) -> dict[str, Tensor]:
-        """The optimiser's state, as checkpoints keep it."""
-        return self.optimiser.state
-
-    def use_formulas(self) -> None:
-        """From now on, compute every step with the model itself."""
+    def trace(self) -> None:
+        """From now on, compute with the model itself and take no Python branch on a number: a step
+        can be traced as one graph.
+        """
         self.leaf = None
+        self._compares = False
+
+    # ---- outputs ----
 
     def forward(self, batch: Batch, number: int) -> Decoded:
         """Compute the model's outputs in step `number` (from 0).
 
         Its random numbers are a function of seed and step alone.
         """
-        use_leaf = self.leaf is not None and not is_hooked(self.model)
-        return self.call(self.leaf if self.leaf and use_leaf else self.formulas, batch, number)
+        if self.leaf is None or is_hooked(self.model):
+            return self.call(self.formulas, batch, number)
+        return self.call(self.leaf, batch, number)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
-        with hooked_points(reset_hooks(resets)):
+        with hooked_points(resets):
             return self.model(batch)
 
     def call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
@@ -80,20 +106,110 @@ class TrainingStep:
         )
         return forward(batch, resets)
 
+    # ---- learning ----
+
     def losses(self, decoded: Decoded, batch: Batch) -> Losses:
         """Compute the losses of the model's outputs."""
-        return training_losses(decoded, batch, self.config.training)
+        training = self.config.training
+        total = token_cross_entropy(decoded.logits, batch, training.label_smoothing)
+        parts = {"loss": total}
+        if training.coverage_weight and decoded.weights is not None:
+            parts["coverage_loss"] = coverage_loss(decoded.weights, batch)
+            total = total + training.coverage_weight * parts["coverage_loss"]
+        return Losses(parts, total)
+
+    def differentiate(self, total: Tensor) -> list[Tensor]:
+        """Compute the gradients of all parameters; those that do not matter have zeros."""
+        gradients = torch.autograd.grad(
+            total, self._parameters, allow_unused=True, materialize_grads=True
+        )
+        laid_out = []  # as the parameters are: the update reads both as they lie in memory
+        for parameter, gradient in zip(self._parameters, gradients, strict=True):
+            if gradient.stride() != parameter.stride():
+                gradient = torch.empty_like(parameter).copy_(gradient)
+            laid_out.append(gradient)
+        return laid_out
 
     def gradients(self, total: Tensor) -> Tensor:
-        """Differentiate the sum of the losses, and clip. Returns the gradients' norm before, ()."""
-        self._gradients = self.optimiser.differentiate(total)
-        return self.optimiser.clip(self._gradients)
+        """Differentiate the sum of the losses, and scale the gradients to a norm of at most
+        `clip_norm`. Returns their norm before, ().
+        """
+        self._gradients = gradients = self.differentiate(total)
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        limit = self.config.training.clip_norm
+        if limit is None:
+            return norm
+        if not self._compares:
+            torch._foreach_mul_(gradients, (limit / norm).clamp(max=1))
+        elif float(norm) > limit:
+            torch._foreach_mul_(gradients, limit / float(norm))
+        return norm
 
+    @torch.no_grad()
     def update(self, rate: float | Tensor) -> None:
-        """Change the weights by their gradients, with this learning rate."""
-        self.optimiser.update(self._gradients, rate)
+        """Change the weights by their gradients, with this learning rate.
+
+        This is one operation over all parameters, the one behind torch.optim.AdamW(fused=True);
+        that class imports the compiler with its first step, which takes two seconds.
+        """
+        updates = self.state["step"]
+        updates += 1
+        torch._fused_adamw_(
+            self._parameters,
+            self._gradients,
+            self._averages,
+            self._squares,
+            [],
+            [updates] * len(self._gradients),
+            lr=rate,
+            beta1=0.9,
+            beta2=0.999,
+            eps=1e-8,
+            weight_decay=self.config.training.weight_decay,
+            amsgrad=False,
+            maximize=False,
+        )
+
+
+# ---- losses, and accuracy ----
+
+
+def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+    """Return the cross-entropy summed over the real output tokens (`<eos>` counted) and divided by
+    their number; nats.
+
+    logits (B, L, V). Padding never counts. With label smoothing e, the target distribution is 1 - e
+    on the right token, plus e / V on each of the V tokens (Szegedy et al. 2016, section 7).
+    """
+    targets = batch.decoder_output.flatten()
+    return F.cross_entropy(
+        logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=label_smoothing
+    )
+
+
+def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
+    """Return sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token
+    (See et al. 2017, eq. 12).
+
+    weights (B, L, S). This is the weight spent on positions attended to before: 0 if no position is
+    attended to twice.
+    """
+    covered = weights.cumsum(dim=1) - weights  # (B, L, S)
+    repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
+    real = batch.decoder_output != PAD
+    return repeated.where(real, 0).sum() / real.sum()
+
+
+def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:
+    """Return the share of real output tokens (`<eos>` counted) whose largest logit is right.
+
+    logits (B, L, V).
+    """
+    real = batch.decoder_output != PAD
+    right = (logits.argmax(dim=2) == batch.decoder_output) & real
+    return right.sum() / real.sum()
 
 
 def may_compile(config: Config) -> bool:
-    """Return whether there are compiled kernels for the cell of this model."""
+    """Return True if there are compiled kernels for the cell of this model."""
     return isinstance(config.model, RecurrentConfig) and config.model.cell.name == "gru"

@@ -21,9 +21,9 @@ def reference(tmp_path_factory):
     """An undisturbed run. Do not change it; use `run_copy`."""
     folder = tmp_path_factory.mktemp("reference")
     (folder / "tiny.yaml").write_text(TINY)
-    status, _, err = Server().call(folder, *TRAIN)
+    status, _, err = Server().call(folder, TRAIN)
     assert status == 0, err
-    return Run(folder / "runs" / "tiny")
+    return Run(folder / "runs/tiny")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def work(tmp_path):
 @pytest.fixture
 def run_copy(reference, work):
     """The reference run, copied to `runs/tiny` of `work`."""
-    return Run(Path(shutil.copytree(reference.path, work / "runs" / "tiny")))
+    return Run(Path(shutil.copytree(reference.path, work / "runs/tiny")))
 
 
 @pytest.fixture

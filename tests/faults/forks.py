@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from inline import HANDLERS, OUTPUT_VARIABLES
+from inline import HANDLERS, OUTPUT_VARIABLES, split_words
 from outcomes import same_outcome
 
 from seq2attn.runs.run import Run
@@ -19,11 +19,12 @@ from seq2attn.runs.run import Run
 TINY = """\
 task: {alphabet: abc, max_length: 2}
 model: {hidden: 8, embedding: 4}
-training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4, validation_samples: 2, word_dropout: 0.3}
+training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4,
+  validation_samples: 2, word_dropout: 0.3}
 evaluation: {samples: 2}
 """  # small, with many writes
-TRAIN = ("train", "-c", "tiny.yaml", "--name", "tiny")
-RESUME = ("train", "--resume", "tiny")
+TRAIN = "train -c tiny.yaml --name tiny"
+RESUME = "train --resume tiny"
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     ["seq2attn.cli.train", "seq2attn.training.session", "seq2attn.plotting.attention"]
@@ -68,8 +69,8 @@ class Server:
         """What a user does after a fault: resume the run, or start it if there is none; it ends as
         `reference`.
         """
-        run = Run(work / "runs" / "tiny")
-        status, _, err = self.call(work, *commands[run.path.exists()])
+        run = Run(work / "runs/tiny")
+        status, _, err = self.call(work, commands[run.path.exists()])
         assert status == 0, err
         same_outcome(run, reference)
 
@@ -87,7 +88,10 @@ class Fault:
     """
 
     def __init__(self, kind, count, full=False):
-        self.kind, self.count, self.full, self.seen = kind, count, full, 0
+        self.kind = kind
+        self.count = count
+        self.full = full
+        self.seen = 0
 
     def strike(self):
         """Do it if it is time."""
@@ -99,7 +103,10 @@ class Fault:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     def install(self):
-        fsync, replace, write, truncate = os.fsync, os.replace, os.write, os.truncate
+        fsync = os.fsync
+        replace = os.replace
+        write = os.write
+        truncate = os.truncate
 
         def half_a_file(descriptor):
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -169,7 +176,7 @@ def run(folder, arguments, fault, terminal, environment):
         setattr(sys, f"std{name}", os.fdopen(number, "w", encoding=encoding, errors=errors))
     struck = Fault(*fault)
     struck.install()
-    sys.argv = ["seq2attn", *arguments]
+    sys.argv = ["seq2attn", *split_words(*arguments)]
     try:
         main()
     finally:

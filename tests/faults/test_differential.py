@@ -6,35 +6,30 @@ tensors; a run that was stopped against one that was not. A failure names its se
 SEQ2ATTN_DIFFERENTIAL=10000, or only those from a seed: SEQ2ATTN_SEED=123.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
+from models import CPU
 from outcomes import StopAt, weights
 from textbook import Textbook
+from torch.testing import assert_close
 
 from seq2attn import parts
 from seq2attn.build import build_model, build_task, build_training_data
-from seq2attn.config import Config, check_config, flat_values
+from seq2attn.config import check_config, flat_values
 from seq2attn.data.batches import Batch, generator, make_batch
 from seq2attn.errors import ConfigError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
-from seq2attn.runs.checkpoint import load_checkpoint, load_weights
-from seq2attn.runs.run import Run
-from seq2attn.training.losses import training_losses
+from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training.recorder import Recorder
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
 
-CPU = torch.device("cpu")
 TASKS = ("reverse", "copy", "sort", "duplicate")  # over one alphabet
 FIRST = int(os.environ.get("SEQ2ATTN_SEED", "0"))
 SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "3"))
@@ -112,7 +107,7 @@ WITHOUT_ATTENTION = {  # the source is in the decoder's state alone
 BASE = {"training": {"steps": 5, "validation_samples": 1}, "evaluation": {"samples": 2}}
 
 
-def draw_config(seed: int) -> Config:
+def draw_config(seed):
     """A random config whose parts fit together."""
     draw = random.Random(seed)
     while True:
@@ -133,15 +128,16 @@ def draw_config(seed: int) -> Config:
             continue
 
 
-def check_seed(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def check_seed(seed, folder, monkeypatch):
     """Everything for the config of one seed."""
     config = draw_config(seed)
     try:
         run = check_resume(config, random.Random(seed), folder)
         path = run.checkpoint("last")
         model = build_model(config)
-        load_weights(path, load_checkpoint(path), model)
-        book = Textbook(config, load_checkpoint(path).part("model."))
+        weights = load_checkpoint(path, model).part("model.")
+        model.load_state_dict(weights)
+        book = Textbook(config, weights)
         check_batch(config, model.double().eval(), book)
         check_evaluation(config, model, book)
         check_kernels(config, monkeypatch)
@@ -150,7 +146,7 @@ def check_seed(seed: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
         raise
 
 
-def check_resume(config: Config, draw: random.Random, folder: Path) -> Run:
+def check_resume(config, draw, folder):
     """Stopped and resumed, or not: the same tensors, state and records. Returns the run."""
     whole = train(config, NewRun(folder, f"whole-{config.seed}"), device="cpu").run
     stop = StopAt(draw.randint(1, config.training.steps - 1))
@@ -163,7 +159,7 @@ def check_resume(config: Config, draw: random.Random, folder: Path) -> Run:
     return whole
 
 
-def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
+def check_batch(config, model, book):
     """Logits and weights of a padded batch, in training (with the C) and without gradients, are the
     textbook's.
     """
@@ -181,27 +177,25 @@ def check_batch(config: Config, model: torch.nn.Module, book: Textbook) -> None:
         for row, (size, steps) in enumerate(
             zip(one.source_lengths, one.decoder_lengths, strict=True)
         ):
-            source, inputs = (
-                one.source[row, :size].tolist(),
-                one.decoder_input[row, :steps].tolist(),
-            )
+            source = one.source[row, :size].tolist()
+            inputs = one.decoder_input[row, :steps].tolist()
             logits, weights = book.teacher_forced(source, inputs)
-            torch.testing.assert_close(
+            assert_close(
                 decoded.logits[row, :steps], torch.stack(logits), **CLOSE, check_dtype=True
             )
             if decoded.weights is not None:
                 expected = torch.tensor(weights, dtype=torch.float64)
-                torch.testing.assert_close(decoded.weights[row, :steps, :size], expected, **CLOSE)
+                assert_close(decoded.weights[row, :steps, :size], expected, **CLOSE)
                 assert (decoded.weights[row, :steps, size:] == 0).all()
 
 
-def _without_padding(batch: Batch) -> Batch:
+def _without_padding(batch):
     """The batch, all of whose sources are equally long, without their padding."""
     size = int(batch.source_lengths[0])
     return Batch(**{**vars(batch), "source": batch.source[:, :size]})
 
 
-def _padded(batch: Batch) -> Batch:
+def _padded(batch):
     """The batch with more padding, which holds a letter."""
     wider = {**vars(batch), "source": torch.nn.functional.pad(batch.source, (0, 3), value=3)}
     return Batch(
@@ -209,9 +203,10 @@ def _padded(batch: Batch) -> Batch:
     )
 
 
-def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> None:
+def check_evaluation(config, model, book):
     """An evaluation's numbers are the means of the textbook's over the same strings."""
-    task, eos = build_task(config), config.model.source_eos
+    task = build_task(config)
+    eos = config.model.source_eos
     predictor = Predictor(model, task, source_eos=eos, device=CPU)
     samples = config.evaluation.samples
     for length in config.evaluation.lengths or task.trained_lengths:
@@ -230,39 +225,40 @@ def check_evaluation(config: Config, model: torch.nn.Module, book: Textbook) -> 
         assert ("entropy" in expected) == (found.get("entropy", length) is not None)
 
 
-def check_kernels(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses and gradients with the C and without, at the weights of each of 50 steps, in float64."""
+def check_kernels(config, monkeypatch):
+    """Losses and gradients with the C and without, at the weights of each of 50 steps, in
+    float64.
+    """
     if config.model.cell.name != "gru":  # the C would not be used
         return
     model = build_model(config).double()
-    parameters, steps = list(model.parameters()), []
+    parameters = list(model.parameters())
+    steps = []
     for switch in ("on", "off"):
         monkeypatch.setenv("SEQ2ATTN_KERNELS", switch)
         steps.append(TrainingStep(model, config, CPU))
     for number, batch in zip(
         range(STEPS), build_training_data(config, CPU).batches(), strict=False
     ):
-        found, expected = (
-            training_losses(step.forward(batch, number), batch, config.training) for step in steps
-        )
+        found, expected = (step.losses(step.forward(batch, number), batch) for step in steps)
         how = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
         gradients = [
             _flat(torch.autograd.grad(one.total, parameters, **how)) for one in (found, expected)
         ]
-        torch.testing.assert_close(found.total, expected.total, **CLOSE)
-        torch.testing.assert_close(*gradients, **CLOSE)
+        assert_close(found.total, expected.total, **CLOSE)
+        assert_close(*gradients, **CLOSE)
         steps[0].gradients(found.total)
         steps[0].update(
             learning_rate(config.training, number % config.training.steps, config.training.steps)
         )
 
 
-def _flat(tensors: Iterable[torch.Tensor]) -> torch.Tensor:
+def _flat(tensors):
     return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _quick(monkeypatch):
     """No pictures, which take most of the time, and torch's generator as it was."""
     monkeypatch.setattr(Recorder, "attention", lambda *_, **__: None)
     with torch.random.fork_rng(devices=[]):

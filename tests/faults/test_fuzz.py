@@ -45,31 +45,85 @@ KEYS = [
     "width",
 ]
 VALUES = [
-    "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null", "~", "''", "abc", "aab",
-    "reverse", "copy", "dot", "scaled", "additive", "none", "general", "zeros", "last", "bridge", "cosine", "1-12",
-    "[3, 5]", "[]", "{}", "[[]]", "&a [1]", "*a", "!!python/name:os.system", "!!str 1", "2024-01-01", "999999999999",
-    "9" * 400, "[3-1]", "'\\0'", '"\\u0000"', '"\\ud800"', "|", ">", "? a", "- a", "%YAML 1.1", "---", "...", "\t", "é",
+    "0", "1", "3", "-1", "1e3", "3e-3", ".inf", ".nan", "1_000", "0x10", "true", "no", "null",
+    "~", "''", "abc", "aab", "reverse", "copy", "dot", "scaled", "additive", "none", "general",
+    "zeros", "last", "bridge", "cosine", "1-12", "[3, 5]", "[]", "{}", "[[]]", "&a [1]", "*a",
+    "!!python/name:os.system", "!!str 1", "2024-01-01", "999999999999", "9" * 400, "[3-1]",
+    "'\\0'", '"\\u0000"', '"\\ud800"', "|", ">", "? a", "- a", "%YAML 1.1", "---", "...", "\t",
+    "é",
 ]  # fmt: skip
-COMMANDS = [
-    "train",
-    "eval",
-    "predict",
-    "runs",
-    "inspect",
-    "list",
-    "check",
-    "trian",
-    "--help",
-    "--version",
-]
+COMMANDS = "train eval predict runs inspect list check trian --help --version".split()
 WORDS = [
-    *COMMANDS, "--config", "-c", "--set", "-s", "--name", "--resume", "--device", "--threads", "--plugin", "--runs-dir",
-    "--lengths", "--samples", "--seed", "--json", "--plot", "--checkpoint", "--run", "-r", "--limit", "-n", "--", "-",
-    "--help", "-h", "tiny", "tiny.yaml", "bad.yaml", "none.yaml", "../tiny", "runs/tiny", "/etc", ".", "..", "ab", "cab",
-    "3", "0", "-1", "1-3", "3,5", "5-1", "best", "last", "cpu", "cuda", "gpu", "auto", "dot", "scores", "tasks",
-    "training.steps=1", "seed=2", "seed=x", "model.hidden=4", "=", "a=b", "map.png", "map.gif", "no/map.png", "score.py",
-    "bad.py", "--lengths=3", "--threads=2", "--json=1", "-c=", "--no-json", "--runs-dir=other", "",
-]  # fmt: skip
+    *COMMANDS,
+    "--config",
+    "-c",
+    "--set",
+    "-s",
+    "--name",
+    "--resume",
+    "--device",
+    "--threads",
+    "--plugin",
+    "--runs-dir",
+    "--lengths",
+    "--samples",
+    "--seed",
+    "--json",
+    "--plot",
+    "--checkpoint",
+    "--run",
+    "-r",
+    "--limit",
+    "-n",
+    "--",
+    "-",
+    "--help",
+    "-h",
+    "tiny",
+    "tiny.yaml",
+    "bad.yaml",
+    "none.yaml",
+    "../tiny",
+    "runs/tiny",
+    "/etc",
+    ".",
+    "..",
+    "ab",
+    "cab",
+    "3",
+    "0",
+    "-1",
+    "1-3",
+    "3,5",
+    "5-1",
+    "best",
+    "last",
+    "cpu",
+    "cuda",
+    "gpu",
+    "auto",
+    "dot",
+    "scores",
+    "tasks",
+    "training.steps=1",
+    "seed=2",
+    "seed=x",
+    "model.hidden=4",
+    "=",
+    "a=b",
+    "map.png",
+    "map.gif",
+    "no/map.png",
+    "score.py",
+    "bad.py",
+    "--lengths=3",
+    "--threads=2",
+    "--json=1",
+    "-c=",
+    "--no-json",
+    "--runs-dir=other",
+    "",
+]
 
 # ---- the same for all ----
 
@@ -100,7 +154,7 @@ def fuzz(count, strategies, check):
 def call(words):
     """The command line in this process; no traceback or escape comes out."""
     with no_hang():
-        done = call_main(words, stdin="ab\ncab\n")
+        done = call_main("", *words, stdin="ab\ncab\n")
     assert done.code in (0, 1, 2), (words, done.code)
     assert not any(text in done.out + done.err for text in ("Traceback", "\x1b")), words
     return done
@@ -317,7 +371,7 @@ def check_reader(command, name):
 
 
 def is_accepted(run):
-    """Whether all records of the run can be read; a `Seq2AttnError` is the only way to refuse one."""
+    """True if all records of the run can be read; only a `Seq2AttnError` may refuse one."""
     try:
         read_metrics(run), read_attention(run), evaluations(run)
     except Seq2AttnError:
@@ -355,7 +409,8 @@ def test_some_values_in_some_fields(copied, trial):
 def test_every_value_in_every_field(copied, trial, record_figure, name):
     for command in READERS:  # of the undamaged run
         assert call(command.replace("RUN", run_of(copied).name).split())[0] == 0, command
-    choose, chosen = random.Random(name), list(every_damage(trial, name))
+    choose = random.Random(name)
+    chosen = list(every_damage(trial, name))
     attack(
         copied, trial, chosen, lambda accepted: READERS if accepted else choose.sample(READERS, 1)
     )

@@ -24,8 +24,8 @@ task: {name: pairs, train: train.tsv, dev: dev.tsv}
 model: {hidden: 8, embedding: 4, bidirectional: true, dropout: 0.2, attention: {score: additive}}
 training: {epochs: 4, batch_size: 4, log_every: 1, label_smoothing: 0.1, patience: 9}
 """
-PAIRS_COMMANDS = (("train", "-c", "pairs.yaml", "--name", "tiny"), RESUME)
-WIDE = ("--set", "model.hidden=64", "--set", "training.batch_size=256", "--set", "training.steps=3")
+PAIRS_COMMANDS = ("train -c pairs.yaml --name tiny", RESUME)
+WIDE = "--set model.hidden=64 --set training.batch_size=256 --set training.steps=3"
 
 
 def refused(err, reason):
@@ -39,14 +39,16 @@ def strike(server, reference, work, *fault):
     without the fault.
     """
     shutil.rmtree(work / "runs", ignore_errors=True)
-    status, _, err = server.call(work, *TRAIN, fault=fault)
-    run, full = Run(work / "runs" / "tiny"), len(fault) == 3
+    status, _, err = server.call(work, TRAIN, fault=fault)
+    run = Run(work / "runs/tiny")
+    full = len(fault) == 3
     for file in run.path.glob("checkpoints/[!.]*"):
         load_checkpoint(file)
     if full:
         refused(err, "No space left on device")
         hint = "The last checkpoint is intact. Continue with: seq2attn train --resume tiny\n"
-        assert status == 1 and err.endswith(hint) == run.checkpoint("last").exists()
+        assert status == 1
+        assert err.endswith(hint) == run.checkpoint("last").exists()
     else:
         assert status == -signal.SIGKILL
         listed = server.call(work, "runs")[1]
@@ -63,7 +65,7 @@ def test_a_fault_at_one_write(server, reference, work, fault):
 @pytest.mark.parametrize("full", [(), (True,)], ids=["kill", "full disk"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_at_every_other_write(server, reference, work, record_figure, kind, full):
-    assert server.call(work, *TRAIN, fault=(kind, 0))[0] == 0
+    assert server.call(work, TRAIN, fault=(kind, 0))[0] == 0
     writes = int((work / "count").read_text())
     counts = range(1, writes + 1, 2 + writes // 40)
     for count in counts:
@@ -75,7 +77,8 @@ def torture(server, reference, work, seed, kills, commands=(TRAIN, RESUME)):
     """Trainings that are killed up to three times and then resumed, until `kills` have been
     survived.
     """
-    choose, survived = random.Random(seed), 0
+    choose = random.Random(seed)
+    survived = 0
     while survived < kills:
         shutil.rmtree(work / "runs", ignore_errors=True)
         for _ in range(choose.choice((1, 1, 2, 3))):
@@ -83,7 +86,7 @@ def torture(server, reference, work, seed, kills, commands=(TRAIN, RESUME)):
             fault = (
                 (kind, choose.randint(1, WRITES.get(kind, 15))) if choose.random() < 0.5 else None
             )
-            server.start(work, *commands[(work / "runs" / "tiny").exists()], fault=fault)
+            server.start(work, commands[(work / "runs/tiny").exists()], fault=fault)
             if fault is None:
                 time.sleep(choose.uniform(0, 1.2))
                 server.process.kill()
@@ -100,11 +103,11 @@ def test_a_hundred_killed_trainings_resume_to_identical_weights(
 
 
 def test_a_killed_training_on_pairs_resumes_to_identical_weights(server, work):
-    words = ["ab", "ba", "aab", "abb", "b", "a", "bab", "aba", "bba", "abab"]
+    words = "ab ba aab abb b a bab aba bba abab".split()
     for name, chosen in (("train.tsv", words), ("dev.tsv", ["bb", "aa", "abba"])):
         (work / name).write_text("".join(f"{word}\t{word[::-1]}\n" for word in chosen))
     (work / "pairs.yaml").write_text(PAIRS)
-    status, _, err = server.call(work, *PAIRS_COMMANDS[0])
+    status, _, err = server.call(work, PAIRS_COMMANDS[0])
     assert status == 0, err
     reference = Run((work / "runs").rename(work / "undisturbed") / "tiny")
     torture(server, reference, work, seed=2, kills=2, commands=PAIRS_COMMANDS)
@@ -117,33 +120,30 @@ def test_a_kill_between_checkpoint_and_status(server, reference, run_copy, work)
 
 
 def test_a_killed_comparison_continues_with_the_same_command(server, work):
-    words = ("compare", "-c", "tiny.yaml", "--vary", "seed=1-2", "--name", "e", "--workers", "1")
-    server.start(work, *words)
-    server.until("loss", Path(work / "runs" / "e-seed_2" / "metrics.jsonl"))
+    words = "compare -c tiny.yaml --vary seed=1-2 --name e --workers 1"
+    server.start(work, words)
+    server.until("loss", Path(work / "runs/e-seed_2/metrics.jsonl"))
     server.process.kill()
     server.wait()
-    status, out, err = server.call(work, *words)
-    assert (status, len(out.splitlines())) == (0, 3), err
-    assert [len(list(run.glob("evaluations/*"))) for run in (work / "runs").glob("e-seed_*")] == [
-        1,
-        1,
-    ]
+    status, out, err = server.call(work, words)
+    assert status == 0, err
+    assert len(out.splitlines()) == 3
+    runs = (work / "runs").glob("e-seed_*")
+    assert [len(list(run.glob("evaluations/*"))) for run in runs] == [1, 1]
 
 
 def test_a_run_that_is_removed_during_training(server, work):
-    server.start(work, *TRAIN)
+    server.start(work, TRAIN)
     server.until("step 4: ", work / "err")
-    (work / "runs" / "tiny").rename(work / "removed")
+    (work / "runs/tiny").rename(work / "removed")
     assert server.wait() == 1
     refused((work / "err").read_text(), "No such file or directory")
-    assert not (work / "runs" / "tiny").exists()
+    assert not (work / "runs/tiny").exists()
 
 
 def test_training_is_deterministic_with_threads(server, work):
     for name in ("one", "two"):
-        status, _, err = server.call(
-            work, "train", "-c", "tiny.yaml", "--name", name, *WIDE, "--threads", "2"
-        )
+        status, _, err = server.call(work, f"train -c tiny.yaml --name {name} {WIDE} --threads 2")
         assert status == 0, err
     one, two = (Run(work / "runs" / name) for name in ("one", "two"))
     assert one.environment.threads == 2

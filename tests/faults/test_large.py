@@ -10,7 +10,7 @@ from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import find_run, newest_first
 from seq2attn.training.recorder import Recorder
 
-NAMES = ("loss", "accuracy", "gradient_norm", "learning_rate", "tokens_per_second")
+NAMES = "loss accuracy gradient_norm learning_rate tokens_per_second".split()
 
 
 def resident():
@@ -22,7 +22,8 @@ def resident():
 @pytest.mark.parametrize("steps", [5_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_logged_steps(tmp_path, record_figure, steps):
     run = create_run(NewRun(tmp_path, "long", exact=False), check_config({}), {})
-    recorder, before = Recorder(run), 0
+    recorder = Recorder(run)
+    before = 0
     for step in range(1, steps + 1):
         recorder.step(step, dict.fromkeys(NAMES, 0.123456789))
         before = before or (step == steps // 10 and resident())
@@ -36,7 +37,8 @@ def test_logged_steps(tmp_path, record_figure, steps):
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure, count):
     root = run_copy.path.parent
-    status, config = run_copy.status_file.read_text(), run_copy.config_file.read_text()
+    status = run_copy.status_file.read_text()
+    config = run_copy.config_file.read_text()
     for number in range(count):
         folder = root / f"run-{number:05d}"
         (folder / "checkpoints").mkdir(parents=True)
@@ -51,7 +53,7 @@ def test_many_runs_are_listed_quickly(run_copy, work, cli, record_figure, count)
     assert len(newest_first(root)) == count + 1
     assert find_run(root, None).name == "tiny"  # the only one with a checkpoint
     began = time.process_time()
-    assert len(cli("runs", "--limit", str(count)).out.splitlines()) == count + 1
+    assert len(cli("runs --limit", count).out.splitlines()) == count + 1
     all_of_them = time.process_time() - began
     record_figure(
         runs=count, ms_for_a_list_of_50=round(1000 * took), ms_for_all=round(1000 * all_of_them)

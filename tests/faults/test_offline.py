@@ -2,14 +2,12 @@
 
 import shutil
 import zipfile
-from pathlib import Path
+from functools import partial
 
 import pytest
-from inline import process
+from inline import ROOT, process
 
 from seq2attn.kernels import library
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 def test_no_command_uses_the_network(server, run_copy, work):
@@ -18,7 +16,7 @@ def test_no_command_uses_the_network(server, run_copy, work):
         "eval tiny",
         "predict ab --run tiny --plot a.png",
     ):
-        server.start(work, *line.split(), environment={"OFFLINE": "1"})
+        server.start(work, line, environment={"OFFLINE": "1"})
         assert server.wait() == 0, (work / "err").read_text()
 
 
@@ -26,20 +24,10 @@ def test_no_command_uses_the_network(server, run_copy, work):
 def wheel(tmp_path_factory):
     """The wheel, built from a copy of the repository's files that an installation needs."""
     source = tmp_path_factory.mktemp("source")
-    for name in (
-        "seq2attn",
-        "configs",
-        "pyproject.toml",
-        "setup.py",
-        "MANIFEST.in",
-        "README.md",
-        "LICENSE",
-    ):
+    for name in "seq2attn configs pyproject.toml setup.py MANIFEST.in README.md LICENSE".split():
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, source / name)
-    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."]
-    done = process(source, *words)
-    assert done.code == 0, done.err
+    process(source, "-m pip wheel --quiet --no-deps --wheel-dir dist .").check()
     (found,) = (source / "dist").glob("*.whl")
     return found
 
@@ -55,39 +43,34 @@ def test_the_wheel_contains_only_the_package_and_the_configs(wheel):
         name.removeprefix("seq2attn/") for name in names if name.startswith("seq2attn/configs/")
     }
     assert shipped == {str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglob("*.yaml")}
-    kinds, files = (".py", ".c", ".h"), (ROOT / "seq2attn").rglob("*.*")
+    kinds = (".py", ".c", ".h")
+    files = (ROOT / "seq2attn").rglob("*.*")
     modules = {name for name in names if name.endswith(kinds)}
     assert modules == {str(path.relative_to(ROOT)) for path in files if path.suffix in kinds}
     assert "seq2attn/py.typed" in names
     assert (
         "seq2attn/kernels/recurrence.so" in names
     ) is library.LIBRARY.is_file()  # as for this Python
-    assert wheel.name.startswith("seq2attn-") and "-py3-none-" in wheel.name
+    assert wheel.name.startswith("seq2attn-")
+    assert "-py3-none-" in wheel.name
 
 
 @pytest.mark.slow
 def test_the_installed_wheel_finds_its_configs(wheel, work):
     place = work / "installed"
-    done = process(
-        work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place), str(wheel)
-    )
-    assert done.code == 0, done.err
-    changes = ("--set=training.steps=1", "--set=training.warmup=0")
-    words = ["train", "--config", "configs/scaled.yaml", "--name=mine", *changes]
-    done = process(work, "-m", "seq2attn", *words, PYTHONPATH=str(place))
-    assert (done.code, done.out) == (0, "runs/mine\n"), done.err
-    done = process(
-        work, "-m", "seq2attn", "inspect", "configs/chapter/dot.yaml", PYTHONPATH=str(place)
-    )
-    assert done.code == 0
-    done = process(work, "-m", "seq2attn", "inspect", "configs/scald.yaml", PYTHONPATH=str(place))
-    assert done.err.startswith(
+    process(work, f"-m pip install --quiet --no-deps --target {place} {wheel}").check()
+    installed = partial(process, work, PYTHONPATH=str(place))
+    changes = "--set=training.steps=1 --set=training.warmup=0"
+    words = f"train --config configs/scaled.yaml --name=mine {changes}"
+    assert installed(f"-m seq2attn {words}").check().out == "runs/mine\n"
+    installed("-m seq2attn inspect configs/chapter/dot.yaml").check()
+    assert installed("-m seq2attn inspect configs/scald.yaml").err.startswith(
         "error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, "
     )
 
 
 def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
     (work / "configs").mkdir()
-    (work / "configs" / "scaled.yaml").write_text("seed: 77\n")
-    assert "seed: 77" in cli("inspect", "configs/scaled.yaml").out
-    assert "score: dot" in cli("inspect", "configs/dot.yaml").out
+    (work / "configs/scaled.yaml").write_text("seed: 77\n")
+    assert "seed: 77" in cli("inspect configs/scaled.yaml").out
+    assert "score: dot" in cli("inspect configs/dot.yaml").out

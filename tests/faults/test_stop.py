@@ -10,17 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from forks import TRAIN
+from inline import ROOT
+from refusal import refused
 
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.run import Run, is_training, training_lock
 
-ROOT = Path(__file__).parent.parent.parent
-SETTINGS = ("training.steps=1000000", "training.log_every=10", "training.evaluate_every=1000")
-LONG = (*TRAIN, *(word for setting in SETTINGS for word in ("--set", setting)))
+STEPS = "--set training.steps=1000000"
+LONG = f"{TRAIN} {STEPS} --set training.log_every=10 --set training.evaluate_every=1000"
 
 
 @pytest.mark.parametrize(
@@ -28,14 +27,13 @@ LONG = (*TRAIN, *(word for setting in SETTINGS for word in ("--set", setting)))
 )
 def test_a_signal(server, reference, work, name):
     number = getattr(signal, name)
-    pid = server.start(work, *TRAIN)
+    pid = server.start(work, TRAIN)
     server.until("step 4: ", work / "err")
     os.kill(pid, number)
     assert server.wait() == 128 + number
     *_, stopped, hint = (work / "err").read_text().splitlines()
-    assert stopped.startswith(f"stopped by {name} after step ") and stopped.endswith(
-        "; everything is saved."
-    )
+    assert stopped.startswith(f"stopped by {name} after step ")
+    assert stopped.endswith("; everything is saved.")
     assert hint == "Continue with: seq2attn train --resume tiny"
     assert server.call(work, "runs")[1].splitlines()[1].startswith("tiny\tinterrupted\t")
     server.complete(work, reference)
@@ -43,20 +41,20 @@ def test_a_signal(server, reference, work, name):
 
 def test_a_closed_terminal(server, reference, work):
     ours, theirs = pty.openpty()
-    server.start(work, *TRAIN, terminal=os.ttyname(theirs))
+    server.start(work, TRAIN, terminal=os.ttyname(theirs))
     seen = b""
     while b"step 4" not in seen:
         seen += os.read(ours, 1000)
     os.close(theirs)
     os.close(ours)
     assert server.wait() == 128 + signal.SIGHUP
-    assert Run(work / "runs" / "tiny").status().state == "interrupted"
+    assert Run(work / "runs/tiny").status().state == "interrupted"
     server.complete(work, reference)
 
 
 def test_a_closed_stdout(server, run_copy, work):
     os.mkfifo(work / "out")
-    server.start(work, "eval", "tiny", "--samples", "1")
+    server.start(work, "eval tiny --samples 1")
     os.close(os.open(work / "out", os.O_RDONLY))
     assert server.wait() == 141
     assert len(list(run_copy.evaluations.iterdir())) == 1
@@ -70,7 +68,7 @@ MEMORY = (
 
 
 @pytest.mark.parametrize(
-    ("script", "status", "err"),
+    "script, status, err",
     [
         ("$S list --json | true", 141, ""),
         (
@@ -88,12 +86,13 @@ def test_what_a_shell_does_to_a_command(work, script, status, err):
         words, cwd=work, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == status
-    assert bool(err) == bool(done.stderr) and re.search(f"{err}$", done.stderr)
+    assert bool(err) == bool(done.stderr)
+    assert re.search(f"{err}$", done.stderr)
 
 
 @pytest.mark.slow
 def test_an_interrupt_of_another_command(server, run_copy, work):
-    pid = server.start(work, "eval", "tiny", "--samples", "100000000", "--lengths", "2")
+    pid = server.start(work, "eval tiny --samples 100000000 --lengths 2")
     time.sleep(0.5)
     os.kill(pid, signal.SIGINT)
     assert server.wait() == 130
@@ -102,7 +101,7 @@ def test_an_interrupt_of_another_command(server, run_copy, work):
 
 @pytest.mark.slow
 def test_two_signals_stop_immediately_and_lose_nothing(server, reference, work):
-    pid = server.start(work, *TRAIN)
+    pid = server.start(work, TRAIN)
     server.until("step 8: ", work / "err")
     for _ in range(2):
         with contextlib.suppress(ProcessLookupError):
@@ -112,17 +111,20 @@ def test_two_signals_stop_immediately_and_lose_nothing(server, reference, work):
 
 
 def test_a_second_training_is_refused_until_the_first_ends(server, work, cli):
-    run = Run(work / "runs" / "tiny")
-    server.start(work, *LONG)
+    run = Run(work / "runs/tiny")
+    server.start(work, LONG)
     server.until("loss", run.metrics_file)
-    message = "error: run 'tiny' is being trained by another process\nWait for it, or stop it; then resume.\n"
+    message = (
+        "error: run 'tiny' is being trained by another process\nWait for it, or stop "
+        "it; then resume.\n"
+    )
     for _ in range(2):  # looking does not take the lock
         assert "tiny\ttraining\t" in cli("runs").out
-        assert cli("train", "--resume", "tiny") == (2, "", message)
+        assert cli("train --resume tiny") == (2, "", message)
     server.process.kill()
     assert server.wait() == -signal.SIGKILL
     assert not is_training(run)
     with training_lock(run):
         assert is_training(run)
-        with pytest.raises(Seq2AttnError, match="is being trained"), training_lock(run):
+        with refused("is being trained"), training_lock(run):
             pass

@@ -9,8 +9,9 @@ import pytest
 
 
 def test_long_strings_are_predicted_without_weights(run_copy, cli):
-    first, second = json.loads(cli("predict", "ab" * 600, "ab", "--json").out)
-    assert "weights" not in first and "weights" in second
+    first, second = cli("predict", "ab" * 600, "ab", "--json").json
+    assert "weights" not in first
+    assert "weights" in second
 
 
 CONSOLES = [
@@ -43,27 +44,26 @@ def test_a_legacy_console(server, run_copy, work, console, command):
     run_copy.config_file.write_text(
         text.replace("alphabet: abc", 'alphabet: "ä本a"')
     )  # which none of them can write
-    server.start(work, *command.split(), environment=console)
+    server.start(work, command, environment=console)
     assert server.wait() == 0, (work / "err").read_text()
     printed = (work / "out").read_bytes().decode(console.get("PYTHONIOENCODING", "utf-8"))
     assert "--json" not in command or json.loads(printed)["source"] == "ä本a"
 
 
-@pytest.mark.parametrize(("columns", "name"), [(1, "xterm-256color"), (40, "dumb")])
+@pytest.mark.parametrize("columns, name", [(1, "xterm-256color"), (40, "dumb")])
 def test_a_narrow_terminal(server, run_copy, work, columns, name):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     server.start(
         work,
-        "predict",
-        "ab",
-        "--run",
-        "tiny",
+        "predict ab --run tiny",
         terminal=os.ttyname(theirs),
         environment={"TERM": name},
     )
-    status, text = server.wait(), os.read(ours, 100_000).decode()
+    status = server.wait()
+    text = os.read(ours, 100_000).decode()
     os.close(theirs)
     os.close(ours)
-    assert status == 0 and "ab -> " in text
+    assert status == 0
+    assert "ab -> " in text
     assert ("\x1b[" in text) == (name != "dumb")

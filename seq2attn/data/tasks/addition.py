@@ -1,7 +1,5 @@
 """`21+93 -> 15`: 12 + 39 = 51, the last digits first"""
 
-from __future__ import annotations
-
 import re
 
 from torch import Generator

@@ -1,7 +1,5 @@
 """`May 3, 1998 -> 1998-05-03`"""
 
-from __future__ import annotations
-
 import datetime
 import functools
 import re
@@ -18,8 +16,8 @@ STYLES = (
     "{month}/{day}/{year}",  # 5/3/1998, with slashes the month
     "{day} {month_name} {year}",  # 3 May 1998
     "{month_name} {day}, {year}",
-    "{day} {month_short} {year}",  # 14 Oct 1998
-    "{month_short} {day}, {year}",
+    "{day} {month_name:.3} {year}",  # 14 Oct 1998
+    "{month_name:.3} {day}, {year}",
     "{ordinal} of {month_name} {year}",  # 3rd of May 1998
     "{month_name} {ordinal}, {year}",
     "the {ordinal_word} of {month_name} {year}",  # the third of May 1998
@@ -119,14 +117,12 @@ def is_held_out(date: datetime.date, share: float) -> bool:
 
 def write_date(date: datetime.date, style: str) -> str:
     """Return `date` in one of `STYLES`."""
-    month = _MONTHS[date.month - 1]
     return style.format(
         day=date.day,
         ordinal=f"{date.day}{_ENDINGS.get(date.day, 'th')}",
         ordinal_word=_ORDINAL_WORDS[date.day - 1],
         month=date.month,
-        month_name=month,
-        month_short=month[:3],
+        month_name=_MONTHS[date.month - 1],
         weekday=_WEEKDAYS[date.weekday()],
         year=date.year,
     )

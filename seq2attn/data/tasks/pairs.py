@@ -1,7 +1,5 @@
 """`walk V;PST -> walked`, from files"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path

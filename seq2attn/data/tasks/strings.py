@@ -1,9 +1,8 @@
 """Tasks on random strings over one alphabet, whose targets consist of characters of the source."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -107,30 +106,25 @@ def draw_family(family: str, random: Generator, count: int, length: int, symbols
 
     They depend only on the arguments. `parts.FAMILIES` describes the families.
     """
-
-    def draw(low: int, high: int, width: int) -> Tensor:
-        return draw_integers(random, low, high, count, width)
-
-    def characters(width: int) -> Tensor:
-        return draw(0, symbols - 1, width)
-
+    characters = partial(draw_integers, random, 0, symbols - 1, count)
     positions = torch.arange(length, device=random.device).expand(count, -1)  # (N, S)
     match family:
         case "unary":
             ids = characters(1).expand(-1, length)
         case "periodic":
-            periods = draw(2, LONGEST_WORD, 1)  # (N, 1)
+            periods = draw_integers(random, 2, LONGEST_WORD, count, 1)  # (N, 1)
             ids = characters(LONGEST_WORD).gather(1, positions % periods)
         case "two_letter":
             first = characters(1)
-            other = (first + draw(1, max(1, symbols - 1), 1)) % symbols  # differs if symbols > 1
-            ids = torch.cat([first, other], dim=1).gather(1, draw(0, 1, length))
+            distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
+            both = torch.cat([first, (first + distance) % symbols], dim=1)  # differ if symbols > 1
+            ids = both.gather(1, draw_integers(random, 0, 1, count, length))
         case "palindrome":
             ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
         case "sorted":
             ids = characters(length).sort(dim=1).values
         case _:  # runs
-            sizes = draw(1, LONGEST_RUN, length)
+            sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
             ids = characters(length).gather(1, _item_at(positions, sizes))
     return ids + len(SPECIAL)
 

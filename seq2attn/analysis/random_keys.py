@@ -1,0 +1,280 @@
+"""Attention over random queries and keys, before any training: the variance of scores, saturation
+and entropy of weights, and the gradient of the largest.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from seq2attn.analysis import Analysis, column
+from seq2attn.data.batches import generator
+from seq2attn.inference.evaluation import attention_entropy
+from seq2attn.model.scores import Dot, Score
+from seq2attn.parts import SCORES
+
+BLOCK = 2**20  # numbers drawn at once
+SATURATED = 0.99
+DRAWN = 2**21  # numbers for an expected entropy, which is then right to about 0.001
+
+
+@dataclass(frozen=True)
+class Components:
+    """Queries and keys with i.i.d. normal components: s ~ N(query_mean, query_sd^2), h ~
+    N(key_mean, key_sd^2).
+    """
+
+    query_mean: float = 0.0
+    query_sd: float = 1.0
+    key_mean: float = 0.0
+    key_sd: float = 1.0
+
+
+def seeded_score(name: str, width: int, seed: int) -> Score:
+    """Return a score for queries and keys of this width, its weights drawn from `seed`."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SCORES.make(SCORES.choose(name), width, width)
+
+
+@torch.no_grad()
+def random_scores(
+    score: Score,
+    purpose: str,
+    width: int,
+    keys: int,
+    samples: int,
+    seed: int,
+    components: Components,
+) -> Tensor:
+    """Score `samples` random queries against `keys` random keys each: (samples, S), float64.
+
+    Every score sees the same queries and keys.
+    """
+    random = generator("cpu", seed, purpose, width, keys)
+    block = max(1, BLOCK // (width * (keys + 1)))
+    blocks = []
+    for first in range(0, samples, block):
+        count = min(block, samples - first)
+        query = torch.randn(count, 1, width, generator=random) * components.query_sd
+        states = torch.randn(count, keys, width, generator=random) * components.key_sd
+        query += components.query_mean
+        states += components.key_mean
+        scores = score(query, score.project(states))  # (n, 1, S)
+        blocks.append(scores.squeeze(1).double())
+    return torch.cat(blocks)
+
+
+def random_weights(name: str, width: int, keys: int, samples: int, seed: int) -> Tensor:
+    """Return the attention weights (samples, S) of a score, all components N(0, 1)."""
+    score = seeded_score(name, width, seed)
+    scores = random_scores(score, "weights", width, keys, samples, seed, Components())
+    return torch.softmax(scores, dim=1)
+
+
+def mean_and_error(values: Tensor) -> tuple[float, float]:
+    """Return the mean of values (n,), and its standard error."""
+    return float(values.mean()), float(values.std() / len(values) ** 0.5)
+
+
+# ---- variance of a score ----
+
+
+@dataclass(frozen=True)
+class VarianceRow:
+    """One score at one width D; theory is None where the score has no formula."""
+
+    score: str
+    width: int = column("D")
+    mean: float = column("mean", ".4g")
+    mean_theory: float | None = column("expected mean", ".4g")
+    variance: float = column("variance", ".5g")
+    variance_error: float = column("±", ".2g")
+    """standard error of the measured variance"""
+    variance_theory: float | None = column("expected variance", ".5g")
+    deviation: float | None = column("off by", "+.1f")
+    """(measured - theory) / standard error; beyond 3 once in 370 times"""
+
+
+def score_variance(
+    scores: Sequence[str], widths: Sequence[int], *, samples: int, seed: int, components: Components
+) -> Analysis:
+    """Score `samples` random pairs at each width D; every score sees the same pairs.
+
+    Theory: a multiplicative score is s.(M h) with M fixed (I for dot, I / sqrt(D) for scaled, W for
+    general), so that Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2, which for dot
+    is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
+    """
+    rows = []
+    for name, width in product(scores, widths):
+        score = seeded_score(name, width, seed)
+        values = random_scores(score, "variance", width, 1, samples, seed, components)
+        squares = (values - values.mean()).square()
+        excess = (squares - squares.mean()).square().mean()  # m4 - m2^2
+        variance = float(squares.sum() / (samples - 1))
+        error = float((excess / samples).sqrt())
+        mean_theory, theory = theoretical_moments(score, width, components)
+        row = VarianceRow(
+            score=name,
+            width=width,
+            mean=float(values.mean()),
+            mean_theory=mean_theory,
+            variance=variance,
+            variance_error=error,
+            variance_theory=theory,
+            deviation=(variance - theory) / error if theory is not None and error else None,
+        )
+        rows.append(row)
+    return Analysis({"samples": samples, "seed": seed, **asdict(components)}, rows)
+
+
+@torch.no_grad()
+def theoretical_moments(
+    score: Score, width: int, components: Components
+) -> tuple[float | None, float | None]:
+    """Return the mean and variance of a multiplicative score by formula; of others, None twice."""
+    if not isinstance(score, Dot):
+        return None, None
+    # (D, D), row j = M e_j: the transpose of M
+    matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()
+    mean = components.query_mean * components.key_mean * matrix.sum()
+    query_variance = components.query_sd**2
+    key_variance = components.key_sd**2
+    variance = (
+        query_variance * key_variance * matrix.square().sum()
+        + query_variance * components.key_mean**2 * matrix.sum(dim=0).square().sum()  # |M 1|^2
+        + key_variance * components.query_mean**2 * matrix.sum(dim=1).square().sum()  # |1 M|^2
+    )
+    return float(mean), float(variance)
+
+
+# ---- saturation, entropy ----
+
+
+@dataclass(frozen=True)
+class SaturationRow:
+    """The weights of one score at one width D, over S random keys."""
+
+    score: str
+    width: int = column("D")
+    largest: float = column("largest weight")
+    """mean of the largest weight"""
+    largest_error: float = column("±")
+    saturated: float = column("saturated")
+    """share of queries whose largest weight exceeds 0.99"""
+    weights: tuple[float, ...] = column("weights by rank")
+    """mean weight by rank, the largest first: S numbers that sum to 1"""
+
+
+def weight_saturation(
+    scores: Sequence[str], widths: Sequence[int], *, keys: int, samples: int, seed: int
+) -> Analysis:
+    """Sort the attention weights of `samples` random queries over `keys` random keys, all
+    components N(0, 1).
+    """
+    rows = []
+    for name, width in product(scores, widths):
+        weights = random_weights(name, width, keys, samples, seed)
+        ranked = weights.sort(dim=1, descending=True).values  # (samples, S)
+        largest = ranked[:, 0]
+        saturated = float((largest > SATURATED).double().mean())
+        by_rank = tuple(ranked.mean(dim=0).tolist())
+        rows.append(SaturationRow(name, width, *mean_and_error(largest), saturated, by_rank))
+    return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
+
+
+@dataclass(frozen=True)
+class EntropyRow:
+    """One score at one width D, over S random keys; entropies in nats."""
+
+    keys: int = column("S")
+    score: str = column("score")
+    width: int = column("D")
+    entropy: float = column("entropy", ".4f")
+    """mean over the queries"""
+    entropy_error: float = column("±", ".4f")
+    limit: float | None = column("expected", ".4f")
+    """expected of S independent normal scores of the same variance, the limit D -> infinity; None:
+    no formula"""
+    uniform: float = column("uniform", ".4f")
+    """log S, the entropy of uniform weights"""
+
+
+def entropy_by_width(
+    scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
+) -> Analysis:
+    """Measure the entropy of the weights that random queries give `keys` random keys, all
+    components N(0, 1).
+    """
+    rows = []
+    for count, name, width in product(keys, scores, widths):
+        weights = random_weights(name, width, count, samples, seed)
+        entropy, error = mean_and_error(attention_entropy(weights))
+        deviation = {"dot": math.sqrt(width), "scaled": 1.0}.get(name)
+        limit = deviation and expected_entropy(count, deviation)
+        rows.append(EntropyRow(count, name, width, entropy, error, limit, math.log(count)))
+    return Analysis({"samples": samples, "seed": seed}, rows)
+
+
+@cache
+def expected_entropy(keys: int, deviation: float) -> float:
+    """Return E[H(softmax(z))] in nats for z_1..z_S independent N(0, deviation^2): the mean over
+    many draws.
+    """
+    random = generator("cpu", "expected entropy", keys)
+    scores = torch.randn(DRAWN // keys, keys, generator=random)
+    return float(attention_entropy(torch.softmax(deviation * scores.double(), dim=1)).mean())
+
+
+# ---- gradient ----
+
+
+@dataclass(frozen=True)
+class GradientRow:
+    """Scores of standard deviation `scale`."""
+
+    scale: float = column("scale c", "g")
+    mean: float = column("mean norm", ".4f")
+    """mean norm of the gradient of the largest weight with respect to the scores, by autograd"""
+    mean_error: float = column("±", ".4f")
+    formula: float = column("by formula", ".4f")
+    """the mean by formula, on the same scores"""
+    median: float = column("median norm", ".4f")
+    largest: float = column("largest weight")
+    """mean of the largest weight"""
+
+
+def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed: int) -> Analysis:
+    """Measure the norm of d max_j softmax(z)_j / dz at z = c e, e ~ N(0, 1), for each scale c; the
+    same e at each.
+
+    By formula, with p = softmax(z) and m the largest: p_m sqrt((1 - p_m)^2 + sum of p_j^2 over j !=
+    m). An unscaled dot product of N(0, 1) components has scale sqrt(D), a scaled one scale 1.
+    """
+    random = generator("cpu", seed, "gradient", keys)
+    scores = torch.randn(samples, keys, generator=random, dtype=torch.float64)  # (n, S)
+    rows = []
+    for scale in scales:
+        scaled = (scale * scores).requires_grad_()
+        weights = torch.softmax(scaled, dim=1)
+        largest = weights.max(dim=1).values  # (n,)
+        (gradient,) = torch.autograd.grad(largest.sum(), scaled)
+        norms = gradient.norm(dim=1)
+
+        weights = weights.detach()
+        largest = largest.detach()
+        others = weights.square().sum(dim=1) - largest.square()
+        formula = largest * ((1 - largest).square() + others).sqrt()
+        row = GradientRow(
+            scale,
+            *mean_and_error(norms),
+            formula=float(formula.mean()),
+            median=float(norms.median()),
+            largest=float(largest.mean()),
+        )
+        rows.append(row)
+    return Analysis({"keys": keys, "samples": samples, "seed": seed}, rows)
