@@ -1,8 +1,8 @@
-"""Plug-ins that change one thing in `shift_by_key`: what its distances depend on, and whether it
+r"""Plug-ins that change one thing in `shift_by_key`: what its distances depend on, and whether it
 may walk past keys.
 
-seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py --set
-model.attention.history=walk
+    seq2attn train -c configs/records/by-key.yaml --plugin examples/walking.py \
+        --set model.attention.history=walk
 """
 
 import torch
@@ -29,7 +29,7 @@ class ShiftWithout(ShiftByKey):
             raise seq2attn.Seq2AttnError(
                 f"shift_without: what is keys, last, total or before, found {what!r}"
             )
-        kept = [float(one != what) for one in ("last", "total", "before")]
+        kept = [float(name != what) for name in ("last", "total", "before")]
         self.register_buffer("kept", torch.tensor(kept).view(1, 3, 1), persistent=False)
         self.uses_keys = what != "keys"
 
@@ -37,9 +37,8 @@ class ShiftWithout(ShiftByKey):
         return super().prepare(keys * self.uses_keys)  # (B, 2 reach + 1, S)
 
     def distribution(self, step, lengths):
-        return super().distribution(
-            step._replace(past=step.past * self.kept), lengths
-        )  # (B, 2 reach + 1, S)
+        partial = step._replace(past=step.past * self.kept)
+        return super().distribution(partial, lengths)  # (B, 2 reach + 1, S)
 
 
 @register(
@@ -62,9 +61,8 @@ class Walk(ShiftByKey):
         nn.init.constant_(self.wants.bias, 0.5)
 
     def prepare(self, keys):  # (B, S, D)
-        return super().prepare(keys), torch.sigmoid(
-            self.speed * self.wants(keys)
-        ).mT  # (B, 2 reach + 1, S), (B, 1, S)
+        wanted = torch.sigmoid(self.speed * self.wants(keys)).mT  # (B, 1, S)
+        return super().prepare(keys), wanted  # (B, 2 reach + 1, S), (B, 1, S)
 
     def moved(self, step, lengths):
         distances, wanted = step.prepared
@@ -75,7 +73,6 @@ class Walk(ShiftByKey):
             here = arrived(p * (1 - wanted) * here, lengths)
         return read + here
 
-    def read(self, weights, step):
-        return Shift.read(
-            self, weights, step
-        )  # (B, 1, 1): counted eight times, as in shift_by_key, dedupe gets worse
+    def extra_context(self, weights, step):
+        # Counted eight times, as in shift_by_key, dedupe gets worse.
+        return Shift.extra_context(self, weights, step)  # (B, 1, 1)

@@ -15,38 +15,19 @@ docs/python.md.
 """
 
 import importlib
+import re
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
-_MODULES = {
-    "api": "compare evaluate load train",
-    "comparison.results": "Comparison",
-    "data.tasks": "Solution StringTask Task",
-    "data.vocabulary": "Vocabulary",
-    "errors": "Seq2AttnError",
-    "inference.answer": "Answer PatchMap",
-    "inference.cache": "Cache",
-    "inference.results": "Evaluation",
-    "inference.trained_model": "TrainedModel new_model patch_map",
-    "model.cells": "Cell",
-    "model.decoder": "Decoder",
-    "model.encoder": "InitialState",
-    "model.histories": "History",
-    "model.normalisers": "Normaliser",
-    "model.points": "Point hooked",
-    "model.scores": "Score",
-    "model.windows": "View Window",
-    "registry": "register",
-    "runs.run": "Run",
-}
-__all__ = sorted(" ".join(_MODULES.values()).split())  # noqa: PLE0605
-"""with their types in `__init__.pyi`"""
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_MODULES = {name: module for module, name in re.findall(r"from (\S+) import (\w+)", _STUB)}
+__all__ = sorted(_MODULES)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names.split():
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,4 +1,4 @@
-"""The types of what `__init__.py` imports when it is first used."""
+"""The public names: `__init__.py` reads this file, and imports a name when it is first used."""
 
 from seq2attn.api import compare as compare
 from seq2attn.api import evaluate as evaluate

@@ -33,5 +33,5 @@ def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
                 raise OSError(errno.EFBIG, f"larger than {MAX_BYTES:,} bytes")
             yield file
     except OSError as error:
-        reason = error.strerror or error
-        raise Seq2AttnError(f"{path}: cannot be read: {reason}", hint=hint) from None
+        message = f"{path}: cannot be read: {error.strerror or error}"
+        raise Seq2AttnError(message, hint=hint) from None

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, get_args
 
 from pydantic import (
@@ -15,19 +15,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     create_model,
     model_serializer,
-    model_validator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from seq2attn.errors import Seq2AttnError
 
 _PLAIN = (bool, int, float, str)
-UNKNOWN_KEY = "unknown_key"
-"""the type of the error for an unknown key, with `allowed` and `part` as its context; the message
-is in `config/load.py`"""
 
 
 class Section(BaseModel):
@@ -41,28 +35,6 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
         protected_namespaces=(),
     )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _name_allowed_keys(cls, values: Any, validate: Callable[[Any], Any]) -> Any:
-        """Give each error for an unknown key the context that its message needs: the allowed keys,
-        and the chosen part.
-        """
-        try:
-            return validate(values)
-        except ValidationError as error:
-            names = {field.alias or name for name, field in cls.model_fields.items()}
-            part = values.get("name") if isinstance(values, Mapping) else None
-            unknown = {"allowed": sorted(names - {"name"}), "part": part}
-            problems: list[InitErrorDetails] = []
-            for detail in error.errors():
-                kind, context = detail["type"], detail.get("ctx", {})
-                if kind == "extra_forbidden":
-                    kind, context = UNKNOWN_KEY, unknown
-                context = {"message": detail["msg"], **context}
-                problem = PydanticCustomError(kind, "{message}", context)
-                problems.append({"type": problem, "loc": detail["loc"], "input": detail["input"]})
-            raise ValidationError.from_exception_data(cls.__name__, problems) from None
 
 
 class Options(Section):

@@ -4,6 +4,7 @@ Nothing here imports torch: `seq2attn list` and checking a config are instant. C
 how to add a part.
 """
 
+import builtins
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -64,7 +65,6 @@ def _delimiter(delimiter: str) -> str:
 # ---- the catalogue ----
 
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
-_TYPES = {"bool": bool, "int": int, "float": float, "str": str}
 _CHECKS = {"alphabet": _alphabet, "odd": _odd, "separator": _separator, "delimiter": _delimiter}
 
 
@@ -72,7 +72,7 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     """Return the type and the field of an option of the catalogue."""
     about = {"default": None, **values}
     kind = about.pop("type")
-    kind = Literal[*kind] if isinstance(kind, list) else _TYPES[kind]
+    kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind)
     if "check" in about:
         about["check"] = _CHECKS[about["check"]]
     return option(kind, **about)

@@ -14,18 +14,20 @@ from test_evaluation import FakeModel, measure, other, reverse
 from seq2attn.config import check_config
 from seq2attn.config.schema import parse_families
 from seq2attn.data.tasks import StringTask
-from seq2attn.data.tasks.strings import draw_family
+from seq2attn.data.tasks.strings import Copy
 from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.results import worst_place
+from seq2attn.parts import SYMBOLS
 
 ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 
 
 def draw(family, length=40, symbols=26, count=200, seed=0):
     """Strings as lists of numbers from 0."""
-    ids = draw_family(family, torch.Generator().manual_seed(seed), count, length, symbols)
+    task = Copy(alphabet=SYMBOLS[:symbols], min_length=1, max_length=9)
+    ids = task.family(family, torch.Generator().manual_seed(seed), count, length).source
     assert ids.shape == (count, length)
     assert ids.dtype == torch.int64
     return (ids - len(SPECIAL)).tolist()

@@ -40,8 +40,7 @@ from seq2attn.parts import TASKS
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 from seq2attn.pages import page as page_module
-from seq2attn.pages.folder import manifest, write_graphs
-from seq2attn.pages.graphs import export_graphs
+from seq2attn.pages.graphs import export_graphs, manifest, write_graphs
 from seq2attn.pages.models import PageModel, run_models
 from seq2attn.pages.page import model_json, operations, render
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint

@@ -96,8 +96,7 @@ def replay(config, first, rows, rate):
                 "dropout",
                 lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
             )
-            if config.training.word_dropout:
-                batch = drop_words(batch, config.training.word_dropout, torch.Generator())
+            batch = drop_words(batch, config.training.word_dropout, torch.Generator())
             total = step.losses(step.forward(batch, number), batch).total
         assert next(drawn, None) is None
         step.gradients(total)

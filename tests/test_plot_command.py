@@ -72,7 +72,6 @@ def test_figures_are_written(cli, tiny):
         ("accuracy tiny --by-length", "png"),
         ("attention", "svg"),
         ("attention tiny --ideal", "png"),
-        ("attention tiny", "gif"),
     ]):  # fmt: skip
         file = f"{number}.{ending}"
         done = cli(f"plot {words} --plot {file}").check()
@@ -92,10 +91,11 @@ def test_one_string_can_be_chosen(cli, tiny):
 def test_mistakes_are_errors(cli, tiny):
     for command, message in (
         (
-            "plot attention --string abc --plot x.gif",
+            "plot attention --string abc --plot x.png",
             "has no recorded attention for 'abc'; recorded: ",
         ),
         ("plot accuracy --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
+        ("plot attention --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot accuracy --plot nowhere/x.png", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
         ("predict a --ideal", "--ideal outlines cells of a figure"),

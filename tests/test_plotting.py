@@ -1,7 +1,6 @@
 """Figures: what they draw is the numbers they were given."""
 
 import io
-import itertools
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,6 @@ from seq2attn.plotting.attention import (
     choose_evenly,
     cropped,
     evolution_figure,
-    save_animation,
 )
 from seq2attn.plotting.cells import heat_map, html_map, legend
 from seq2attn.plotting.curves import (
@@ -189,33 +187,6 @@ def test_maps_are_cropped_to_the_rows_of_the_right_answer():
     assert len(unknown.weights) == 3
     short = one_map("ab", "", ((0.5,) * 3,), ideal=(1, 0))
     assert cropped(short) == short
-
-
-def test_an_animation_has_a_frame_a_step_of_one_layout(tmp_path):
-    written = [
-        one_map("ab", text, ((0.5,) * 3,) * (len(text) + 1), ideal=(1, 0))
-        for text in ("", "mmmm", "ba")
-    ]
-    save_animation(
-        [(step, [one]) for step, one in enumerate(written)], tmp_path / "map.gif", ideal=True
-    )
-    frames = []
-    with Image.open(tmp_path / "map.gif") as image:
-        assert image.format == "GIF"
-        assert image.n_frames == 3
-        assert image.info["loop"] == 0
-        for place in range(3):
-            image.seek(place)
-            frames.append(np.array(image.convert("RGB")).astype(int))
-    assert (frames[0][0, 0] == 255).all()
-    (bar_at,) = {
-        tuple(np.argwhere(np.abs(one - (254, 232, 56)).sum(axis=2) < 20)[0]) for one in frames
-    }
-    assert bar_at[1] > 0.3 * frames[0].shape[1]  # weight 1 in the colour bar, which does not move
-    assert all((one != other).any() for one, other in itertools.pairwise(frames))
-
-
-# ---- curves ----
 
 
 def test_losses_are_drawn_with_their_average():

@@ -175,6 +175,13 @@ def test_every_entry_has_a_formula_and_the_options_of_its_class(registry):
             assert declared(entry.options) == declared(options(**signature_options(entry.load())))
 
 
+@pytest.mark.parametrize("task", ["reverse", "duplicate", "recopy", "dedupe"])
+def test_the_longest_string_of_training_is_the_longest_that_can_be_measured(task):
+    for key in ("task.max_length", "evaluation.lengths"):
+        assert not told(f"task={task}", f"{key}={parts.LONGEST}")
+        assert told(f"task={task}", f"{key}={parts.LONGEST + 1}")
+
+
 def test_every_listed_name_is_accepted_by_its_key():
     for key, registry in KINDS.values():
         assert "unknown" in told(f"{key}=no-such-name")

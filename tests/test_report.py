@@ -130,8 +130,9 @@ def test_the_report_of_two_runs(two_runs):
         ["task.alphabet", "ab<>/one tw", ALPHABET],
         ["model.attention.score", "scaled", "dot"],
     ]
-    assert ["key", "value"] in cells(sections["Config"])  # those that are the same
-    assert ["command", f"train {NASTY}"] in cells(sections["Environment"])
+    assert ["task", "reverse", "reverse"] in cells(sections["Config"])[3:]  # the same in both
+    command = f"train {NASTY}"
+    assert ["command", command, command] in cells(sections["Environment"])
     # the last maps: 0.5 + 20 / 100 on the diagonal, in 3 rows of 2
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
 
@@ -210,7 +211,7 @@ def test_the_report_of_a_comparison(work):
     assert sections["Figures"].count("<svg") == 2  # loss, results
     names = ["dot", "scaled", "none"]
     assert cells(sections["Config"])[:2] == [["key", *names], ["model.attention.score", *names]]
-    assert ["seed", "1, 2, 3"] in cells(sections["Config"])
+    assert ["seed", *["1, 2, 3"] * 3] in cells(sections["Config"])
     assert re.findall(r"<h3>(.*?)</h3>", sections["Attention"])[:2] == [
         "dot: experiment-dot-seed_1", "scaled: experiment-scaled-seed_1",
     ]  # fmt: skip
@@ -234,7 +235,7 @@ def test_mistakes_are_errors(cli, work):
     for words, message in (
         ("experimnt", "no run 'experimnt' in runs; did you mean"),
         ("experiment experiment-dot-seed_1", "no run 'experiment' in runs; did you mean"),
-        ("base.yaml", "base.yaml: this is a model's config, not an experiment"),
+        ("base.yaml", "base.yaml: 3 problems"),
         ("other.yaml", "no trial of 'other' in runs is trained and measured"),
         ("missing.yaml", "missing.yaml: no such file"),
         ("experiment-dot-seed_1 --to page.txt", "page.txt: a report's file name ends with .html"),

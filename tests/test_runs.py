@@ -14,7 +14,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
-from seq2attn.runs.logs import last_step, save_evaluation
+from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
 
@@ -235,15 +235,6 @@ def measured(checkpoint, seed):
         checkpoint=checkpoint,
         seed=seed,
     )
-
-
-def test_the_last_step_is_read_from_the_end_of_the_metrics(tmp_path):
-    run = Run(tmp_path)
-    assert last_step(run) == 0
-    line = '{"step": 10, "loss": 1}\n'
-    for text, step in (("", 0), (line, 10), (line * 20_000 + '{"step": 20, "lo', 20)):
-        run.metrics_file.write_text(text)
-        assert last_step(run) == step
 
 
 def test_evaluations_are_numbered_and_never_replaced(tmp_path):

@@ -155,12 +155,14 @@ def test_metrics_hold_each_logged_step_and_each_evaluation(reference):
 
 def test_tensorboard_holds_everything_that_was_measured(reference):
     found = {tag: dict(values) for tag, values in events(reference).items()}
-    for name in ("exact_match_worst", "exact_match_mean", "attention_entropy"):
-        assert list(found[f"validation/{name}"]) == [8, 16, 20]
+    for tag in ("main/exact_match_worst", "main/exact_match_mean", "validation/attention_entropy"):
+        assert list(found[tag]) == [8, 16, 20]
+    first = [tag for tag in sorted(found) if tag.startswith(sorted(found)[0].partition("/")[0])]
+    assert first == ["main/exact_match_mean", "main/exact_match_worst", "main/loss"]
     for line in metrics(reference):
         for name, value in line.items():
             if "loss" in line and name != "step":
-                at = found[f"train/{name}"]
+                at = found[f"{'main' if name == 'loss' else 'train'}/{name}"]
                 assert at[line["step"]] == pytest.approx(value, rel=1e-6)
         for one in line.get("evaluation", ()):
             at = found[f"validation_{one['metric']}/{one['length']:03d}"]
@@ -261,7 +263,7 @@ def test_the_watched_strings_are_those_of_the_config(tmp_path):
     [
         ("[ab,x1]", "training.watched: .*'1'"),
         ("''", "training.watched: "),
-        (95 * "a", "training.watched: 'aaa.* is too long"),
+        (95 * "a", "training.watched: 'aaa.* is too long to draw"),
     ],
 )
 def test_strings_that_cannot_be_watched_are_refused_before_a_run_is_made(

@@ -1,6 +1,5 @@
 """`seq2attn eval`"""
 
-import itertools
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,6 @@ from seq2attn.cli.options import (
 )
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.evaluation import errors_table
-from seq2attn.display.progress import make_display
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
@@ -96,18 +94,14 @@ def evaluate(
     trained = load_ensemble(runs, checkpoint, device)
     trained.predictor.search = search
     note_checkpoint(trained, checkpoint)
-    count = itertools.count(1)
-    with make_display() as display:
-        display.begin("", None)
-        evaluation = trained.evaluate(
-            lengths,
-            samples=samples,
-            seed=seed,
-            families=families,
-            data=data,
-            errors=errors is not None,
-            watch=lambda: display.step("", 0, f"{next(count)} sets of strings measured"),
-        )
+    evaluation = trained.evaluate(
+        lengths,
+        samples=samples,
+        seed=seed,
+        families=families,
+        data=data,
+        errors=errors is not None,
+    )
     files = (trained.task.learned() or {}).get("files", {})
     if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
         say("this is the file that the model was trained on: the rates show how well it remembers")

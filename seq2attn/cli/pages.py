@@ -22,13 +22,13 @@ from seq2attn.cli.options import (
     option,
     save_figure,
 )
-from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
 from seq2attn.text import quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
+FigurePath = Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot")]
 
 
 def report(
@@ -40,7 +40,7 @@ def report(
     """Write runs or a comparison as one HTML page, and print its path.
 
     The page works offline. It shows a summary, curves, accuracy by length, attention through
-    training, the settings that differ, and the environment. For a comparison, given by its name or
+    training, config and environment, what differs first. For a comparison, given by its name or
     its experiment file, it shows the groups over their seeds. An older report is replaced; any
     other file is left alone.
 
@@ -134,7 +134,7 @@ def export(
       seq2attn export scaled-001 --to scaled
     """
     from seq2attn.inference.trained_model import load_run
-    from seq2attn.pages.folder import write_folder
+    from seq2attn.pages.graphs import write_folder
 
     (run,) = find_runs(runs_dir, name and [name])
     folder = to or Path(f"{run.name}-export")
@@ -172,7 +172,7 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 
 @plot.command(cls=Command)
 def accuracy(
-    file: Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot")],
+    file: FigurePath,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -219,9 +219,7 @@ def accuracy(
 
 @plot.command(cls=Command)
 def attention(
-    file: Annotated[
-        Path, option("FILE", "The figure: .png, .svg or .pdf, or an animated .gif.", "--plot")
-    ],
+    file: FigurePath,
     name: RunArgument = None,
     strings: Annotated[
         Texts,
@@ -230,13 +228,13 @@ def attention(
     ideal: Ideal = False,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Draw attention through training on the run's sample strings: maps, or an animated GIF.
+    """Draw attention through training on the run's sample strings.
 
     Examples:
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
-    from seq2attn.plotting.attention import evolution_figure, save_animation
+    from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 
     (run,) = find_runs(runs_dir, name and [name])
@@ -257,8 +255,4 @@ def attention(
             )
     chosen = [recorded.index(text) for text in strings or recorded]
     snapshots = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]
-    if file.suffix.lower() == ".gif":
-        save_animation(snapshots, file, ideal=ideal)
-        say(f"figure: {file}")
-    else:
-        save_figure(evolution_figure(snapshots, ideal=ideal), file)
+    save_figure(evolution_figure(snapshots, ideal=ideal), file)

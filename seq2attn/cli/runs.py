@@ -39,22 +39,28 @@ def runs(
     evaluation; for a run on pairs of strings, WER is the word error rate on the dev set. A run is
     "training" while a process trains it, and "stopped" if that process ended early.
 
-    --sort puts the lowest value first, but the highest exact match. The beginning of a column's
-    name is enough, as in --sort exact.
+    --sort puts the lowest value first, but the highest exact match.
 
     Examples:
 
       seq2attn runs --limit 5 --json
 
-      seq2attn runs --sort exact
+      seq2attn runs --sort exact_match_worst
     """
     records = [_record(run) for run in newest_first(runs_dir)]
     columns = list(COLUMNS)
     if not records:
         say(f"no run in {runs_dir} yet. {MAKE_ONE}")
     if sort:
-        key = _key(sort.removeprefix("-"))
-        if key not in [column.name for column in columns]:
+        key = sort.removeprefix("-")
+        known = [column.name for column in columns]
+        keys = dict.fromkeys([*known, *Status.model_fields])
+        if key not in keys:
+            guess = did_you_mean(key, keys)
+            raise Seq2AttnError(
+                f"--sort: unknown key {quoted(key)}; {guess}allowed: {', '.join(keys)}"
+            )
+        if key not in known:
             columns.append(Column(key, right=True))
         descending = sort.startswith("-") != key.startswith("exact_match")
         if not descending:
@@ -83,16 +89,3 @@ def _record(run: Run) -> dict[str, Any]:
         "made": made,
         "note": environment.note,
     }
-
-
-def _key(word: str) -> str:
-    """Return the key that --sort names, or that the name of one column begins with."""
-    columns = [column.name for column in COLUMNS]
-    keys = dict.fromkeys([*columns, *Status.model_fields])
-    matching = [word] if word in keys else [name for name in columns if name.startswith(word)]
-    if len(matching) != 1:
-        guess = did_you_mean(word, keys)
-        raise Seq2AttnError(
-            f"--sort: unknown key {quoted(word)}; {guess}allowed: {', '.join(keys)}"
-        )
-    return matching[0]

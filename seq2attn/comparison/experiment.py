@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from seq2attn.config.load import Overrides, describe_errors, override_list, place_of, surrogates
+from seq2attn.config.load import Overrides, describe_errors, override_list, place_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
@@ -139,12 +139,10 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     values = document.value
     if not isinstance(values, dict):
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
-    if values.keys() & {"task", "model", "training"}:
-        raise Seq2AttnError(f"{file}: this is a model's config, not an experiment", hint=HINT)
     places = {}
     for key, line in document.lines.items():
         places[re.sub(r"^(set|vary)\.", "", key)] = f"{file}:{line}"
-    return dict(values), places
+    return values, places
 
 
 def _add(
@@ -178,8 +176,6 @@ def _validated(
     """Return the settings, and the values of each key that varies."""
     axes = {}
     problems = []
-    for problem in surrogates(values):
-        problems.append(replace(problem, path=re.sub(r"^(set|vary)\.", "", problem.path)))
     try:
         settings = Settings.model_validate(values)
         for key, given in settings.vary.items():
@@ -188,7 +184,7 @@ def _validated(
             except Seq2AttnError as error:
                 problems.append(Problem(key, error.message))
     except ValidationError as error:
-        problems += describe_errors(error)
+        problems += describe_errors(error, Settings, values)
     if problems:
         placed = [replace(problem, where=place_of(problem, places)) for problem in problems]
         raise ConfigError(source, placed, hint=HINT)

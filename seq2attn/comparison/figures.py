@@ -7,7 +7,6 @@ panels.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,7 +37,6 @@ CURVES = {
 }
 COLUMNS = 3  # panels side by side
 PANEL = (3.6, 3.0)  # inches
-LETTERS = 11  # of a title in an inch
 WIDTH = 0.5  # of the distance between two lengths, over which groups stand side by side
 
 
@@ -51,11 +49,11 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     trials = [trial for group in groups for trial in group.trials]
     for curve, label in CURVES.items():
         if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):
-            title = f"{name}: median over seeds; band: lowest to highest seed"
+            title = f"{name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
         grey = "" if comparison.all_trained else "; grey: never seen in training"
-        title = f"{name}: mean over seeds with its 95 % interval; band: worst to best seed{grey}"
+        title = f"{name}: mean over seeds with its 95 % interval\nband: worst to best seed{grey}"
         figures["results"] = _figure(title, panels, partial(_draw_results, metric), metric.heading)
     return figures
 
@@ -141,13 +139,12 @@ def _figure(
     """Draw panels with titles, one legend, and one label of values."""
     width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])
     height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0
-    title = textwrap.fill(title, round(width * LETTERS))
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
     handles: dict[str, Any] = {}
     for panel, (heading, groups) in zip(axes, panels.items(), strict=True):
         styles = looks([group.score for group in groups])
         draw(panel, list(zip(groups, styles, strict=True)))
-        panel.tick_params(labelsize=10, labelleft=True)
+        panel.tick_params(labelleft=True)
         clean(panel, heading)
         for line in panel.lines:
             handles[line.get_label()] = line
@@ -157,7 +154,6 @@ def _figure(
         loc="outside lower center",
         ncols=min(5, len(handles)),
         frameon=False,
-        fontsize=10,
     )
     figure.supylabel(label, fontsize=11)
     return figure

@@ -25,7 +25,7 @@ from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import read_record
-from seq2attn.runs.run import check_name, check_plain, runs_dir_option
+from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
 
 UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
@@ -93,12 +93,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     metric = settings.metric or ("wer" if on_files else "exact_match")
     baseline = {key: _resolved(key, value) for key, value in settings.baseline.items()}
     plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values)
-    problems = list(_problems(settings, plan))
-    if not problems and (problems := _blocked(trials)):
-        hint += (
-            "\nChoose another --name, or remove those runs; seq2attn report "
-            f"{plan.name}{runs_dir_option(root)} shows what was measured."
-        )
+    problems = list(_problems(settings, plan)) or _blocked(trials)
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     return plan
@@ -229,7 +224,11 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
     for trial in trials:
         if reason := blocked_by(trial):
             blocked.setdefault(reason, []).append(short_path(str(trial.run.path)))
-    return [Problem("", f"{first_of(paths)}: {reason}") for reason, paths in blocked.items()]
+    problems = []
+    for reason, paths in blocked.items():
+        message = f"{first_of(paths)}: {reason}; choose another --name, or remove that"
+        problems.append(Problem("", message))
+    return problems
 
 
 # ---- the record in the runs directory ----

@@ -12,8 +12,7 @@ from seq2attn.inference.metrics import METRICS
 from seq2attn.inference.results import worst_place
 from seq2attn.parts import RANDOM
 
-NEVER_SEEN = "* never seen in training"
-OVER_SEEDS = (
+NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
@@ -59,17 +58,15 @@ class Comparison:
 
     def _group_table(self, group: Group) -> Table:
         metric = METRICS[self.metric]
-        ranked = metric.lower_is_better is not None
-        worst, best = ("worst", "best") if ranked else ("lowest", "highest")
-        families = {row.family for other in self.groups for row in other.rows}
+        families = {row.family for row in group.rows}
         columns = [
             Column("" if families <= {RANDOM} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
-            Number(worst, key="worst"),
-            Number(f"{worst} seed", optional=True, key="worst_seed", form="d"),
-            Number(best, optional=True, key="best"),
+            Number("worst"),
+            Number("worst seed", optional=True, form="d"),
+            Number("best", optional=True),
             Number("difference", form="+.3f"),
         ]
         rows = []
@@ -80,7 +77,7 @@ class Comparison:
         notes = []
         values = {(row.family, row.length): row.worst for row in group.rows if row.length}
         worst_of = worst_place(values)
-        if ranked and worst_of:
+        if worst_of and metric.lower_is_better is not None:
             family, length = worst_of
             notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
         return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
@@ -91,9 +88,9 @@ class Comparison:
             trials = f"{len(group.trials)} of {group.planned}"
             row = {"group": group.label, "trials": trials, **vars(group.ranked)}
             rows.append({**row, "parameters": group.trials[0].parameters})
-        notes = [*self._verdict(), OVER_SEEDS]
+        notes = [*self._verdict(), NOTE]
         if not self.all_trained:
-            notes.append(NEVER_SEEN)
+            notes.append("* never seen in training")
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
 
     def _verdict(self) -> list[str]:

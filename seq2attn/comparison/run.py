@@ -36,7 +36,6 @@ from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import loaded
 from seq2attn.runs.files import writing
-from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.text import quoted
@@ -87,7 +86,9 @@ def compare(
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
-        for note in _read_tasks(trials, None if isinstance(executor, str) else device):
+        if not isinstance(executor, str):
+            choose_device(device)  # raises if this machine has no such device
+        for note in _read_tasks(trials):
             display.say(note)
         with (
             _executors(executor, workers, len(trials)) as executors,
@@ -111,25 +112,19 @@ def compare(
     return replace(gather(plan), failed=failed, busy=tuple(busy), stopped_by=request.signal)
 
 
-def _read_tasks(trials: Sequence[Trial], device: str | None) -> list[str]:
+def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     """Read the files of the trials' tasks before any trial runs; return what users should know
-    about them, and about `device` if it is one of this machine.
+    about them.
     """
     from seq2attn.build import load_task
-    from seq2attn.training.step import may_compile, why_slow
 
-    notes = []
-    slow = device and why_slow(choose_device(device))  # raises if there is no such device
-    if slow and any(may_compile(trial.config) for trial in trials):
-        notes.append(slow)
+    notes: list[str] = []
     tasks = {}
     for trial in trials:
-        tasks[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
+        tasks[str((trial.config.task, trial.measured))] = trial
     for trial in tasks.values():
         task = load_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
-        training = trial.config.evaluation
-        task.check_evaluation(training.families, training.lengths or ())
         notes += task.notes
     return list(dict.fromkeys(notes))
 
@@ -306,9 +301,8 @@ def _wait(running: Running, display: Display) -> list[Future[Outcome]]:
     ended = [future for future in running if future.done()]
     for future, trial in running.items():
         if future not in ended:
-            step = last_step(trial.run)
-            measuring = step == trial.config.training.steps
-            display.step(trial.name, step, "measuring" if measuring else f"step {step:,}")
+            step = trial.run.status().step or 0
+            display.step(trial.name, step, f"step {step:,}")
     return ended
 
 

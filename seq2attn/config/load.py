@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from seq2attn.config.rules import combination_problems
-from seq2attn.config.schema import PARTS, Config, all_keys
+from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.options import UNKNOWN_KEY
 from seq2attn.text import did_you_mean, quoted
 
 Values = Mapping[str, Any]
@@ -52,9 +51,9 @@ def load_config(config: str | Path | Values | Config, overrides: Overrides = ())
     if isinstance(config, Mapping):
         return check_config(config, overrides)
     if not isinstance(config, str | Path):
-        kind = type(config).__name__
         raise Seq2AttnError(
-            f"expected a config: a file's name, or its keys and values; found a {kind}"
+            "expected a config: a file's name, or its keys and values; "
+            f"found a {type(config).__name__}"
         )
     file = find_config(config)
     document = read_file(file)
@@ -109,7 +108,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
     try:
         return Config.model_validate(values), []
     except ValidationError as error:
-        problems = describe_errors(error)
+        problems = describe_errors(error, Config, values)
     valid = values
     for problem in problems:
         valid = _without(valid, problem.path.split("."))
@@ -237,14 +236,16 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
 # ---- messages in place of those of pydantic ----
 
 
-def describe_errors(error: ValidationError) -> list[Problem]:
-    """Return a problem for each error, under its dotted key."""
+def describe_errors(
+    error: ValidationError, section: type[BaseModel] = Config, values: Any = None
+) -> list[Problem]:
+    """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
     problems = []
     for detail in error.errors():
         path, value = ".".join(map(str, detail["loc"])), detail["input"]
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        if detail["type"] == UNKNOWN_KEY:
-            message = _unknown_key(path, detail["ctx"])
+        if detail["type"] == "extra_forbidden":
+            message = _unknown_key(detail["loc"], section, values)
         elif detail["type"] == "missing":
             message = "is missing"
         elif message.startswith("should "):
@@ -254,10 +255,22 @@ def describe_errors(error: ValidationError) -> list[Problem]:
     return problems
 
 
-def _unknown_key(path: str, context: Mapping[str, Any]) -> str:
+def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Any) -> str:
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
-    name, allowed = path.rpartition(".")[2], context["allowed"]
-    part = "" if context["part"] is None else f" of {context['part']!r}"
+    path, part = ".".join(location), ""
+    for key in location[:-1]:
+        values = values[key]
+        field = section.model_fields[key]
+        registry = registry_of(field)
+        if registry is None:
+            section = field.annotation  # type: ignore[assignment]
+        else:
+            entry = registry.get(str(values.get(registry.key, registry.default)))
+            section = entry.options
+            part = f" of {entry.name!r}" if registry.key == "name" else ""
+    fields = section.model_fields.items()
+    allowed = sorted({field.alias or key for key, field in fields} - {"name"})
+    name = path.rpartition(".")[2]
     guess = did_you_mean(name, allowed)
     elsewhere = next((key for key, _ in all_keys() if key.rpartition(".")[2] == name), path)
     if not guess and elsewhere != path:

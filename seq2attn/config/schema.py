@@ -276,8 +276,8 @@ class Config(Section):
     @property
     def data_files(self) -> dict[str, str]:
         """The path of each data file that the task names, by its option."""
-        paths = {name: getattr(self.task, name) for name in parts.TASKS.get(self.task.name).files}
-        return {name: path for name, path in paths.items() if path is not None}
+        files = parts.TASKS.get(self.task.name).files
+        return {name: path for name, path in self.task if name in files and path is not None}
 
 
 def all_keys(
@@ -287,7 +287,7 @@ def all_keys(
     options of every part.
     """
     for name, field in section.model_fields.items():
-        key, registry = prefix + name, _registry_of(field)
+        key, registry = prefix + name, registry_of(field)
         if registry is not None:
             if registry.key == "name":
                 yield key, field
@@ -299,11 +299,12 @@ def all_keys(
             yield key, field
 
 
-def _registry_of(field: FieldInfo) -> Registry | None:
+def registry_of(field: FieldInfo) -> Registry | None:
+    """Return the parts among which the value of a key chooses."""
     return next((value for value in field.metadata if isinstance(value, Registry)), None)
 
 
 PARTS: dict[str, Registry] = {
-    key: registry for key, field in all_keys() if (registry := _registry_of(field)) is not None
+    key: registry for key, field in all_keys() if (registry := registry_of(field)) is not None
 }
 """the keys that choose a part"""

@@ -96,6 +96,8 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
 
 def drop_words(batch: Batch, share: float, random: torch.Generator) -> Batch:
     """Replace this share of the decoder's input by `<pad>`; `<sos>` stays."""
+    if not share:
+        return batch
     ids = batch.decoder_input
     dropped = torch.rand(ids.shape, generator=random, device=ids.device) < share
     return replace(batch, decoder_input=ids.masked_fill(dropped & (ids != SOS), PAD))
@@ -162,8 +164,12 @@ class EpochData(TrainingData):
         for epoch in itertools.count(start // self.per_epoch):
             first = epoch * self.per_epoch
             for number, rows in enumerate(self.epoch_rows(epoch), first):
-                if number >= start:
-                    yield self._make(rows, number)
+                if number < start:
+                    continue
+                examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
+                batch = make_batch(examples, source_eos=self.source_eos)
+                random = generator("cpu", self.seed, "word dropout", number)
+                yield drop_words(batch, self.word_dropout, random).to(self.device)
 
     def epoch_rows(self, epoch: int) -> list[list[int]]:
         """Return the rows of the training set in each batch of an epoch, longest sources first."""
@@ -180,9 +186,3 @@ class EpochData(TrainingData):
 
     def _longest_first(self, rows: list[int]) -> list[int]:
         return sorted(rows, key=lambda row: len(self.encoded[row][0]), reverse=True)
-
-    def _make(self, rows: list[int], number: int) -> Batch:
-        examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
-        batch = make_batch(examples, source_eos=self.source_eos)
-        random = generator("cpu", self.seed, "word dropout", number)
-        return drop_words(batch, self.word_dropout, random).to(self.device)

@@ -50,8 +50,8 @@ class Format:
     @property
     def width(self) -> int:
         """The number of columns that each line must have."""
-        last = max(self.source_column, self.target_column, self.features_column or 0)
-        return self.columns or last
+        named = (self.source_column, self.target_column, self.features_column or 0)
+        return self.columns or max(named)
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
@@ -214,9 +214,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        files = [other.name for other in path.parent.glob("*") if other.is_file()]
-        guess = did_you_mean(path.name, files)
-        message = f"{path}: no such file; {guess[:-1]}" if guess else f"{path}: no such file"
+        guess = did_you_mean(path.name, [other.name for other in path.parent.glob("*")])
+        message = f"{path}: no such file; {guess}".rstrip("; ")
         hint = (
             "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
             "and eval takes --data FILE."

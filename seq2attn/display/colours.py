@@ -16,7 +16,6 @@ CIVIDIS = (  # the same at 0, 1/8, ..., 1, for all else (Nunez et al. 2018)
 )
 BLUE = "#0072b2"
 ORANGE = "#d55e00"
-RED = "#c00000"
 SERIES_COLOURS = (  # of families of strings, and of metrics
     "#00429d",
     "#c2571a",

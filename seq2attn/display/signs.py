@@ -41,7 +41,7 @@ def explain_signs(symbols: Collection[str], *, terminal: bool = False) -> list[s
     keys = []
     for symbol, row in SIGNS.items():
         if symbol in symbols:
-            keys.append(f"{row.terminal if terminal else row.sign} {row.meaning}")
+            keys.append(f"{sign(symbol, terminal=terminal)} {row.meaning}")
     return keys
 
 

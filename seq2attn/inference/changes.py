@@ -101,7 +101,9 @@ class Changes:
         self._check_fit(known, width)
         by_name: dict[str, Change] = {}
         if self.mask_padding is not None:
-            valid = valid_mask(lengths, width) | (not self.mask_padding)
+            valid = valid_mask(lengths, width)  # (B, S)
+            if not self.mask_padding:
+                valid = torch.ones_like(valid)
             by_name["attention.valid"] = valid_hook(valid)
         if len(self.ban):
             by_name["attention.allowed"] = self._ban

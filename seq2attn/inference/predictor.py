@@ -119,7 +119,7 @@ class Predictor:
             texts, rows = zip(*(sources[index] for index in indices), strict=True)
             ids, lengths = pad_rows(rows, self.device)
             source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
-            source = self._pad(source)
+            source = self._pad(source)  # as far as `changes` ask for padding
             decoding = self.decode(source, lengths, keep_weights=keep_weights)
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))

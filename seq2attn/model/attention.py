@@ -134,7 +134,8 @@ class Attention(AttentionPoints):
         """Attend with query (B, L, query_width), of output positions first, ..., first + L - 1.
 
         With a history, L is 1 and `past` comes from `begin` or from the previous step; otherwise it
-        is None.
+        is None. `self.query`, `self.valid` and so on are points, which return what they are given,
+        unless a hook changes it.
         """
         query = self.query(query)
         allowed = self.valid(memory.valid).expand(-1, query.size(1), -1)  # (B, L, S)

@@ -1,6 +1,7 @@
 """The computations of a model as functions of named tensors, to be exported as graphs."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -212,12 +213,9 @@ def _hooks(change: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
         )
     for name, point in OBSERVED.items():
         seen[name] = []
-        hooks[point] = _append_to(seen[name])
+        hooks[point] = partial(_append, seen[name])
     return hooks
 
 
-def _append_to(values: list[Tensor]) -> Hook:
-    def hook(value: Tensor, _: Any) -> None:
-        values.append(value)
-
-    return hook
+def _append(values: list[Tensor], value: Tensor, _: int) -> None:
+    values.append(value)

@@ -1,11 +1,14 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter."""
+"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the manifest that describes
+them.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +19,17 @@ from torch.utils._pytree import tree_map
 
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
+from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
+from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.predictor import Predictor, output_bound
+from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.pages.functions import Function, Tensors, functions, right_answer
+from seq2attn.model.points import points
+from seq2attn.pages import asset
+from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
 from seq2attn.plugins import foreign_parts
+from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
     import onnx
@@ -31,6 +41,8 @@ differs between them may have any size"""
 CHECKED_LENGTHS = (1, 4, 9, 30)
 """lengths of the sources on which a graph is compared with the function that it was made from; the
 last one is for tasks only"""
+LONGEST = 500  # tokens of a source for which the number of steps is given
+VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")
 
 
 def export_graphs(model: Model) -> list[onnx.ModelProto]:
@@ -216,6 +228,64 @@ def _optimise(model: Any) -> None:
     for value, tensor in weights:
         value.const_value = tensor
         value.name = value.name.removeprefix("model.")
+
+
+# ---- a folder for other programs ----
+
+
+def write_folder(folder: Path, trained: TrainedModel) -> None:
+    """Export a model to a new folder. Raises `Seq2AttnError` as `export_graphs` does."""
+    graphs = export_graphs(trained.predictor.model)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_graphs(folder, graphs, {
+        "run": trained.run.name,
+        "step": trained.step,
+        "config": trained.config.model_dump(mode="json"),
+        **manifest(trained.predictor, graphs),
+    })  # fmt: skip
+    write_atomically(folder / "README.md", asset("card.md").encode())
+
+
+def write_graphs(
+    folder: Path, graphs: Sequence[onnx.ModelProto], described: dict[str, Any]
+) -> None:
+    """Write graphs, and the manifest that describes them."""
+    for graph in graphs:
+        write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
+    write_atomically(folder / "manifest.json", json_text({"format": 1, **described}).encode())
+
+
+def manifest(predictor: Predictor, graphs: Sequence[onnx.ModelProto]) -> dict[str, Any]:
+    """Return what a program must know to run the graphs, as plain JSON values. `card.md` says how
+    to use it.
+    """
+    names = [graph.graph.name for graph in graphs]
+    layers: dict[str, list[str]] = {}
+    for name in names:
+        layer, _, direction = name.rpartition("_")
+        if direction in ("forward", "backward"):
+            layers.setdefault(layer, []).append(name)
+    model = predictor.model
+    task = predictor.task
+    return {
+        "graphs": names,
+        "source": _vocabulary(task.source_vocabulary),
+        "target": _vocabulary(task.target_vocabulary),
+        "pad": PAD,
+        "sos": SOS,
+        "eos": EOS,
+        "source_eos": predictor.source_eos,
+        "attends": "attention.weights" in points(model),
+        "force_reason": force_reason(model),
+        "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
+        "layers": list(layers.values()),
+        "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
+    }
+
+
+def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
+    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
+    return {"tokens": list(vocabulary.tokens), **others}
 
 
 # ---- operations that the exporter lacks, in terms of others ----

@@ -17,8 +17,7 @@ from seq2attn.display.colours import CIVIDIS
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
-from seq2attn.pages.folder import manifest
-from seq2attn.pages.graphs import export_answer, export_graphs, export_training
+from seq2attn.pages.graphs import export_answer, export_graphs, export_training, manifest
 from seq2attn.pages.models import PageModel
 from seq2attn.pages.training import training_settings
 

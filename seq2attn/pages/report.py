@@ -234,27 +234,20 @@ def _attention(runs: Mapping[str, Run]) -> str:
 
 
 def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
-    """Return a table of the values that differ between groups, and one of those that are the same.
+    """Return a table of values, those that differ between groups first.
 
     A group has several values where its runs differ.
     """
     records = [list(map(values_of, runs)) for runs in groups.values()]
-    differ = []
-    same = []
+    rows = []
     for key in dict.fromkeys(chain(*chain(*records))):
-        texts = []
+        row = [key]
         for group in records:
             values = [_text(record.get(key)) for record in group]
-            texts.append(", ".join(dict.fromkeys(values)))
-        if len(set(texts)) > 1:
-            differ.append([key, *texts])
-        else:
-            same.append([key, texts[0]])
-    if len(groups) == 1:
-        return _table(["key", *groups], same)
-    summary = f"<summary>the same in all: {len(same)}</summary>"
-    rest = f"<details>{summary}{_table(['key', 'value'], same)}</details>"
-    return _table(["key", *groups], differ) + rest
+            row.append(", ".join(dict.fromkeys(values)))
+        rows.append(row)
+    rows.sort(key=lambda row: len(set(row[1:])) == 1)
+    return _table(["key", *groups], rows)
 
 
 def _text(value: Any) -> str:

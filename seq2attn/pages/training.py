@@ -102,8 +102,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
     def train(tensors: Tensors) -> Tensors:
         drawn = Examples(**nested(examples, tensors))
         batch = make_batch(drawn, source_eos=config.model.source_eos)
-        if config.training.word_dropout:
-            batch = drop_words(batch, config.training.word_dropout, generator(CPU))
+        batch = drop_words(batch, config.training.word_dropout, generator(CPU))
 
         # `mask` decides which positions are attended to, whatever the config says
         real = valid_mask(batch.source_lengths, batch.source.size(1))  # (B, S)

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from seq2attn.display.colours import BLUE, COLOUR_MAP, ORANGE, score_colour
 from seq2attn.plotting.style import GREY, MARKERS, clean, column, draw_intervals, legend, new_panels
 
@@ -87,9 +85,6 @@ def gradient_figure(result: Analysis) -> Figure:
     panel.set(xscale="log", xlabel="scale c: standard deviation of the scores")
     panel.set(ylim=(0, None), ylabel="norm of the gradient")
     panel.xaxis.set_major_formatter("{x:g}")
-    widths = panel.secondary_xaxis("top", functions=(np.square, np.sqrt))
-    widths.set_xlabel("width D whose unscaled dot products have this scale")
-    widths.xaxis.set_major_formatter("{x:g}")
     clean(panel)
     legend(panel)
     return figure

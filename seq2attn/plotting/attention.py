@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +15,6 @@ from seq2attn.display.colours import COLOUR_MAP, ORANGE
 from seq2attn.display.signs import explain_signs, isolate_direction, sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap
-from seq2attn.plotting.style import render
-from seq2attn.runs.files import write_atomically
 from seq2attn.text import first_of, quoted
 
 if TYPE_CHECKING:
@@ -30,8 +26,6 @@ Panel = tuple[AttentionMap, str]
 Snapshot = tuple[int, Sequence[AttentionMap]]
 """a step of training and the maps after it"""
 MOST_STEPS = 5  # in a figure
-MOST_FRAMES = 12  # of an animation
-FRAME = 700  # milliseconds
 
 # inches
 SHEET = 11.0  # a line of maps is broken beyond this width
@@ -59,44 +53,12 @@ def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> F
     """Draw the maps of the same strings through training: a line per string, a column for each of a
     few steps.
     """
-    columns = _choose_frames(snapshots, MOST_STEPS)
-    lines = zip(*columns, strict=True)
-    panels = list(itertools.chain.from_iterable(lines))
-    return _sheet(panels, columns=len(columns), ideal=ideal)
-
-
-def save_animation(snapshots: Sequence[Snapshot], path: Path, *, ideal: bool = False) -> None:
-    """Write a GIF of the maps at a few steps, repeated endlessly."""
-    from PIL import Image
-
-    frames = _choose_frames(snapshots, MOST_FRAMES)
-    figure = _sheet(frames[-1], ideal=ideal)
-    images = []
-    for frame in frames:
-        for axes, (attention, title) in zip(figure.axes[1:], frame, strict=True):  # after the bar
-            axes.clear()
-            draw_map(axes, attention, ideal=ideal, title=title)
-        images.append(Image.open(io.BytesIO(render(figure, "png"))).convert("RGB"))
-    file = io.BytesIO()
-    images.append(images[-1])  # the last is seen for longer
-    first, *others = images
-    first.save(
-        file,
-        "GIF",
-        save_all=True,
-        append_images=others,
-        duration=FRAME,
-        loop=0,
-    )
-    write_atomically(path, file.getvalue())
-
-
-def _choose_frames(snapshots: Sequence[Snapshot], limit: int) -> list[list[Panel]]:
-    frames = []
-    for index in choose_evenly(snapshots, limit):
-        step, maps = snapshots[index]
-        frames.append([(cropped(attention), f"step {step:,}") for attention in maps])
-    return frames
+    steps = [snapshots[index] for index in choose_evenly(snapshots)]
+    panels = []
+    for string in range(len(snapshots[0][1])):
+        for step, maps in steps:
+            panels.append((cropped(maps[string]), f"step {step:,}"))
+    return _sheet(panels, columns=len(steps), ideal=ideal)
 
 
 def draw_map(

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.colours import RED, SERIES_COLOURS
-from seq2attn.inference.results import Evaluation, FamilyLength, Row, worst_place
+from seq2attn.display.colours import SERIES_COLOURS
+from seq2attn.inference.results import Evaluation, Row
 from seq2attn.plotting.style import (
     MARKERS,
     clean,
@@ -120,17 +120,16 @@ def accuracy_figure(results: Evaluation, title: str) -> Figure:
     """Draw accuracy by length with 95 % intervals, lengths outside training on grey. Of results on
     several families of strings: exact match of each family.
     """
-    if len(results.families) < 2:
-        series = {label: results.by_length(metric) for label, metric in METRICS.items()}
-        return _lengths_figure(series, SERIES_COLOURS, "accuracy", title)
-    figure, (panel,) = new_panels()
-    rows = results.by_length("exact_match")
-    values = {(row.family, row.length or 0): row.value for row in rows}
-    draw_families(panel, values, {row.length for row in rows if not row.trained})
-    legend(panel, loc="upper left", bbox_to_anchor=(1, 1))
-    panel.set_ylabel("exact match (greedy)")
-    clean(panel, title)
-    return figure
+    label = "accuracy"
+    series = {name: results.by_length(metric) for name, metric in METRICS.items()}
+    if len(results.families) > 1:
+        label = "exact match (greedy)"
+        series = {family: _of_family(results, family) for family in results.families}
+    return _lengths_figure(series, SERIES_COLOURS, label, title)
+
+
+def _of_family(results: Evaluation, family: str) -> list[Row]:
+    return [row for row in results.by_length("exact_match") if row.family == family]
 
 
 def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Figure:
@@ -139,8 +138,7 @@ def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Fig
     """
     series = {}
     for name, evaluation in results.items():
-        rows = evaluation.by_length("exact_match")
-        series[name] = [row for row in rows if row.family == evaluation.families[0]]
+        series[name] = _of_family(evaluation, evaluation.families[0])
     return _lengths_figure(series, [look.colour for look in looks(scores)], "exact match")
 
 
@@ -166,37 +164,9 @@ def _lengths_figure(
     draw_lengths(panel, dict(zip(lengths, lengths, strict=True)), untrained)
     panel.set_ylabel(ylabel)
     clean(panel, title)
-    legend(panel)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    legend(panel, **(beside if len(series) > 3 else {}))
     return figure
-
-
-def draw_families(
-    panel: Any, values: Mapping[FamilyLength, float], untrained: Collection[int | None]
-) -> None:
-    """Draw a metric of each (family, length), a line per family, the worst one boldly; lengths in
-    `untrained` on grey.
-    """
-    lengths = sorted({length for _, length in values})
-    positions = {length: index for index, length in enumerate(lengths)}
-    families: dict[str, dict[int, float]] = {}
-    for family, length in sorted(values, key=lambda place: place[1]):
-        families.setdefault(family, {})[positions[length]] = values[family, length]
-    worst, _ = worst_place(values) or ("", 0)
-    panel.set_prop_cycle(color=SERIES_COLOURS)
-    for number, (family, points) in enumerate(families.items()):
-        (line,) = panel.plot(
-            points.keys(),
-            points.values(),
-            marker="o",
-            mfc="none",
-            ms=3 + 1.2 * (len(families) - number),  # where lines coincide, all markers are seen
-            lw=1,
-            clip_on=False,
-            label=family,
-        )
-        if family == worst:
-            line.set(color=RED, lw=2.4, zorder=3, label=f"{family} (worst)")
-    draw_lengths(panel, positions, untrained)
 
 
 def draw_lengths(

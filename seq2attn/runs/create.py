@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import torch
 
 LONGEST_NAME = 80  # characters of a default name, without its number
+DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 PACKAGES = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
 
 
@@ -120,10 +121,9 @@ def _rename(made: Path, new: NewRun) -> Path:
         except OSError:
             if not os.path.lexists(path):
                 raise
-    resume = resume_command(Run(new.root / new.name))
     raise RunExists(
         f"run {new.name!r} already exists in {new.root}",
-        hint=f"Choose another --name, or continue it: {resume}",
+        hint=f"Choose another --name, or continue it: {resume_command(Run(path))}",
     )
 
 
@@ -160,15 +160,7 @@ def _commit() -> str | None:
     """Return the commit of the working directory, with `-dirty` if anything is uncommitted; None
     outside a repository.
     """
-    command = (
-        "git",
-        "--no-optional-locks",
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=40",
-        "--exclude=*",
-    )
+    command = DESCRIBE.split()
     try:
         text = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
         return text.strip()

@@ -4,7 +4,6 @@ Imports no torch.
 
 import contextlib
 import itertools
-import re
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
@@ -24,13 +23,6 @@ def read_metrics(run: Run) -> Metrics:
         elif line.evaluation:
             metrics.evaluations.append((line.step, Evaluation(line.evaluation)))
     return metrics
-
-
-def last_step(run: Run) -> int:
-    """Return the last step in the run's metrics, for a display of progress, or 0."""
-    with contextlib.suppress(OSError, IndexError):
-        return int(re.findall(rb'"step": ([0-9]{1,18})', run.metrics_file.read_bytes())[-1])
-    return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:

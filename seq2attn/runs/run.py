@@ -46,9 +46,6 @@ class Run:
         self.evaluations = self.path / "evaluations"  # what `eval` and `compare` measured
         self.lock_file = self.path / "training.lock"  # locked while the run is trained
 
-    def __repr__(self) -> str:
-        return f"Run({str(self.path)!r})"
-
     def checkpoint(self, which: str) -> Path:
         """Return the file of a checkpoint: `last` to resume, `best` to use, or `step-64`, one of
         those that `training.snapshot_weights` keeps.
@@ -82,10 +79,8 @@ class Run:
         try:
             config = load_config(self.config_file)
         except ConfigError as error:
-            plugins = environment.plugins
-            if plugins:
-                in_python = f"in Python: plugins={list(plugins)}"
-                error.hint = f"The run was made with{plugin_options(plugins)}; {in_python}"
+            if environment.plugins:
+                error.hint = f"The run was made with{plugin_options(environment.plugins)}"
             raise
         for file in changed_plugins(config, environment.plugin_contents):
             say_once(
@@ -155,13 +150,12 @@ def find_run(root: Path, name: str | None) -> Run:
     checkpoint, preferably one that is not a trial of a comparison.
     """
     if name is None:
-        return _newest(root)
-    if not isinstance(name, str | Path):
-        kind = type(name).__name__
-        raise Seq2AttnError(
-            f"expected a run or its name; found a {kind}",
-            hint="A model itself has `model.evaluate`.",
-        )
+        runs = newest_first(root)
+        if not runs:
+            raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
+        usable = [run for run in runs if run.has_checkpoint] or runs
+        single = [run for run in usable if run.environment.experiment is None] or usable
+        return need_checkpoint(check_plain(single[0]))
     path = Path(name)
     check_name(path.name)
     if path.parent != Path() and path.parent.resolve() != root.resolve():
@@ -215,15 +209,6 @@ def newest_first(root: Path) -> list[Run]:
     )
 
 
-def _newest(root: Path) -> Run:
-    runs = newest_first(root)
-    if not runs:
-        raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
-    usable = [run for run in runs if run.has_checkpoint] or runs
-    single = [run for run in usable if run.environment.experiment is None] or usable
-    return need_checkpoint(check_plain(single[0]))
-
-
 # ---- one training per run: the operating system releases a lock when its process ends ----
 
 
@@ -263,8 +248,6 @@ def state_of(run: Run, status: Status) -> str:
     """Return the state of `run` in a word or two, from its `status` and its files."""
     if is_training(run):
         return "training"
-    if status.state is not None:
-        return "stopped" if status.state == "training" else status.state
-    if run.status_file.exists():
-        return "unreadable status.json"
+    if status.state not in (None, "training"):
+        return status.state
     return "stopped" if run.has_checkpoint else "no checkpoint"

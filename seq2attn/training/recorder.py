@@ -28,6 +28,8 @@ from seq2attn.text import quoted
 
 EVENTS = "events.out.tfevents.*"  # files
 CELL = 24  # pixels a side of one weight
+MAIN = "loss exact_match_mean exact_match_worst wer ser dev_loss"
+"""TensorBoard sorts by group: these come first, in `main`"""
 
 
 class Recorder:
@@ -73,7 +75,8 @@ class Recorder:
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
         scalars = []
         for name, value in values.items():
-            scalars.append(Summary.Value(tag=f"{group}/{name}", simple_value=value))
+            tag = f"{'main' if name in MAIN.split() else group}/{name}"
+            scalars.append(Summary.Value(tag=tag, simple_value=value))
         self._event(step=step, summary=Summary(value=scalars))
 
     def _event(self, **values: Any) -> None:
@@ -131,8 +134,7 @@ def watched_strings(config: Config, task: Task) -> list[str]:
             raise Seq2AttnError(f"training.watched: {error.message}", hint=error.hint) from None
         if not _can_be_drawn(task, text):
             raise Seq2AttnError(
-                f"training.watched: {quoted(text)} is too long: a heat map has fewer than "
-                f"{LARGEST_SIDE} symbols a side; watch a shorter string"
+                f"training.watched: {quoted(text)} is too long to draw; watch a shorter string"
             )
     return list(strings)
 

@@ -10,6 +10,7 @@ import torch
 
 from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import Config
+from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError, need_count
@@ -23,7 +24,6 @@ from seq2attn.training.proof import LeafDiffers
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
-from seq2attn.training.step import may_compile
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
         return
     yield from trainer.data.task.notes
-    compiled = may_compile(trainer.config)
+    model = trainer.config.model
+    compiled = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
     slow = why_slow(device)
     if compiled and slow:
         yield slow

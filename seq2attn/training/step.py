@@ -8,16 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.config import Config
-from seq2attn.config.schema import RecurrentConfig
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
-from seq2attn.kernels import leaf_for, why_slow
+from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import hooked_points, is_hooked
 from seq2attn.model.resets import Resets, draw_resets
-
-__all__ = ["TrainingStep", "may_compile", "why_slow"]
 
 Forward = Callable[[Batch, Resets], Decoded]
 
@@ -208,8 +205,3 @@ def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:
     real = batch.decoder_output != PAD
     right = (logits.argmax(dim=2) == batch.decoder_output) & real
     return right.sum() / real.sum()
-
-
-def may_compile(config: Config) -> bool:
-    """Return True if there are compiled kernels for the cell of this model."""
-    return isinstance(config.model, RecurrentConfig) and config.model.cell.name == "gru"

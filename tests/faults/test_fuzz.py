@@ -288,7 +288,7 @@ READERS = [
     "plot accuracy RUN --plot x.svg",
     "plot accuracy RUN --by-length --plot x.svg",
     "plot attention RUN --plot x.svg",
-    "plot attention RUN --ideal --plot x.gif",
+    "plot attention RUN --ideal --plot x.png",
     "eval RUN --samples 1 --lengths 1 --json",
     "predict ab --json",
     "inspect RUN --json",

@@ -71,7 +71,19 @@ class Dates(Task):
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw dates and styles uniformly; those of one `length` are of held-out dates."""
-        pool = self._pool(length)
+        lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
+        if length is None:
+            low, high = self.min_length, self.max_length
+            chosen = (lengths >= low) & (lengths <= high) & ~held_out
+            wanted = f"date for training is written in {low} to {high} characters"
+        else:
+            chosen = (lengths == length) & held_out
+            wanted = f"held-out date is written in {length} characters"
+        pool = chosen.nonzero()  # (N, 2) numbers of a style and of a date
+        if not len(pool):
+            years = f"{self.first_year} to {self.last_year}"
+            hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
+            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
         dates = _dates(self.first_year, self.last_year)
         rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
         pairs = []
@@ -85,25 +97,11 @@ class Dates(Task):
 
     def answer(self, text: str) -> Solution | None:
         """Return the date; None if `text` is not in one of the styles, or there is no such day."""
-        date = parse_date(text)
+        year = re.search("[0-9]{4}", text)
+        if year is None or year[0] == "0000":
+            return None
+        date = _parsed(int(year[0])).get(text)
         return None if date is None else Solution(date.isoformat())
-
-    def _pool(self, length: int | None) -> Tensor:
-        """Return what `examples` draws from: (N, 2), numbers of a style and of a date."""
-        lengths, held_out = _table(self.first_year, self.last_year, self.held_out)
-        if length is None:
-            low, high = self.min_length, self.max_length
-            chosen = (lengths >= low) & (lengths <= high) & ~held_out
-            wanted = f"date for training is written in {low} to {high} characters"
-        else:
-            chosen = (lengths == length) & held_out
-            wanted = f"held-out date is written in {length} characters"
-        pool = chosen.nonzero()
-        if not len(pool):
-            years = f"{self.first_year} to {self.last_year}"
-            hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
-            raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
-        return pool
 
 
 def is_held_out(date: datetime.date, share: float) -> bool:
@@ -126,16 +124,6 @@ def write_date(date: datetime.date, style: str) -> str:
         weekday=_WEEKDAYS[date.weekday()],
         year=date.year,
     )
-
-
-def parse_date(text: str) -> datetime.date | None:
-    """Return the date that `text` writes in one of `STYLES`; None if there is none, or its weekday
-    is wrong.
-    """
-    year = re.search("[0-9]{4}", text)
-    if year is None or year[0] == "0000":
-        return None
-    return _parsed(int(year[0])).get(text)
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
-from seq2attn.data.pairs import Format, Pair, PairFile, load_pairs
+from seq2attn.data.pairs import Format, PairFile, load_pairs
 from seq2attn.data.tasks.base import Examples, Task, draw_integers
 from seq2attn.data.vocabulary import FEATURES, Vocabulary
 from seq2attn.errors import Seq2AttnError
@@ -57,14 +57,16 @@ class Pairs(Task):
         try:
             self._learned = Learned.model_validate(learned)
         except ValidationError as error:
-            message = f"what the task learned from its files is damaged: {error}"
+            problem = error.errors()[0]
+            where = ".".join(map(str, problem["loc"]))
+            message = f"what the task learned from its files is damaged: {where}: {problem['msg']}"
             raise Seq2AttnError(message) from None
         self.source_vocabulary, self.target_vocabulary = self._vocabularies(
             self._learned.source, self._learned.target, self._learned.features
         )
         self.min_length, self.max_length = self._learned.source_lengths
         if self.training_set:
-            self.notes = list(self._warnings(self.training_set, self.dev_set))
+            self.notes = list(self._warnings())
 
     def load_pairs(self, path: str | Path) -> PairFile:
         """Load another file of the same format."""
@@ -132,10 +134,11 @@ class Pairs(Task):
             make(target, separator=form.target_separator),
         )
 
-    def _warnings(self, pairs: Sequence[Pair], dev_pairs: Sequence[Pair]) -> Iterator[str]:
+    def _warnings(self) -> Iterator[str]:
         """Warn of what spoils training: a file in another format, or pairs that cannot be learned
         or measured.
         """
+        pairs, dev_pairs = self.training_set or (), self.dev_set
         known = set(pairs)
         shared = sum(pair in known for pair in dev_pairs)
         if shared:

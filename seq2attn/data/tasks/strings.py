@@ -69,8 +69,29 @@ class StringTask(Task):
         if name == RANDOM:
             return self.examples(random, count, length)
         symbols = len(self.source_vocabulary.symbols)
-        source = draw_family(name, random, count, length, symbols)
-        return self.solve(source, torch.full((count,), length, device=source.device))
+        characters = partial(draw_integers, random, 0, symbols - 1, count)
+        positions = torch.arange(length, device=random.device).expand(count, -1)  # (N, S)
+        match name:
+            case "unary":
+                ids = characters(1).expand(-1, length)
+            case "periodic":
+                periods = draw_integers(random, 2, LONGEST_WORD, count, 1)  # (N, 1)
+                ids = characters(LONGEST_WORD).gather(1, positions % periods)
+            case "two_letter":
+                first = characters(1)
+                distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
+                second = (first + distance) % symbols  # another one if symbols > 1
+                choices = draw_integers(random, 0, 1, count, length)
+                ids = torch.where(choices == 0, first, second)
+            case "palindrome":
+                ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
+            case "sorted":
+                ids = characters(length).sort(dim=1).values
+            case _:  # runs
+                sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
+                ids = characters(length).gather(1, _item_at(positions, sizes))
+        lengths = torch.full((count,), length, device=random.device)
+        return self.solve(ids + len(SPECIAL), lengths)
 
     def target_length(self, source_length: int) -> int:
         return self.expansion * source_length
@@ -98,35 +119,6 @@ class StringTask(Task):
         alignment = self.alignment(source, lengths, positions).masked_fill(past_the_end, -1)
         target = source.gather(1, alignment.clamp(min=0)).masked_fill(past_the_end, PAD)
         return Examples(source, lengths, target, target_lengths, alignment)
-
-
-def draw_family(family: str, random: Generator, count: int, length: int, symbols: int) -> Tensor:
-    """Draw `count` strings of a family other than `random`: ids (count, length) of an alphabet of
-    `symbols`.
-
-    They depend only on the arguments. `parts.FAMILIES` describes the families.
-    """
-    characters = partial(draw_integers, random, 0, symbols - 1, count)
-    positions = torch.arange(length, device=random.device).expand(count, -1)  # (N, S)
-    match family:
-        case "unary":
-            ids = characters(1).expand(-1, length)
-        case "periodic":
-            periods = draw_integers(random, 2, LONGEST_WORD, count, 1)  # (N, 1)
-            ids = characters(LONGEST_WORD).gather(1, positions % periods)
-        case "two_letter":
-            first = characters(1)
-            distance = draw_integers(random, 1, max(1, symbols - 1), count, 1)
-            both = torch.cat([first, (first + distance) % symbols], dim=1)  # differ if symbols > 1
-            ids = both.gather(1, draw_integers(random, 0, 1, count, length))
-        case "palindrome":
-            ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
-        case "sorted":
-            ids = characters(length).sort(dim=1).values
-        case _:  # runs
-            sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
-            ids = characters(length).gather(1, _item_at(positions, sizes))
-    return ids + len(SPECIAL)
 
 
 def _item_at(positions: Tensor, times: Tensor) -> Tensor:
