@@ -121,10 +121,12 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     notes: list[str] = []
     tasks = {}
     for trial in trials:
-        tasks[str((trial.config.task, trial.measured))] = trial
+        tasks[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
     for trial in tasks.values():
         task = load_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
+        while_training = trial.config.evaluation
+        task.check_evaluation(while_training.families, while_training.lengths or ())
         notes += task.notes
     return list(dict.fromkeys(notes))
 
