@@ -22,8 +22,8 @@ from seq2attn.analysis.random_keys import (
     weight_saturation,
 )
 from seq2attn.build import build_model
+from seq2attn.colours import score_colour
 from seq2attn.config import check_config
-from seq2attn.display.colours import score_colour
 from seq2attn.parts import SCORES
 from seq2attn.plotting import analysis as figures
 

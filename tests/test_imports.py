@@ -17,10 +17,11 @@ PACKAGE = Path(seq2attn.__file__).parent
 BELOW = {  # room -> the rooms that it may import from, beside itself, `text` and `errors`
     "text": "",
     "errors": "",
+    "colours": "",
     "files": "",
     "options": "",
     "registry": "options",
-    "display": "",
+    "display": "colours",
     "kernels": "data model",
     "parts": "options registry",
     "config": "options registry parts",
@@ -32,12 +33,12 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "contract": "registry parts config plugins data model build inference",
     "analysis": "parts data model build inference",
     "runs": "files config plugins data model build inference display",
-    "training": "config plugins data model build inference contract runs kernels display",
-    "plotting": "inference runs analysis display",
+    "training": "colours config plugins data model build inference contract runs kernels display",
+    "plotting": "colours inference runs analysis display",
     "comparison": "options registry parts config plugins data model build analysis inference runs "
     "training plotting display",
     "api": "config plugins inference runs training comparison display",
-    "pages": "parts config plugins data model build analysis inference training runs comparison "
+    "pages": "colours parts config plugins data model build analysis inference training runs comparison "
     "plotting display",
     "cli": "options registry parts config plugins data model build contract analysis inference "
     "runs training plotting comparison api pages display",
@@ -46,7 +47,7 @@ REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "files options text errors registry parts config cli comparison display "
+    "colours files options text errors registry parts config cli comparison display "
     "inference.statistics inference.maps runs.create runs.files runs.logs runs.machine "
     "runs.records runs.run plotting.cells"
 ).split()

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from PIL import Image
 from rich.console import Console
 
-from seq2attn.display.colours import score_colour, weight_colour
+from seq2attn.colours import score_colour, weight_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation

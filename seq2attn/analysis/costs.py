@@ -38,19 +38,27 @@ class Counts(NamedTuple):
 def formulas(n: Sizes) -> dict[str, Counts]:
     """Return the counts of each score that has a formula."""
     s, d = n.source, n.hidden
-    keys, dot, linear = s * d, 2 * s * d, 2 * s * d**2
+    keys = s * d  # numbers in the keys
+    dot = 2 * s * d
+    linear = 2 * s * d**2
     return {
         "dot": Counts(0, dot),
-        "scaled": Counts(0, dot, keys, keys),
-        "general": Counts(d**2, dot, linear, keys),
-        "scaled_general": Counts(d**2, dot, linear + keys, keys),
+        "scaled": Counts(0, dot, projecting=keys, projected=keys),
+        "general": Counts(d**2, dot, projecting=linear, projected=keys),
+        "scaled_general": Counts(d**2, dot, projecting=linear + keys, projected=keys),
         # scoring: W_s s once a query; then for each key D additions, D tanh, and the product with v
-        "additive": Counts(2 * d**2 + d, 2 * d**2 + 4 * keys, linear, keys, keys),
+        "additive": Counts(
+            2 * d**2 + d,
+            2 * d**2 + 4 * keys,
+            projecting=linear,
+            projected=keys,
+            hidden=keys,
+        ),
         # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a
         # multiplication of each score
-        "cosine": Counts(1, dot + 3 * d + 1 + 1 + s, s * (3 * d + 1), keys),
+        "cosine": Counts(1, dot + 3 * d + 2 + s, projecting=s * (3 * d + 1), projected=keys),
         # projecting: W_k h, scaled, and W_q^T of it; W_v h
-        "key_value": Counts(3 * d**2, dot, 3 * linear + keys, 2 * keys),
+        "key_value": Counts(3 * d**2, dot, projecting=3 * linear + keys, projected=2 * keys),
     }
 
 

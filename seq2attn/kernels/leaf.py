@@ -267,15 +267,17 @@ def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
 
 def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     """Return the inputs of an attention: what it compares and averages, and the parameters of its
-    history.
+    history, as the history's `forward` and `distribution` use them.
 
-    `past_weight` is the convolution over past weights: (C, T, features), or of `shift` (C, T,
-    distances).
+    `past_weight` is the convolution over past weights, as a matrix for each channel and offset:
+    (C, T, features), or of `shift` (C, T, distances). As `torch.conv1d`, the kernels do not flip
+    it; the distribution of `shift` over distances is flipped here.
     """
     score = attention.score
     history = attention.history
     inputs: dict[str, Any] = {"keys": memory.keys, "values": memory.values, "valid": memory.valid}
     if attention.scalable_softmax:
+        # ln n of each string; the second argument only gives shape and dtype, (B, 1, S)
         inputs["scale"] = log_count(memory.valid, memory.keys[..., :1].mT)
 
     if isinstance(score, Additive):
@@ -288,8 +290,8 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     if isinstance(history, ShiftByKey):
         weight = history.speed * history.by_past.permute(1, 2, 0)  # (C, T, 2 reach + 1)
         inputs["past_weight"] = weight
-        inputs["moves"] = history.speed * memory.prepared.mT
-        inputs["returning"] = weight.new_tensor([history.returning])
+        inputs["moves"] = history.speed * memory.prepared.mT  # (B, S, 2 reach + 1) b + W h_j
+        inputs["returning"] = weight.new_tensor([history.returning])  # factor of rereading
     elif isinstance(history, Shift):
         distribution = torch.softmax(history.speed * history.logits, dim=0)
         inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)

@@ -87,7 +87,7 @@ class HardMonotonicDecoder(Decoder):
                 outputs.append(decoded)
             logits, weights = zip(*outputs, strict=True)
             return Decoded(torch.cat(logits, dim=1), torch.cat(weights, dim=1)), state
-        at(state.position)
+        at(state.position)  # which the hooks of points are told
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = attended.weights
@@ -99,7 +99,8 @@ class HardMonotonicDecoder(Decoder):
         mixed = self.dropout(torch.tanh(of_states + of_values))
         emissions = self.output(mixed).log_softmax(dim=3)  # (B, L, S, V) log e
         priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
-        joint = priors.unsqueeze(3) + emissions
+        joint = priors.unsqueeze(3) + emissions  # (B, L, S, V) log (p e)
+        # Nothing writes <pad>: its column has log p, since q = p after a replaced token.
         prior = priors[:, -1].unsqueeze(2)  # (B, S, 1)
         last = torch.cat([prior, joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)

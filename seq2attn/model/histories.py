@@ -243,9 +243,11 @@ class ShiftByKey(Shift):
             rereading=rereading,
             evaluation_power=evaluation_power,
         )
-        distances = len(self.logits)  # b
-        self.by_key = nn.Parameter(torch.zeros(distances, self.key_width))  # W
-        self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))  # F
+        distances = len(self.logits)  # 2 reach + 1; the logits are b of the formula above
+        # W: what a key adds to the logit of each distance
+        self.by_key = nn.Parameter(torch.zeros(distances, self.key_width))
+        # F: what the past weights around a key add to it
+        self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))
 
     def prepare(self, keys: Tensor) -> Tensor:
         return self.logits.unsqueeze(1) + self.by_key @ keys.mT  # (B, 2 reach + 1, S)

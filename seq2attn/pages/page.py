@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.utils import parameters_to_vector
 
-from seq2attn.display.colours import CIVIDIS
+from seq2attn.colours import CIVIDIS
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2attn.display.colours import lighten, score_colour
+from seq2attn.colours import lighten, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 
