@@ -38,8 +38,8 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "comparison": "options registry parts config plugins data model build analysis inference runs "
     "training plotting display",
     "api": "config plugins inference runs training comparison display",
-    "pages": "colours parts config plugins data model build analysis inference training runs comparison "
-    "plotting display",
+    "pages": "colours parts config plugins data model build analysis inference training runs "
+    "comparison plotting display",
     "cli": "options registry parts config plugins data model build contract analysis inference "
     "runs training plotting comparison api pages display",
 }
