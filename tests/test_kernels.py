@@ -21,6 +21,13 @@ needs_the_library = pytest.mark.skipif(
 )
 
 
+@pytest.mark.skipif(not library.LIBRARY.is_file(), reason="there was no C compiler")
+def test_a_library_that_was_compiled_is_used(monkeypatch):  # where it is not, other tests skip
+    monkeypatch.delenv(SWITCH, raising=False)
+    assert describe(CPU).startswith("compiled, ")
+    assert leaf_for(make_model()) is not None
+
+
 def test_a_switch_turns_it_off(monkeypatch):
     monkeypatch.setenv(SWITCH, "off")
     assert leaf_for(make_model()) is None
