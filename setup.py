@@ -61,8 +61,10 @@ class BuildKernels(build_ext):
         except NotCompiled as reason:
             note.write_text(f"{reason}\n", encoding="utf-8")
             self.warn(
-                "seq2attn is installed without its compiled part, training will be slower: "
-                f"{reason}"
+                f"seq2attn is installed without its compiled part: {reason}. Training will take "
+                "2.5 times as long. To change that, install a C compiler (Debian, Ubuntu: apt "
+                "install gcc; macOS: xcode-select --install), then seq2attn again with pip "
+                "install --force-reinstall --no-deps"
             )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.display.progress import make_display
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
 from seq2attn.inference.trained_model import TrainedModel, load_run
 from seq2attn.plugins import load_plugins
@@ -18,6 +19,7 @@ from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, default_root, find_run
 
 if TYPE_CHECKING:
+    from seq2attn.comparison.experiment import Base
     from seq2attn.comparison.results import Comparison
 
 
@@ -108,7 +110,7 @@ def evaluate(
 def compare(
     experiment: str | Path | None = None,
     *,
-    configs: str | Path | Sequence[str | Path] = (),
+    configs: Base | Sequence[Base] = (),
     vary: str | Sequence[str] = (),
     overrides: Overrides = (),
     runs_dir: str | Path | None = None,
@@ -122,23 +124,28 @@ def compare(
     """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`,
     as `seq2attn compare` does.
 
-    executor: where trials run: by default in processes on this machine; `dask:ADDRESS`, or a
-    function that makes any standard Executor whose workers are processes that see `runs_dir`.
+    configs: files, or their keys and values, which are called config_1, config_2, ... executor:
+    where trials run: by default in processes on this machine; `dask:ADDRESS`, or a function that
+    makes any standard Executor whose workers are processes that see `runs_dir`.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on
     the command line. runs_dir, plugins, progress: as for `train`. Trials run in their own
     processes, so a script must call this below `if __name__ == "__main__":`. The result's `failed`
-    has the reasons of failed trials, and `busy` the trials that another process trains. The first
-    Ctrl-C saves and raises `KeyboardInterrupt`.
+    has the reasons of failed trials, and `busy` the trials that another process trains. Raises
+    `Seq2AttnError` if trials failed and none is done. The first Ctrl-C saves and raises
+    `KeyboardInterrupt`.
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
 
     loaded = load_plugins(plugins)
+    if not isinstance(experiment, str | Path | None):
+        raise Seq2AttnError(
+            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
+            "without a file, give configs=[...] and vary=[...]"
+        )
     file = None if experiment is None else Path(experiment)
-    bases = [configs] if isinstance(configs, str | Path) else configs
-    composed = compose_experiment(
-        file, [Path(base) for base in bases], override_list(vary), overrides, **options
-    )
+    bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
+    composed = compose_experiment(file, bases, override_list(vary), overrides, **options)
     comparison = run.compare(
         composed,
         Path(runs_dir or default_root()),
@@ -150,4 +157,6 @@ def compare(
     )
     if comparison.stopped_by is not None:
         raise KeyboardInterrupt("stopped; the same call continues")
+    if comparison.failed and not comparison.groups:
+        raise comparison.failure()
     return comparison

@@ -10,7 +10,7 @@ from seq2attn import parts
 from seq2attn.config import Config, RecurrentConfig, TransformerConfig
 from seq2attn.data.batches import EpochData, TrainingData
 from seq2attn.data.tasks import Task
-from seq2attn.data.vocabulary import PAD, UNKNOWN, Vocabulary, abridged
+from seq2attn.data.vocabulary import EOS, PAD, UNK, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attends, Attention, Heads, NoAttention
 from seq2attn.model.cells import Cells
@@ -31,8 +31,11 @@ def build_model(config: Config, task: Task | None = None) -> Model:
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             others = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
-            return Transformer(len(source), len(target), config.model.hidden, **others)
+            transformer = Transformer(len(source), len(target), config.model.hidden, **others)
+            transformer.unknown = target.unknown
+            return transformer
         model = _build_reverser(config.model, len(source), len(target))
+    model.unknown = target.unknown
     if isinstance(model.decoder, PointerDecoder):
         model.decoder.same = _same(source, target)
     if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
@@ -49,12 +52,15 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     """Return (V of the source, V of the target): 1 where both are the same symbol. Symbols that the
     target lacks are the same as `<unk>`.
     """
-    columns = {symbol: index for index, symbol in enumerate(target.tokens)}
     same = torch.zeros(len(source), len(target))
-    for row in range(PAD + 1, len(source) - len(source.features or ())):
-        column = columns.get(source.tokens[row], columns.get(UNKNOWN))
-        if column is not None:
-            same[row, column] = 1
+    same[EOS, EOS] = 1
+    if source.unknown and target.unknown:
+        same[UNK, UNK] = 1
+    for symbol, row in source.ids.items():
+        if symbol in target.ids:
+            same[row, target.ids[symbol]] = 1
+        elif target.unknown:
+            same[row, UNK] = 1
     return same
 
 

@@ -9,6 +9,10 @@ from numbers import Integral, Real
 
 from seq2attn.text import quoted
 
+LESS_MEMORY = (
+    "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more "
+    "memory."
+)
 MAX_PROBLEMS = 50  # listed in one message
 
 
@@ -73,6 +77,14 @@ def need_count(name: str, value: object, minimum: int = 1) -> None:
 def is_number(value: object, low: float, high: float) -> bool:
     """Return True for a real number from `low` to `high`, NumPy's too."""
     return isinstance(value, Real) and low <= float(value) <= high
+
+
+def memory_error(error: BaseException) -> Seq2AttnError | None:
+    """Return what a user can do if memory was short; None for another error."""
+    if not is_out_of_memory(error):
+        return None
+    reason = (str(error) or "the system has none left").splitlines()[0]
+    return Seq2AttnError(f"out of memory: {reason}", hint=LESS_MEMORY, exit_code=1)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

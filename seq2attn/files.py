@@ -12,9 +12,19 @@ from seq2attn.errors import Seq2AttnError
 
 MAX_BYTES = 200_000_000  # of a file: what is larger is not read
 MAX_LINES = 2_000_000
-PLAIN = (  # flags of os.open: follow no link, wait for no pipe
-    getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-)
+NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+"""flags of os.open: wait for no pipe"""
+PLAIN = NO_WAIT | getattr(os, "O_NOFOLLOW", 0)
+"""the same, and follow no link"""
+
+
+@contextlib.contextmanager
+def open_plain(path: Path, flags: int = NO_WAIT) -> Iterator[BufferedReader]:
+    """Open a plain file. Raises `OSError` for a pipe or a device, and waits for neither."""
+    with open(os.open(path, os.O_RDONLY | flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        yield file
 
 
 @contextlib.contextmanager
@@ -25,11 +35,8 @@ def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
     read.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | PLAIN), "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise OSError(errno.EINVAL, "not a plain file")
-            if status.st_size > MAX_BYTES:
+        with open_plain(path, PLAIN) as file:
+            if os.fstat(file.fileno()).st_size > MAX_BYTES:
                 raise OSError(errno.EFBIG, f"larger than {MAX_BYTES:,} bytes")
             yield file
     except OSError as error:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from pydantic_core import core_schema
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.options import Options, options, signature_options
 from seq2attn.text import did_you_mean, line_of, quoted
 
@@ -130,9 +130,9 @@ class Registry:
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
-        except Seq2AttnError:
-            raise
         except Exception as error:
+            if isinstance(error, Seq2AttnError) or is_out_of_memory(error):
+                raise
             reason = f"cannot be made: {type(error).__name__}: {error}"
             raise Seq2AttnError(
                 f"{line_of(cls, error)}: {self.kind} {part.name!r} {reason}",
@@ -174,6 +174,8 @@ class Registry:
             pkgutil.resolve_name(target)
             return self._entries[name]
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             part = f"{self.kind} {name!r} of an installed package, {target},"
             reason = f"{type(error).__name__}: {error}"
             message = f"{part} cannot be imported or is not registered: {reason}"

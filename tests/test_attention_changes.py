@@ -280,7 +280,7 @@ FORCE = "force must be (step, position) -> weight from 0 to 1, such as {(0, 1): 
         ),
         (
             {"write": {0: ["x"]}},
-            "write must be step -> symbol, such as {0: \"x\"}; found {0: ['x']}",
+            "write must be step -> symbol, or its id, such as {0: \"x\"}; found {0: ['x']}",
         ),
         ({"mask_padding": "no"}, "mask_padding must be True, False or None; found 'no'"),
         *(

@@ -157,3 +157,12 @@ def test_refused_weights_leave_the_model_unchanged(path, model):
         save_checkpoint(path, altered, {"step": 1})
         assert words in refusal(path, model=model)
         assert all(tensor.equal(before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_a_lack_of_memory_is_no_damage_of_the_file(path, whole, monkeypatch):
+    def hungry(*arguments, **keywords):
+        raise MemoryError
+
+    monkeypatch.setattr("seq2attn.runs.checkpoint.safe_open", hungry)
+    with pytest.raises(MemoryError):
+        load_checkpoint(path)

@@ -21,6 +21,7 @@ from seq2attn import __version__
 from seq2attn.config import check_config, load_config
 from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.strings import Reverse
+from seq2attn.display import progress
 from seq2attn.parts import LONGEST
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.create import run_name
@@ -244,6 +245,21 @@ def test_eval_records_the_checkpoint_that_it_measured_with_its_step(work, found)
     assert (note in done.err) == (found == "last")
 
 
+@pytest.mark.parametrize("memory", [4351, 4352])
+def test_a_batch_that_the_machine_cannot_hold_is_refused_before_a_run_is_created(
+    work, monkeypatch, memory
+):
+    # 16 strings of 2 letters: 2 * 2 weights and (2 + 2) * 16 numbers of states, 4 bytes each
+    monkeypatch.setattr(session, "total_memory", lambda device: memory)
+    done = seq2attn("train --config tiny.yaml --name large --set training.steps=1")
+    assert Path("runs/large").exists() == (memory == 4352) == (done.code == 0)
+    assert memory == 4352 or done.err == (
+        "error: out of memory: 16 strings of 2 symbols, with targets of 2, need more than "
+        "4.35e-06 GB; cpu has 4.35e-06 GB\nMake model.hidden, training.batch_size or the strings "
+        "smaller, or use a machine with more memory.\n"
+    )
+
+
 # ---- predict ----
 
 
@@ -300,6 +316,19 @@ def test_predict_prints_only_the_outputs_and_notes_on_stderr(words, stdin, out, 
     assert done.out == out or out is None
     assert done.err.startswith(message)
     assert bool(done.err) == bool(message)
+
+
+@pytest.mark.parametrize("command", ["predict a -r tiny-001", "eval tiny-001 --lengths 1 --beam 2"])
+def test_a_long_decoding_says_how_far_it_is(monkeypatch, command):
+    quick = seq2attn(command).check()
+    monkeypatch.setattr(progress, "QUIET_SECONDS", 0)
+    slow = seq2attn(command).check()
+    assert slow.out == quick.out
+    assert "still decoding" not in quick.err
+    # one letter, for 2 * 1 + 10 steps at most
+    first, second, *_ = slow.err.splitlines()
+    assert first == "still decoding: step 0 of at most 12"
+    assert second == "still decoding: step 1 of at most 12"
 
 
 def test_predict_prints_json():
@@ -495,10 +524,12 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
         (
             "dot.yaml",
             ["task.alphabet=äb c", "training.learning_rate=0.003"],
-            "dot-alphabet_-b-c-learning_rate_0.003",
+            "dot-alphabet_b-c-learning_rate_0.003",
         ),
         ("dot.yaml", ["task.alphabet=ä"], "dot-alphabet"),
-        ("dot.yaml", ["evaluation.lengths=[1, 2]"], "dot-lengths_-1-2"),
+        ("dot.yaml", ["evaluation.lengths=[1, 2]"], "dot-lengths_1-2"),
+        ("dot.yaml", ["training.learning_rate=1e+30"], "dot-learning_rate_1e30"),
+        ("dot.yaml", ["model.hidden= +8", "seed=-8"], "dot-hidden_8-seed_-8"),
         (
             "configs/chapter/dot.yaml",
             ["a=1", f"b={'x' * 70}", "c=3"],

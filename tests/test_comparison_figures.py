@@ -13,18 +13,18 @@ from seq2attn.comparison.groups import Group, Summary, TrialResult
 from seq2attn.comparison.results import Comparison
 from seq2attn.inference.results import Evaluation
 from seq2attn.inference.statistics import mean_over_seeds
-from seq2attn.runs.records import Metrics, MetricsLine
+from seq2attn.runs.records import Metrics
 
 SCORE, HIDDEN = "model.attention.score", "model.hidden"
 
 
 def trial(seed, level):
-    steps = [MetricsLine(step=10, loss=level), MetricsLine(step=20, loss=level / (1 + seed))]
+    losses = [(10, level), (20, level / (1 + seed))]
     evaluations = [
         (step, Evaluation((measured.row("entropy", 3, 0.1 * step),))) for step in (10, 20)
     ]
     evaluation = Evaluation((measured.row("exact_match", 3, 0.5),))
-    return TrialResult(f"r-{seed}", seed, evaluation, Metrics(steps=steps, evaluations=evaluations))
+    return TrialResult(f"r-{seed}", seed, evaluation, Metrics(losses, evaluations))
 
 
 def group(values, score, level, *, seeds=(1, 2, 3)):
@@ -127,9 +127,7 @@ def test_only_figures_with_data_are_written(tmp_path):
     assert sorted(path.name for path in paths) == ["e-entropy.png", "e-loss.png", "e-results.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
     bare = group({SCORE: "none"}, "none", 0.2, seeds=(1,))
-    bare = replace(
-        bare, trials=(replace(bare.trials[0], metrics=Metrics(steps=[], evaluations=[])),)
-    )
+    bare = replace(bare, trials=(replace(bare.trials[0], metrics=Metrics([], [])),))
     assert list(figures(bare)) == ["results"]
     assert figures() == {}
     assert "results" in figures(TWO_BY_TWO[0], replace(TWO_BY_TWO[1], rows=()))

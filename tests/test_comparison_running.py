@@ -1,5 +1,6 @@
 """Trials on any Executor: resumed, failing alone, stopped, and never run twice."""
 
+import contextlib
 import json
 import os
 import signal
@@ -11,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from inline import Inline
+import torch
+from inline import Inline, process
 from outcomes import metrics
 from refusal import refused
 from test_comparison_cli import TINY
@@ -27,6 +29,8 @@ from seq2attn.comparison.trial import (
     train_and_measure,
     versions,
 )
+from seq2attn.display.progress import Display
+from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
@@ -114,7 +118,7 @@ def test_an_evaluation_of_an_earlier_step_does_not_count(trial):
     path.write_text(json.dumps({**json.loads(path.read_text()), "trained_steps": 2}))
     (made.run.evaluations / "best-002.json").write_text("")  # its writer was killed
     assert train_and_measure(made, place) == DONE
-    assert json.loads((made.run.evaluations / "best-003.json").read_text())["trained_steps"] == 6
+    assert json.loads((made.run.evaluations / "best-002.json").read_text())["trained_steps"] == 6
 
 
 def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
@@ -137,6 +141,14 @@ def test_what_cannot_be_trained_or_measured_is_an_outcome(trial, monkeypatch):
     monkeypatch.setattr(Trainer, "train", lambda *_: 1 / 0)
     outcome = train_and_measure(replace(made, name="mistake"), place)
     assert outcome == Outcome("failed", "ZeroDivisionError: division by zero")
+
+    def hungry(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    monkeypatch.setattr(Trainer, "train", hungry)
+    outcome = train_and_measure(replace(made, name="large"), place)
+    assert outcome.reason.startswith("out of memory: CUDA out of memory. Tried to")
+    assert "Make model.hidden, training.batch_size or the strings smaller" in outcome.reason
 
 
 @pytest.mark.parametrize("content", [b"stop", None])  # asked to stop; the comparison ended
@@ -210,6 +222,7 @@ def test_a_trial_that_another_process_trains_is_left_to_it_and_named():
         assert is_training(run(2))
         found = compare("seed=1-3")
     assert found.busy == ("e-seed_2",)
+    assert "trained by other processes, and shown once they are done: e-seed_2" in repr(found)
     assert found.failed == {}
     assert [trial.seed for trial in found.groups[0].trials] == [1, 3]
     assert compare("seed=1-3").busy == ()
@@ -240,6 +253,66 @@ def test_a_failing_trial_and_a_lost_result_do_not_stop_the_others():
     assert reasons.count("OSError: the result is lost") == 2
     assert sum("training diverged at step" in reason for reason in reasons) == 2
     assert len(found.groups) == 1
+    assert "4 of 6 trials failed, the first of them e-" in repr(found)
+    assert "4 of 6 trials failed, the first of them e-" in found._repr_html_()
+
+
+def test_a_comparison_without_any_result_is_an_error():
+    with refused(r"2 of 2 trials failed(.|\n)*training diverged at step"):
+        compare("training.learning_rate=1e38", "seed=1-2")
+
+
+def test_workers_that_end_as_soon_as_they_are_started_end_the_comparison_with_a_sentence():
+    class Stillborn(Inline):
+        def submit(self, call, /, *arguments):
+            started.append(call)
+            future = Future()
+            future.set_exception(BrokenExecutor())
+            self.submit = broken
+            return future
+
+    def broken(*_):
+        raise BrokenExecutor
+
+    started = []
+    with refused(r'no trial can run(.|\n)* below the line: if __name__ == "__main__":'):
+        compare("seed=1-9", executor=Stillborn)
+    assert len(started) == 2  # a trial, and then whether a worker starts at all
+
+
+def test_what_a_killed_comparison_leaves_is_removed_unless_it_may_be_alive(monkeypatch):
+    def killed(*_):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def leftovers():
+        return [path.name.partition("@")[2] for path in Path("runs").glob(".comparison-*")]
+
+    for machine in ("here", "elsewhere"):
+        monkeypatch.setattr("platform.node", lambda: machine)  # noqa: B023
+        if not (child := os.fork()):
+            compare("seed=1", executor=killed)
+        os.waitpid(child, 0)
+    assert sorted(leftovers()) == ["elsewhere", "here"]
+    monkeypatch.setattr("platform.node", lambda: "here")
+    seen = []
+    compare(
+        "seed=2",
+        executor=lambda: (
+            compare("seed=3", executor=lambda: seen.append(leftovers()) or Inline()) and Inline()
+        ),
+    )
+    assert sorted(seen[0]) == ["elsewhere", "here", "here"]  # two run here, and one elsewhere
+    assert leftovers() == ["elsewhere"]
+
+
+@pytest.mark.slow
+def test_a_script_without_the_guard_is_told_about_it(tmp_path):
+    call = 'seq2attn.compare(configs="tiny.yaml", vary="seed=1-2", workers=1, device="cpu")'
+    (tmp_path / "script.py").write_text(f"import seq2attn\n{call}\n")
+    done = process(tmp_path, "script.py")
+    assert done.code == 1
+    assert done.err.count("no trial can run") == 1
+    assert not list(Path("runs").glob("*/"))
 
 
 def test_at_most_so_many_trials_run_at_once(monkeypatch):
@@ -262,6 +335,57 @@ def test_at_most_so_many_trials_run_at_once(monkeypatch):
     assert executor.most == 2
 
 
+PAIRS = """\
+task: {name: pairs, train: words.tsv, dev: words.tsv}
+model: {hidden: 8, embedding: 4}
+training: {epochs: 6, batch_size: 1, snapshots: 0}
+"""
+
+
+@pytest.mark.parametrize("config, steps", [(TINY, 6), (PAIRS, 12)])  # an epoch has two steps
+def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, config, steps):
+    class Recorded(Display):
+        def begin(self, trial, total, text=""):
+            shown.append((trial, total))
+
+        def step(self, trial, step, text=""):
+            shown.append((trial, step, text))
+
+    class Slow(Inline):
+        def submit(self, call, /, trial, place):
+            waiting.append((Future(), call, trial, place))
+            return waiting[-1][0]
+
+    def wait(running, **_):
+        future, call, trial, context = waiting[0]
+        if trial.run.path.exists():
+            waiting.pop()
+            future.set_result(call(trial, context))
+            return
+        create_run(NewRun(trial.root, trial.name), trial.config, {}, {"files": {}})
+        trial.run.metrics_file.write_text(
+            f'{{"step": {steps // 3}, "loss": 1.0}}\n{{"step": {steps // 2}, "evaluation": ['
+        )
+        trial.run.status_file.write_text(f'{{"steps": {steps}}}')
+
+    waiting = []
+    shown = []
+    Path("tiny.yaml").write_text(config)
+    Path("words.tsv").write_text("a\tb\nb\ta\n")
+    monkeypatch.setattr("concurrent.futures.wait", wait)
+    monkeypatch.setattr("seq2attn.comparison.run.make_display", lambda _: Recorded())
+    with contextlib.suppress(Seq2AttnError):  # it has no such files
+        compare("seed=1-2", executor=Slow)
+    half = f"step {steps // 2}"
+    assert [call for call in shown if call[0] != "all trials"] == [
+        ("e-seed_1", 6),
+        ("e-seed_1", 3, half),
+        ("e-seed_2", 6),
+        ("e-seed_2", 3, half),
+    ]
+    assert [call[1] for call in shown if call[0] == "all trials"] == [12, 3, 6, 9, 12]
+
+
 class Deadly(Inline):
     """Its worker dies during the trials of seed 3, which breaks all futures that are not done."""
 
@@ -271,9 +395,12 @@ class Deadly(Inline):
         self.pending = []
         self.broken = False
 
-    def submit(self, call, /, trial, place):
+    def submit(self, call, /, *arguments):
         if self.broken:
             raise BrokenExecutor
+        if not arguments:  # whether it runs anything at all
+            return super().submit(call)
+        trial, place = arguments
         self.seen.append(trial.config.seed)
         self.pending.append((Future(), trial))
         if len(self.pending) == 2 or len(self.seen) > 4:  # two run side by side at first

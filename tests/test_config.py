@@ -98,6 +98,11 @@ def test_values_are_normalised(key, written, kept):
     [
         ("model.hidden", "64", "should be a valid integer, found '64'"),
         ("model.hidden", None, "should be a valid integer, found nothing"),
+        (
+            "task.alphabet",
+            None,
+            'should be a valid string, found nothing; an empty string is written ""',
+        ),
         ("model.hidden", 0, "should be greater than or equal to 1, found 0"),
         ("model.bidirectional", "yes", "should be a valid boolean, found 'yes'"),
         ("model", None, "unknown architecture 'None'; allowed: gru, transformer"),
@@ -287,6 +292,7 @@ COMBINATIONS = [  # overrides, the key to change, the message
     ),
     ("training.steps=", "training.steps", "is null, and so is training.epochs; set one of them"),
     ("training.epochs=3", "training.epochs", "task 'reverse' draws its examples without end"),
+    ("training.select=ser", "training.select", "has no effect with task 'reverse', which has no"),
     (
         "training.snapshots=0 training.snapshot_weights=true",
         "training.snapshot_weights",

@@ -7,7 +7,6 @@ import torch
 from measured import places
 from models import CPU, make_config
 from refusal import refused
-from torch import nn
 
 from seq2attn.build import build_model, build_task
 from seq2attn.data.tasks import Task
@@ -17,7 +16,7 @@ from seq2attn.inference.evaluation import attention_entropy, evaluate
 from seq2attn.inference.metrics import METRICS
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.results import Evaluation
-from seq2attn.model.decoder import Decoded
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import TASKS
 from seq2attn.runs.records import parse
 
@@ -31,7 +30,7 @@ def reverse(ids):
     return [*ids[::-1], EOS]
 
 
-class FakeModel(nn.Module):
+class FakeModel(Model):
     """Answers a source of n characters with `free(ids)` when free-running, with `forced(ids)` under
     teacher forcing.
 

@@ -4,6 +4,7 @@ import os
 import stat
 import struct
 import tracemalloc
+from pathlib import Path
 
 import pytest
 from refusal import refused
@@ -147,6 +148,29 @@ def test_a_sparse_file_is_refused_before_it_fills_the_memory(
     assert message in done.err
     assert not message or f"runs/{file}: " in done.err
     assert peak < 80_000_000
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare pipe.yaml",
+        "compare plan.yaml --vary seed=1",
+        "report pipe.yaml",
+        "train --config pipe.yaml",
+        "inspect pipe.yaml",
+        "config pipe.yaml",
+    ],
+)
+def test_a_pipe_named_as_a_config_or_experiment_is_refused_and_not_waited_for(cli, command):
+    os.mkfifo("pipe.yaml")
+    Path("plan.yaml").write_text("configs: pipe.yaml\n")
+    assert "pipe.yaml: cannot be read: not a plain file" in cli(command).refusal
+
+
+def test_a_link_to_a_config_is_followed(cli):
+    Path("real.yaml").write_text("seed: 5\n")
+    os.symlink("real.yaml", "link.yaml")
+    assert "seed: 5" in cli("inspect link.yaml").check().out
 
 
 def test_a_file_of_a_run_has_a_bounded_number_of_bytes(runs_copy, monkeypatch):

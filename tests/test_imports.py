@@ -24,7 +24,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "display": "colours",
     "kernels": "data model",
     "parts": "options registry",
-    "config": "options registry parts",
+    "config": "files options registry parts",
     "plugins": "registry config",
     "data": "files options registry parts",
     "model": "registry parts data",
@@ -40,8 +40,8 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "api": "config plugins inference runs training comparison display",
     "pages": "colours parts config plugins data model build analysis inference training runs "
     "comparison plotting display",
-    "cli": "options registry parts config plugins data model build contract analysis inference "
-    "runs training plotting comparison api pages display",
+    "cli": "files options registry parts config plugins data model build contract analysis "
+    "inference runs training plotting comparison api pages display",
 }
 REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything

@@ -162,7 +162,7 @@ MISTAKES = [  # with a run `tiny`
     ),
     (
         "eval --data good.yaml --errors ./good.yaml",
-        "--errors: good.yaml is the file of --data\nName another file",
+        "good.yaml exists and is not a table of wrong answers\nName another file",
     ),
     ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
     ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
@@ -345,6 +345,33 @@ def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, off
     with contextlib.suppress(SystemExit):
         main()
     assert capsys.readouterr().out.split() == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
+def test_completion_offers_only_names_that_a_run_may_have(
+    monkeypatch, capsys, runs_copy, tmp_path, shell
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("x\\$(touch x)", "`touch x`", "'; touch x; '", "two\nlines", "-rf", ".hidden"):
+        copy = runs_copy / name
+        copy.mkdir()
+        copy.joinpath("config.yaml").write_text("seed: 1\n")
+    for variable, value in {
+        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "seq2attn\neval\n",
+        "COMP_CWORD": "2",
+        "_TYPER_COMPLETE_ARGS": "seq2attn eval ",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(sys, "argv", ["seq2attn"])
+    with contextlib.suppress(SystemExit):
+        main()
+    assert capsys.readouterr().out.strip() in (
+        "tiny",
+        "tiny:::",
+        """_arguments '*: :(("tiny"))'""",
+    )
 
 
 LIGHT = {

@@ -229,6 +229,36 @@ def test_a_broken_part_of_any_kind_is_refused_before_a_run_is_made(plugin, base,
     assert hint == "Check it: seq2attn check --plugin odd.py"
 
 
+INDEX = "torch.arange(query.size(1)).view(1, -1, 1)"  # from 0 in every call, not from `first`
+COUNTS = {
+    "attention.score": score(f"return scores - 10 * (torch.arange(keys.size(1)) - {INDEX}).abs()"),
+    "attention.window": "import torch\n"
+    + PART.format(
+        base="Window",
+        body="def forward(self, query, lengths, width, first):\n"
+        f"        return View(self.inside({INDEX}, width).expand(len(query), -1, -1))",
+    ),
+}
+
+
+@pytest.mark.parametrize("part", COUNTS)
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "decoder=bahdanau",
+        "decoder={name: luong, input_feeding: true}",
+        "attention.history=coverage",
+    ],
+)
+def test_a_part_that_counts_queries_is_refused_where_queries_come_one_at_a_time(
+    plugin, part, steps
+):
+    plugin(COUNTS[part])
+    config = configured(f"model.{part}=odd", f"model.{steps}", score="scaled")
+    message = "steps: position 1 differs between teacher forcing and single steps"
+    assert message in refusal(config)[0]
+
+
 @pytest.mark.parametrize(
     "body, message",
     [

@@ -15,6 +15,7 @@ from inline import ROOT
 from models import make_model
 from numpy.testing import assert_allclose
 from pages import (
+    CONFIGS,
     DECODE,
     MECHANISMS,
     OnnxLoop,
@@ -28,8 +29,9 @@ from pages import (
 )
 from refusal import refused
 
-from seq2attn.config import load
-from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.build import build_model, build_task
+from seq2attn.config import load, load_config
+from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
@@ -129,6 +131,24 @@ def test_page_onnxruntime_and_pytorch_agree_with_every_mechanism(browser, tmp_pa
         name, *(f"logits {logits:.1e} weights {weights:.1e}" for logits, weights in found), sep="  "
     )
     assert_close(found)
+
+
+def test_a_page_of_one_symbol_writes_neither_padding_nor_the_start(browser, tmp_path):
+    config = load_config(CONFIGS / "scaled.yaml", ["task.alphabet=a", "model.hidden=8"])
+    task = build_task(config)
+    model = build_model(config, task)
+    model.decoder.output.bias.data[: SOS + 1] = 50.0
+    predictor = Predictor(model, task, config.model.source_eos, torch.device("cpu"))
+    open_page(browser, tmp_path, render([PageModel("one", predictor, {}, ["aa"])]))
+    texts = ["a", "aaaa"]
+    asked = json.dumps([for_page(predictor, text) for text in texts])
+    found = browser.run(f"{DECODE} return decodeAll(new Model(data.models[0]), {asked})")
+    answers = [list(answer.output_ids) for answer in predictor.predict(texts)]
+    assert [one["tokens"] for one in found] == answers
+    assert all(logits[PAD] > max(logits[EOS:]) for one in found for logits in one["logits"])
+    assert min(map(min, answers)) >= EOS
+    shown = "Array.from(document.querySelectorAll('.likeliest button'), one => one.textContent)"
+    assert sorted(browser.run(f"return {shown}")) == ["a", "⏎"]
 
 
 def assert_explained(browser):
@@ -404,6 +424,19 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
     assert answer == answer_of(predictor, "cabd", **changes)
     assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
     assert unchanged == (not changes)
+
+
+@pytest.mark.parametrize("text", ["HELLO&write=0,3", "constructor&position=2", "__proto__", ""])
+def test_a_link_with_a_text_that_the_model_cannot_read(shown, tmp_path, predictor, text):
+    shown.open(tmp_path / "page.html", f"?{text[:1]}#text={text}")
+    keys = (
+        "for (const name of ['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor']) key(name);"
+    )
+    problem = shown.run(f"{KEY} {keys} play(); return by('message').textContent")
+    assert problem.startswith("The model does not know" if text else "Type a string.")
+    assert shown.run(f"{TYPE} undoAll(); type_('cab'); return {ANSWER}") == answer_of(
+        predictor, "cab"
+    )
 
 
 def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, predictor):

@@ -45,6 +45,7 @@ def test_rates_counted_by_hand():
     assert rates["wer"].value == wer.value
     assert rates["wer"].low == wer.low
     assert rates["wer"].high == wer.high
+    assert rates["cut_off"].value == pytest.approx(1 / 7)
     ser = rates["ser"].value
     assert ser == pytest.approx((0 + 1 + 1 + 1 + 1 + 4 + 0) / (2 + 3 + 1 + 2 + 3 + 4 + 2))
     assert rates["ser"].low < ser < rates["ser"].high
@@ -55,13 +56,13 @@ def test_rates_counted_by_hand():
 
 def test_errors_are_sorted_for_reading():
     assert list(errors_table(RESULT).tsv()) == [
-        "source\tright\tanswer\tedits\twhat",
-        "bb\tb b\tb b\t0\t(cut off)",
-        "abc\ta b c\ta b d\t1\tc>d",
-        "ca\tc a\td a\t1\tc>d",
-        "cab\tc a b\td a b\t1\tc>d",
-        "b\tb\tb b\t1\t>b",
-        "abca\ta b c a\tx\t4\ta> b> c> a>x",
+        "source\tfeatures\tright\tanswer\tedits\twhat",
+        "bb\t\tb b\tb b\t0\t(cut off)",
+        "abc\t\ta b c\ta b d\t1\tc>d",
+        "ca\t\tc a\td a\t1\tc>d",
+        "cab\t\tc a b\td a b\t1\tc>d",
+        "b\t\tb\tb b\t1\t>b",
+        "abca\t\ta b c a\tx\t4\ta> b> c> a>x",
     ]
 
 
@@ -106,7 +107,7 @@ def test_error_rates_by_hand(tmp_path):
     assert [(one.source, one.answer, one.is_right) for one in result.answers] == expected
     assert [str(edit) for one in result.answers for edit in one.edits] == ["d'>", ">e'", "c'>d'"]
     assert {row.metric: row.value for row in result.rows if row.length is None} == {
-        **{"wer": 3 / 4, "ser": 3 / 8},
+        **{"wer": 3 / 4, "ser": 3 / 8, "cut_off": 0},
         # the logit of the written token is 1, those of the 8 others are 0
         "loss": pytest.approx(math.log(1 + 8 / math.e) + 3 / 12, abs=1e-5),
     }

@@ -16,7 +16,7 @@ from seq2attn.build import build_model
 from seq2attn.data import pairs
 from seq2attn.data.pairs import Format, load_pairs
 from seq2attn.data.tasks.pairs import Pairs
-from seq2attn.data.vocabulary import SOS, Vocabulary
+from seq2attn.data.vocabulary import SOS, UNK, Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.decoding import BeamSearch, Ensemble
@@ -55,14 +55,13 @@ def make(tmp_path, train=TRAIN, dev="ba\ty x\n", **options):
     [
         *((f"ab\tx y\nb\ty{end}", "utf-8") for end in ("", "\n", "\n\n", "\n \t\r\n")),
         ("ab\tx y\r\nb\ty\r\n", "utf-8"),
+        ("\nab\tx y\n\n \t\nb\ty\n", "utf-8"),  # blank lines between paradigms
         ("ab\tx y\nb\ty\n", "utf-8-sig"),
         ("ab\tx y\r\nb\ty\r\n", "utf-16"),
     ],
     ids=ascii,
 )
-def test_line_ends_byte_order_marks_and_a_last_blank_line_are_understood(
-    tmp_path, content, encoding
-):
+def test_line_ends_byte_order_marks_and_blank_lines_are_understood(tmp_path, content, encoding):
     content = content.encode(encoding)
     file = load_pairs(written(tmp_path / "a.tsv", content), Format())
     assert file.pairs == (("ab", "x y"), ("b", "y"))
@@ -78,6 +77,21 @@ def test_columns_are_chosen_by_number(tmp_path):
     assert Format(source_column=4).width == 4
     assert Format(features_column=3).width == 3
     assert Format().width == 2
+
+
+def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
+    dictionary = "about AH0 B\nabout(2) AH0 # US\n# x\n  # y\na#b B\n(3) TH\na(2)b B\n"
+    file = written(tmp_path / "a.txt", dictionary)
+    chosen = Format(delimiter=" ", comment="#", variants=True)
+    sources = ("about", "about", "a#b", "(3)", "a(2)b")
+    targets = ("AH0 B", "AH0", "B", "TH", "B")
+    assert load_pairs(file, chosen).pairs == tuple(zip(sources, targets, strict=True))
+    task = make(tmp_path, variants=True, comment="#")
+    assert list(task.sources(["about(2)", "b(1)\tx", "# x", "a # x"])) == [
+        (1, "about"),
+        (2, "b"),
+        (4, "a"),
+    ]
 
 
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
@@ -105,7 +119,6 @@ def test_texts_are_normalised_unless_asked_not_to(tmp_path):
     [
         (b"abc", "columns: found 1, expected 2"),
         (b"a\tb\tc", "columns: found 3, expected 2"),
-        (b"", "blank; remove it (only the last line may be blank): ''"),
         (b"\tb", "the source (column 1) is empty, has an empty part, or a blank at an end: '\\tb'"),
         (b"a\t ", "the target (column 2) is empty"),
         (b"a\tx ", "the target (column 2) is empty, has an empty part, or a blank at an end"),
@@ -198,7 +211,7 @@ def test_a_refused_file_names_the_options_that_read_it(tmp_path, content, option
 
 
 def test_a_file_that_no_options_read_gets_the_rules(tmp_path):
-    for content in ("ab\n", "ab\tx\n\nb\ty\n", "\n\n\n", '"ab\n', "#\n#\n"):
+    for content in ("ab\n", "\n\n\n", '"ab\n', "#\n#\n"):
         with pytest.raises(Seq2AttnError) as caught:
             load_pairs(written(tmp_path / "a.csv", content), Format())
         assert caught.value.hint.startswith(
@@ -316,9 +329,22 @@ def test_notes_say_what_spoils_a_training(tmp_path):
         TRAIN + "ab" * 1000 + "\tx\n"
     )
     assert "warning: all targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
+    raw = notes("ab\tx y\nab(2)\tx # z\n(3)\tx\n", "a\tx\n")
+    assert "1 of the sources end in a number in parentheses, as 'ab(2)'; if it counts" in raw
+    assert "1 of the targets contain ' #', as 'x # z'; if a comment begins there, add --set " in raw
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
     assert "2 of 3 dev targets have symbols that the training file lacks: 'q'" in unseen
+
+
+def test_the_note_on_composed_letters_that_training_lacks_names_the_option(tmp_path):
+    option = "; --set task.normalise=nfd reads and writes a character's parts"
+    for form, separator, named in (("nfc", "", 1), ("nfc", " ", 0), ("nfd", "", 0)):
+        task = make(
+            tmp_path, "a\t\ud55c\n", "a\t\uae00\n", normalise=form, target_separator=separator
+        )
+        assert [note.count(option) for note in task.notes] == [named]
+    assert option not in make(tmp_path, "a\tb\n", "q\tb\n").notes[-1]
 
 
 def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
@@ -346,5 +372,38 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert one.hypotheses[0].output == one.output
     (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
     assert one.output_symbols[:2] == ("é", "a")
-    (answer,) = evaluate_pairs(searching, [("é", "é")]).answers
+    greedy = replace(searching, search=None)
+    (answer,) = evaluate_pairs(greedy, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}
+    model.decoder.output.bias.data[UNK] = 50.0
+    model.decoder.generate.bias.data[0] = 50.0  # `<unk>` has almost all probability
+    sources = ["é", "b", "ab", "bb"]
+    for pointer in (greedy, searching):
+        written = [set(one.output.split()) for one in pointer.predict(sources)]
+        assert written[0] == {"é"}
+        assert written[2] == {"a"}
+        assert not any("<unk>" in symbols for symbols in written)
+
+
+def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_path):
+    config = make_config("model.decoder=pointer model.attention.score=general")
+    task = make(tmp_path, train="dab\tb <unk>\nb\tb <eos>\n")
+    assert task.target_vocabulary.tokens[2:] == ("<eos>", "<unk>", "<eos>", "<unk>", "b")
+    note = (
+        "note: the targets contain <eos>, <unk>, read as a symbol of the file, beside the "
+        "model's own of that name"
+    )
+    assert note in task.notes
+    model = build_model(config, task)
+    for parameter in model.parameters():
+        parameter.data.zero_()
+    model.decoder.output.bias.data[5] = 50.0  # the file's `<unk>`
+    model.decoder.generate.bias.data[0] = 50.0
+    predictor = Predictor(model, task, False, torch.device("cpu"))
+    (one,) = predictor.predict(["dab"])
+    assert set(one.output.split()) == {"<unk>"}
+    assert set(one.output_ids) == {5}
+    (one,) = replace(predictor, changes=Changes(write={0: 4, 1: 3, 2: 2})).predict(["dab"])
+    assert one.output == "<eos> d"
+    with refused("the targets have a symbol called like the model's own"):
+        next(replace(predictor, changes=Changes(write={0: "<eos>"})).predict(["dab"]))

@@ -102,13 +102,13 @@ def test_the_errors_of_a_file(cli, run):
     done = cli("eval words --data test.tsv --errors errors.tsv")
     assert "wrong answers: errors.tsv" in done.err
     header, *rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
-    assert header == "source right answer edits what".split()
+    assert header == "source features right answer edits what".split()
     found = answers(cli, "bba aab cab b".split())
     assert {"cab", "b"} <= {row[0] for row in rows}
-    for source, _, answer, edits, what in rows:
+    for source, _, _, answer, edits, what in rows:
         assert answer == found[source]
         assert len(what.replace("(cut off)", "").split()) == int(edits)
-    assert [int(row[3]) for row in rows] == sorted(int(row[3]) for row in rows)
+    assert [int(row[4]) for row in rows] == sorted(int(row[4]) for row in rows)
 
 
 def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
@@ -204,7 +204,29 @@ def test_features_are_asked_for_after_a_tab(cli, tmp_path):
     one = predict_lines(cli, "go\tV;PST\n")
     assert one.startswith("go\tV;PST\t")
     assert predict_lines(cli, "go\twent\tV;PST\n") == one
-    assert table(cli("eval words --data forms.tsv"))["wer", ""][0] == 3
+    done = cli("eval words --data forms.tsv --errors errors.tsv")
+    assert table(done)["wer", ""][0] == 3
+    assert {row["family"] for row in done.rows()} == {""}
+    header, *rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
+    assert header == "source features right answer edits what".split()
+    assert ["go", "V;3SG", "goes"] in [row[:3] for row in rows]
+
+
+def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
+    Path("words.csv").write_text("# ours\nid,word,pron\n1,ab,o\n2,b,a\n")
+    Path("words.yaml").write_text(
+        "task: {name: pairs, train: words.csv, dev: words.csv, delimiter: ',', header: true,\n"
+        "       comment: '#', source_column: 2, target_column: 3}\n"
+        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
+    )
+    cli("train --config words.yaml --name words --device cpu").check()
+    words = predict_lines(cli, "ab\nb\n")
+    assert [line.split("\t")[0] for line in words.splitlines()] == ["ab", "b"]
+    done = cli("predict - --run words", stdin="id,word\n1,ab\n2,b\n")  # without the answers
+    assert done.out == words
+    assert "without a source (header, comments, blank): 1\n" in done.err
+    assert predict_lines(cli, Path("words.csv").read_text()) == words
+    assert predict_lines(cli, 'id,word\n1,"ab"\n# 2,a\n2,b') == words
 
 
 def test_python_measures_a_file_as_eval_does(cli, run):
@@ -256,4 +278,4 @@ def test_a_shipped_config_is_written_inspected_and_trained_anywhere(cli, tmp_pat
     before, _, _ = done.err.partition("training runs/mine")
     assert before != done.err
     assert "dev targets have symbols that the training file lacks: 'q'" in before
-    assert cli("predict -", stdin="ab;x\nbb\n").out.split("\n")[0].startswith("ab\t")
+    assert cli("predict -", stdin="word;x\nab;x\nbb\n").out.startswith("ab\t")

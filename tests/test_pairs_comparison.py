@@ -25,12 +25,12 @@ def compare(cli, line="", *words, **keywords):
 def measured(cli, run):
     """The word and symbol error rates of a run on the dev file, by `eval`."""
     record = cli(f"eval {run} --data dev.tsv --json").json
-    return {rate: value_of(record, rate) for rate in ("wer", "ser")}
+    return {rate: value_of(record, rate) for rate in ("wer", "ser", "cut_off")}
 
 
 def test_error_rates_over_seeds_in_every_output(cli):
     rows = compare(cli, LAYERS).rows()
-    each = [(width, rate) for width in (8, 16) for rate in ("wer", "ser")]
+    each = [(width, rate) for width in (8, 16) for rate in ("wer", "ser", "cut_off")]
     assert [(row["group"], row["metric"]) for row in rows] == [
         (f"hidden={width}", rate) for width, rate in each
     ]
@@ -46,7 +46,7 @@ def test_error_rates_over_seeds_in_every_output(cli):
     change = (
         sum(of_16["wer"] - of_8["wer"] for of_8, of_16 in zip(rates[8], rates[16], strict=True)) / 2
     )
-    assert float(rows[2]["difference"]) == pytest.approx(change, rel=1e-5)
+    assert float(rows[3]["difference"]) == pytest.approx(change, rel=1e-5)
     best = min(rates, key=lambda width: sum(one["wer"] for one in rates[width]))
     assert {row["group"] for row in rows if row["rank"] == "1"} >= {f"hidden={best}"}
 
@@ -54,7 +54,7 @@ def test_error_rates_over_seeds_in_every_output(cli):
     assert "all 4 trials are done" in again.err
     comparison = again.json
     assert comparison["metric"] == "wer"
-    assert [one["metric"] for one in comparison["groups"]] == ["wer", "ser"] * 2
+    assert [one["metric"] for one in comparison["groups"]] == ["wer", "ser", "cut_off"] * 2
     trial = [row for row in comparison["trials"] if row["run"] == "widths-hidden_8-seed_1"]
     assert {"wer", "ser", "loss"} <= {row["metric"] for row in trial if not row["length"]}
     assert {row["length"] for row in trial if row["metric"] == "exact_match"} == {2, 3, 4}

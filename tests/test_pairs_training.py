@@ -249,15 +249,15 @@ def test_a_mistake_gives_one_message_and_no_run(work, cli, override, says):
 
 
 class Fixed:
-    """Results of evaluations in turn: WER and loss."""
+    """Results of evaluations in turn: WER, loss, and SER if it differs from WER."""
 
     def __init__(self, *results):
         self.results = iter(results)
 
     def __call__(self, predictor, pairs):
-        wer, loss = next(self.results)
+        wer, loss, *ser = next(self.results)
         answers = evaluate_pairs(predictor, pairs).answers
-        measured = {"wer": wer, "ser": wer, "loss": loss, "exact_match": 1 - wer}
+        measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
         rows = rows_of(measured, 3, length=None, trained=True)
         return Evaluation(tuple(rows), answers)
 
@@ -272,6 +272,15 @@ def test_the_best_checkpoint_has_the_lowest_word_error_rate_then_loss(work, resu
     results((0.5, 1.0), (0.4, 2.0), (0.4, 1.9), (0.4, 3.0), (0.6, 0.1))
     run = trained(load_config("my.yaml", ["training.epochs=5"])).run
     assert load_checkpoint(run.checkpoint("best")).state["step"] == 15
+
+
+@pytest.mark.parametrize("select, step", [("wer", 10), ("ser", 5), ("loss", 15)])
+def test_a_run_chooses_by_which_rate_the_best_checkpoint_is_found(work, results, select, step):
+    results((0.5, 1.0, 0.1), (0.4, 2.0, 0.8), (0.5, 0.9, 0.2), (0.5, 1.0, 0.2))
+    overrides = ["training.epochs=4", f"training.select={select}", "training.target=0.9"]
+    run = trained(load_config("my.yaml", overrides)).run
+    assert load_checkpoint(run.checkpoint("best")).state["step"] == step
+    assert run.status().step == 20  # the target is exact match, whatever the rate
 
 
 @pytest.mark.parametrize("loss", [1e9, math.nan])

@@ -1,6 +1,7 @@
 """`seq2attn plot`, and the records that it reads."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.runs.logs import evaluations, read_attention, read_metrics
-from seq2attn.runs.records import read_record
+from seq2attn.runs.records import Metrics, read_record
 from seq2attn.runs.run import Run
 
 WHOLE = AttentionMap("a", "a", ("a",), ("a",), ((1.0,),), (0,)).to_json()
@@ -43,7 +44,7 @@ def test_attention_maps_survive_a_round_trip(tmp_path):
 
 def test_records_of_training_are_read(tiny):
     metrics = read_metrics(tiny)
-    assert [line.step for line in metrics.steps] == [2]
+    assert [step for step, _ in metrics.losses] == [2]
     ((step, results),) = metrics.evaluations
     assert step == 2
     exact = results.by_length("exact_match")
@@ -55,6 +56,23 @@ def test_records_of_training_are_read(tiny):
     assert [step for step, _ in read_attention(tiny)] == [0, 1, 2]
     assert [len(one.source) for one in read_attention(tiny)[-1][1]] == [2, 3]
     assert evaluations(tiny) == []
+
+
+def test_a_long_training_takes_little_memory_to_read(tiny):
+    line = '{"step": %d, "loss": 0.5, "accuracy": 0.9, "learning_rate": 0.1}\n'
+    evaluations = read_metrics(tiny).evaluations
+    with tiny.metrics_file.open("a") as file:
+        file.writelines(line % step for step in range(1_000, 21_000))
+    tracemalloc.start()
+    try:
+        metrics = read_metrics(tiny)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert metrics.losses[-1] == (20_999, 0.5)
+    assert metrics.evaluations == evaluations
+    assert peak < 20_000 * 200  # bytes
+    assert read_metrics(tiny, losses=False) == Metrics([], evaluations)
 
 
 def test_the_newest_evaluation_is_the_last_eval(cli, tiny):

@@ -287,6 +287,21 @@ def test_runs_are_drawn_by_exact_match():
 # ---- files ----
 
 
+def test_characters_that_no_font_has_are_named_and_korean_letters_stand_alone(tmp_path):
+    symbols = ("\u1100", "\u1161", "\u11a8", "\u0780", "a")  # ga-g in parts, Thaana haa
+    figure = attention_figure(
+        [AttentionMap("a", "b", symbols, ("b",), ((0.2, 0.2, 0.2, 0.2, 0.2),), ())]
+    )
+    note = save_figure(figure, tmp_path / "map.png")
+    assert note.startswith("note: no font of matplotlib's has 'ހ' (U+0780), 'ㄱ' (U+3131)")
+    assert "(Hangul, Thaana): they are boxes in the figure. Install a font" in note
+    (axes,) = [axes for axes in figure.axes if axes.get_gid() == "attention"]
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert labels == ["ㄱ", "ㅏ", "ㄱ", "ހ", "a"]
+    plain = attention_figure([AttentionMap("a", "b", ("a",), ("b",), ((1.0,),), ())])
+    assert save_figure(plain, tmp_path / "map.png") == ""
+
+
 def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # not for characters that the font lacks either

@@ -94,6 +94,25 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
         )
 
 
+def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials_here):
+    monkeypatch.chdir(tmp_path)
+    found = seq2attn.compare(
+        configs=[VALUES, {**VALUES, "seed": 2}], name="c", device="cpu", metric="teacher_forced"
+    )
+    assert [group.label for group in found.groups] == ["config_1", "config_2"]
+    assert [group.trials[0].run for group in found.groups] == [
+        "c-config_1-seed_1",
+        "c-config_2-seed_2",
+    ]
+    again = seq2attn.compare(configs=VALUES, vary="seed=1", device="cpu")
+    assert again.groups[0].trials[0].run == "compare-config_1-seed_1"
+    for wrong in (5, [5]):
+        with refused("expected a config: a file's name, or its keys and values; found a int"):
+            seq2attn.compare(configs=wrong, vary="seed=1", device="cpu")
+    with refused("expected the name of an experiment file, found a dict"):
+        seq2attn.compare(VALUES)
+
+
 def test_train_continues_a_run(tmp_path):
     run = seq2attn.train(VALUES, runs_dir=tmp_path, device="cpu")
     whole = run.checkpoint("last").read_bytes()

@@ -252,6 +252,20 @@ def test_an_installed_score_is_imported_when_a_config_names_it(install):
     assert "installed_score_5" not in sys.modules
 
 
+def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
+    @register("hungry")
+    class Hungry(seq2attn.Score):
+        """Takes more than there is."""
+
+        def __init__(self, query_width, key_width):
+            raise MemoryError
+
+        def forward(self, query, keys): ...
+
+    with pytest.raises(MemoryError):
+        SCORES.make(SCORES.choose("hungry"), 2, 2)
+
+
 OFFERED = "score 'mine' of an installed package, {}, cannot be imported or is not registered: "
 
 

@@ -257,8 +257,9 @@ def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     Path("mine.html").write_text("<title>My page</title>")
     said = cli("report tiny --to mine.html").refusal
     assert Path("mine.html").read_text() == "<title>My page</title>"
-    assert (
-        said == "error: mine.html exists and is not a report\nName another file with --to FILE.\n"
+    assert said == (
+        "error: mine.html exists and is not a report\n"
+        "Name another file, or replace it with --force.\n"
     )
 
 

@@ -16,7 +16,6 @@ from seq2attn.cli.options import (
     Command,
     Data,
     Lengths,
-    Plot,
     Plugins,
     RunArgument,
     RunsDir,
@@ -25,8 +24,8 @@ from seq2attn.cli.options import (
     group,
     option,
     run_names,
-    save_figure,
 )
+from seq2attn.cli.outputs import Force, Plot, save_figure
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
@@ -78,6 +77,7 @@ def variance(
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
     plugin: Plugins = None,
 ) -> None:
     """Compare the variance of a score over random queries s and keys h with its formula.
@@ -109,6 +109,7 @@ def saturation(
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
     plugin: Plugins = None,
 ) -> None:
     """Show that attention weights saturate with the width under raw scores, not under scaled ones.
@@ -136,6 +137,7 @@ def gradient(
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
 ) -> None:
     """Measure the gradient of the largest attention weight against the scale of the scores.
 
@@ -165,6 +167,7 @@ def entropy(
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
     plugin: Plugins = None,
 ) -> None:
     """Measure the entropy of attention over random keys against the width, in nats.
@@ -195,6 +198,7 @@ def ledger(
     ] = 96,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
 ) -> None:
     """Count what each score costs: parameters, operations per query, bytes of intermediates.
 
@@ -220,6 +224,7 @@ def masks(
     radius: Annotated[int, option("N", "R; a window holds 2R+1.", "--radius", "-R", min=1)] = 2,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
 ) -> None:
     """Draw the windows of attention: where each output position may attend to.
 
@@ -253,6 +258,7 @@ def importance(
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
     checkpoint: CheckpointName = "best",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn import __version__
-from seq2attn.cli import compare, configs, evaluate, pages, predict, runs, train
+from seq2attn.cli import compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.options import Command, UsageError, group
 from seq2attn.display.console import escape_streams, print_error
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError, memory_error
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
 COMMANDS: dict[str, Any] = {
@@ -21,6 +21,7 @@ COMMANDS: dict[str, Any] = {
     "eval": evaluate.evaluate,
     "predict": predict.predict,
     "compare": compare.compare,
+    "split": split.split,
     "runs": runs.runs,
     "inspect": configs.inspect,
     "config": configs.config,
@@ -142,14 +143,8 @@ def _explain(error: Exception) -> Seq2AttnError | None:
     """
     if isinstance(error, Seq2AttnError):
         return error
-    if is_out_of_memory(error):
-        reason = (str(error) or "the system has none left").splitlines()[0]
-        return Seq2AttnError(
-            f"out of memory: {reason}",
-            hint="Make model.hidden, training.batch_size or the strings smaller, or use a machine "
-            "with more memory.",
-            exit_code=1,
-        )
+    if short := memory_error(error):
+        return short
     if isinstance(error, OSError):
         what = error.filename or "reading or writing failed"
         return Seq2AttnError(f"{what}: {error.strerror or error}", exit_code=1)

@@ -21,8 +21,8 @@ from seq2attn.cli.options import (
     option,
     stop,
 )
+from seq2attn.cli.outputs import Force, check_figure
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
@@ -88,6 +88,7 @@ def compare(
     plot: Annotated[
         Path | None, option("FOLDER", "Also save figures in this folder.", file_okay=False)
     ] = None,
+    force: Force = False,
     device: Device = "auto",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
@@ -127,36 +128,33 @@ def compare(
         samples=samples,
         checkpoint=checkpoint,
     )
+    if plot:
+        from seq2attn.comparison.figures import figure_files, save_figures
+
+        plot.mkdir(parents=True, exist_ok=True)
+        for path in figure_files(composed.name, plot).values():
+            check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
-    _say_what_is_unfinished(comparison)
+    _check_stopped(comparison)
     if as_json:
         write_json(comparison.to_json())
     else:
         for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
     if plot:
-        from seq2attn.comparison.figures import save_figures
-
-        plot.mkdir(parents=True, exist_ok=True)
         for path in save_figures(comparison, plot):
             say(f"figure: {path}")
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:
-        reasons = [f"{len(comparison.failed):,} of {comparison.planned:,} trials failed"]
-        for trial, reason in comparison.failed.items():
-            reasons.append(f"  {trial}: {reason}")
-        raise Seq2AttnError("\n".join(reasons), hint="The same command retries them.", exit_code=1)
+        raise comparison.failure()
 
 
-def _say_what_is_unfinished(comparison: Comparison) -> None:
-    """Name the trials that other processes train. Exit if a signal stopped the comparison."""
-    if comparison.busy:
-        say(f"left to the processes that train them: {', '.join(comparison.busy)}")
-        say("The same command shows them once they are done.")
+def _check_stopped(comparison: Comparison) -> None:
+    """Exit if a signal stopped the comparison before its end."""
     done = sum(len(group.trials) for group in comparison.groups)
     if comparison.stopped_by is not None and done < comparison.planned:
         progress = f"{done:,} of {comparison.planned:,} trials; running ones are saved."

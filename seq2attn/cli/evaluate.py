@@ -21,10 +21,11 @@ from seq2attn.cli.options import (
     note_checkpoint,
     option,
 )
+from seq2attn.cli.outputs import Force, check_output
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.display.evaluation import errors_table
+from seq2attn.display.evaluation import ERRORS_HEADER, errors_table
+from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT
 
@@ -39,6 +40,7 @@ def evaluate(
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
+    force: Force = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     as_json: AsJson = False,
@@ -69,8 +71,9 @@ def evaluate(
     teacher-forced ones describe the beam's output.
 
     A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
-    are not exactly right), symbol error rate (SER, edits per symbol of the right answers), and
-    exact match by source length. If a source has several right answers, any of them counts.
+    are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
+    share of answers cut off at the longest output allowed, and exact match by source length.
+    If a source has several right answers, any of them counts.
 
     --families measures other kinds of strings than random ones, such as one letter repeated, and
     prints exact match by family and length. --errors writes each wrong answer next to the right
@@ -83,16 +86,15 @@ def evaluate(
 
       seq2attn eval gru lstm --data test.tsv --beam 5
     """
-    if errors and data and errors.resolve() == data.resolve():
-        raise Seq2AttnError(
-            f"--errors: {errors} is the file of --data", hint="Name another file; it is replaced."
-        )
+    if errors:
+        check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     search = beam_search(beam, length_penalty)
     runs = find_runs(runs_dir, names)
     from seq2attn.inference.trained_model import load_ensemble
 
     trained = load_ensemble(runs, checkpoint, device)
     trained.predictor.search = search
+    trained.predictor.steps = decoding_steps
     note_checkpoint(trained, checkpoint)
     evaluation = trained.evaluate(
         lengths,
@@ -115,7 +117,10 @@ def evaluate(
         if as_json:
             write_json(evaluation.to_json(title))
         else:
-            everything = Table.of_records(evaluation.records())
+            records = evaluation.records()
+            if evaluation.data:  # its words are of no family
+                records = [{**record, "family": None} for record in records]
+            everything = Table.of_records(records)
             for table in evaluation.tables(title) if on_terminal() else [everything]:
                 table.show()
     if errors:

@@ -105,14 +105,6 @@ def run_names(context: typer.Context) -> list[str]:
     return sorted(run.name for run in all_runs(context.params["runs_dir"]))
 
 
-def _check_figure(path: Path | None) -> Path | None:
-    if path is not None:
-        from seq2attn.plotting.style import check_format
-
-        check_format(path)
-    return path
-
-
 def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
     if plugins and not context.resilient_parsing:  # resilient: while the shell completes a line
         from seq2attn.plugins import load_plugins
@@ -202,10 +194,6 @@ LengthPenalty = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment in the figure.")]
-Plot = Annotated[
-    Path | None,
-    option("FILE", "Also save a figure: .png, .svg or .pdf.", callback=_check_figure),
-]
 
 
 # ---- what they lead to ----
@@ -257,11 +245,3 @@ def stop(signal_number: int, progress: str, command: str) -> NoReturn:
     say(f"stopped by {signal.Signals(signal_number).name} after {progress}")
     say(f"Continue with: {command}")
     raise typer.Exit(128 + signal_number)
-
-
-def save_figure(figure: Any, path: Path) -> None:
-    """Write a figure and say where."""
-    from seq2attn.plotting.style import save_figure as save
-
-    save(figure, path)
-    say(f"figure: {path}")

@@ -20,20 +20,20 @@ from seq2attn.cli.options import (
     find_runs,
     group,
     option,
-    save_figure,
 )
+from seq2attn.cli.outputs import FigurePath, Force, check_output, save_figure
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
 from seq2attn.text import quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
-FigurePath = Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot")]
 
 
 def report(
     names: RunArguments = None,
     to: HtmlPath = Path("report.html"),
+    force: Force = False,
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
@@ -42,7 +42,7 @@ def report(
     The page works offline. It shows a summary, curves, accuracy by length, attention through
     training, config and environment, what differs first. For a comparison, given by its name or
     its experiment file, it shows the groups over their seeds. An older report is replaced; any
-    other file is left alone.
+    other file only with --force.
 
     Examples:
 
@@ -50,7 +50,7 @@ def report(
 
       seq2attn report chapter --to chapter.html
     """
-    _check_page(to, "report")
+    _check_page(to, "report", force)
     from seq2attn.pages.report import find_comparison, render, report_of_comparison, report_of_runs
 
     plan = find_comparison(names or [], runs_dir)
@@ -64,6 +64,7 @@ def report(
 def page(
     names: RunArguments = None,
     to: HtmlPath = Path("page.html"),
+    force: Force = False,
     text: Annotated[Texts, option("STRING", "A string to begin with. May be repeated.")] = None,
     train: Annotated[
         list[Path] | None,
@@ -86,7 +87,7 @@ def page(
     decoding; set, ban or drag a weight; change what the model wrote. Two runs are shown side by
     side. A run trained with training.snapshot_weights=true can be watched through its training.
     With --train, the page begins with untrained weights and trains them itself. An older page is
-    replaced; any other file is left alone. Needs two packages: pip install "seq2attn[export]"
+    replaced; any other file only with --force. Needs two packages: pip install "seq2attn[export]"
 
     Examples:
 
@@ -96,7 +97,7 @@ def page(
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
-    _check_page(to, "page")
+    _check_page(to, "page", force)
     if len(names or ()) > 2:
         raise Seq2AttnError("a page shows one run, or two side by side")
     if overrides and not train:
@@ -146,17 +147,11 @@ def export(
     print(folder)
 
 
-def _check_page(path: Path, kind: str) -> None:
-    """Check the path before any work. Only a page of the same kind is replaced."""
+def _check_page(path: Path, kind: str, force: bool) -> None:
+    """Raise `Seq2AttnError` if the command may not write `path`."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
-    if not path.parent.is_dir():
-        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
-    generator = f'<meta name="generator" content="seq2attn {kind}">'
-    if path.exists() and generator.encode() not in path.read_bytes():
-        raise Seq2AttnError(
-            f"{path} exists and is not a {kind}", hint="Name another file with --to FILE."
-        )
+    check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
 
 
 def _write(path: Path, text: str) -> None:
@@ -173,6 +168,7 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 @plot.command(cls=Command)
 def accuracy(
     file: FigurePath,
+    force: Force = False,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -199,7 +195,7 @@ def accuracy(
 
     runs = find_runs(runs_dir, names)
     if not by_length:
-        curves = {run.name: read_metrics(run).evaluations for run in runs}
+        curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}
         for name, evaluations in curves.items():
             if not evaluations:
                 raise Seq2AttnError(f"run {name!r} has no evaluation yet")
@@ -220,6 +216,7 @@ def accuracy(
 @plot.command(cls=Command)
 def attention(
     file: FigurePath,
+    force: Force = False,
     name: RunArgument = None,
     strings: Annotated[
         Texts,

@@ -19,7 +19,6 @@ from seq2attn.cli.options import (
     Device,
     Ideal,
     LengthPenalty,
-    Plot,
     Plugins,
     RunOptions,
     RunsDir,
@@ -28,8 +27,8 @@ from seq2attn.cli.options import (
     find_runs,
     note_checkpoint,
     option,
-    save_figure,
 )
+from seq2attn.cli.outputs import Force, Plot, save_figure
 from seq2attn.display.console import (
     on_terminal,
     print_error,
@@ -38,6 +37,7 @@ from seq2attn.display.console import (
     stdout,
     write_json,
 )
+from seq2attn.display.progress import decoding_steps
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
 from seq2attn.runs.run import DEFAULT_ROOT
@@ -62,6 +62,7 @@ def predict(
     ] = None,
     as_json: AsJson = False,
     plot: Plot = None,
+    force: Force = False,
     ideal: Ideal = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
@@ -106,6 +107,7 @@ def predict(
 
     trained = load_ensemble(runs, checkpoint, device)
     trained.predictor.search = search
+    trained.predictor.steps = decoding_steps
     note_checkpoint(trained, checkpoint)
     with_source = isinstance(trained.task, Pairs)
     heat = heat or ("colour" if on_terminal() else "none")
@@ -190,9 +192,11 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     model cannot read.
     """
     typed = sys.stdin.isatty()
-    refused = 0
-    for number, line in enumerate(iter(lambda: sys.stdin.readline(LONGEST + 2), ""), start=1):
-        source = predictor.task.source_of(line.strip("\ufeff\r\n"))
+    refused = last = 0
+    left_out: list[str] = []
+    for number, source in predictor.task.sources(_lines()):
+        left_out += map(str, range(last + 1, number))
+        last = number
         try:
             predictor.read(source)
             yield source
@@ -203,8 +207,15 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
             if typed or refused <= MAX_NAMES:
                 print_error(error)
             yield None
-            if len(line) > LONGEST and not line.endswith("\n"):
-                return  # the line may have no end
+    if left_out:
+        say(f"lines without a source (header, comments, blank): {first_of(left_out)}")
+
+
+def _lines() -> Iterator[str]:
+    """Yield the lines of standard input; the first that is too long is cut off, and the last."""
+    line = "\n"
+    while line.endswith("\n") and (line := sys.stdin.readline(LONGEST + 2)):
+        yield line.strip("\ufeff\r\n")
 
 
 def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) -> None:

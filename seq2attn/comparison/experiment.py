@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from seq2attn.config.load import Overrides, describe_errors, override_list, place_of
+from seq2attn.config import Config
+from seq2attn.config.load import Overrides, Values, describe_errors, override_list, place_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
@@ -31,6 +32,10 @@ HINT = (
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
 LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
+
+
+Base = str | Path | Values | Config
+"""a config's file, or its keys and values"""
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
@@ -69,7 +74,7 @@ class Experiment:
 
     name: str  # its trials are the runs NAME-...
     source: str  # the file or command line, for messages
-    bases: Mapping[str, Path]  # config files, by the name that tables use
+    bases: Mapping[str, Base]  # by the name that tables use
     settings: Settings
     axes: Mapping[str, Sequence[Any]]
     """what varies, the base configs first; the last one changes fastest"""
@@ -78,7 +83,7 @@ class Experiment:
 
 def compose_experiment(
     file: Path | None = None,
-    configs: Sequence[Path] | None = None,
+    configs: Sequence[Base] | None = None,
     vary: Sequence[str] = (),
     overrides: Overrides = (),
     *,
@@ -87,7 +92,7 @@ def compose_experiment(
     **options: Any,
 ) -> Experiment:
     """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
-    replace the file's settings.
+    replace the file's settings. Configs that are no files are called `config_1`, `config_2`, ...
 
     `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; options: `metric`, `lengths`,
     `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every
@@ -113,8 +118,12 @@ def compose_experiment(
     _add("baseline", override_list(baseline), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
-    folder = find_config(file).parent if file else Path()
-    bases = {Path(config).stem: folder / config for config in settings.configs}
+    if file:
+        configs = [find_config(file).parent / config for config in settings.configs]
+    bases: dict[str, Base] = {}
+    for number, config in enumerate(configs or (), start=1):
+        name_of_base = Path(config).stem if isinstance(config, str | Path) else f"config_{number}"
+        bases[name_of_base] = config
     if len(bases) < len(settings.configs):
         raise Seq2AttnError(
             f"two base configs have the same name: {', '.join(settings.configs)}",

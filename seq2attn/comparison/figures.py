@@ -59,11 +59,16 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
 
 
 def save_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
-    """Draw every figure that has data into a file such as `NAME-loss.png`; yield the files."""
+    """Draw every figure that has data into its file, and yield the file."""
+    paths = figure_files(comparison.name, folder)
     for name, figure in figures_of(comparison).items():
-        path = folder / f"{comparison.name}-{name}.png"
-        save_figure(figure, path)
-        yield path
+        save_figure(figure, paths[name])
+        yield paths[name]
+
+
+def figure_files(comparison: str, folder: Path) -> dict[str, Path]:
+    """Return the file of each figure that `save_figures` may write, such as `NAME-loss.png`."""
+    return {name: folder / f"{comparison}-{name}.png" for name in (*CURVES, "results")}
 
 
 # ---- what a panel shows ----

@@ -8,6 +8,7 @@ from typing import Any
 from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
 from seq2attn.display.table import Column, Table
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.metrics import METRICS
 from seq2attn.inference.results import worst_place
 from seq2attn.parts import RANDOM
@@ -89,6 +90,12 @@ class Comparison:
             row = {"group": group.label, "trials": trials, **vars(group.ranked)}
             rows.append({**row, "parameters": group.trials[0].parameters})
         notes = [*self._verdict(), NOTE]
+        if self.failed:
+            count, first, *_ = self.failure().message.splitlines()
+            notes.append(f"{count}, the first of them {first.strip()}")
+        if self.busy:
+            names = ", ".join(self.busy)
+            notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
@@ -109,6 +116,13 @@ class Comparison:
         elif near:
             verdict += f" These seeds do not show that it is better than {', '.join(near)}."
         return [verdict]
+
+    def failure(self) -> Seq2AttnError:
+        """Return an error that lists the trials that failed."""
+        lines = [f"{len(self.failed):,} of {self.planned:,} trials failed"]
+        lines += [f"  {trial}: {reason}" for trial, reason in self.failed.items()]
+        hint = "The same command or call retries them."
+        return Seq2AttnError("\n".join(lines), hint=hint, exit_code=1)
 
     # ---- for programs ----
 

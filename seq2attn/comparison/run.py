@@ -5,8 +5,10 @@ one stops no other.
 import asyncio
 import contextlib
 import logging
+import math
 import multiprocessing
 import os
+import platform
 import re
 import secrets
 import signal
@@ -19,6 +21,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock
 
 from seq2attn.comparison.experiment import Experiment
 from seq2attn.comparison.plan import make_plan, save_plan
@@ -35,7 +39,9 @@ from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import loaded
+from seq2attn.runs.create import run_word
 from seq2attn.runs.files import writing
+from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
 from seq2attn.text import quoted
@@ -43,11 +49,7 @@ from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
 ANSWER = 5  # seconds for a Dask scheduler to answer
-DIED = Outcome(
-    "failed",
-    "the worker process ended unexpectedly (killed, out of memory, or a script without "
-    '`if __name__ == "__main__"`)',
-)
+DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
 
@@ -133,16 +135,23 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
 @contextlib.contextmanager
 def _worker_context(root: Path, device: str, plugins: Sequence[str]) -> Iterator[WorkerContext]:
-    """Yield what the trials will check, while its marker is in the runs directory."""
-    marker = root / f".comparison-{secrets.token_hex(8)}"
+    """Yield what the trials will check, while its marker is in the runs directory, locked by this
+    process. The markers of comparisons that were killed are removed.
+    """
+    machine = run_word(platform.node())  # a lock may not reach the others that share the disk
+    marker = root / f".comparison-{secrets.token_hex(8)}@{machine}"
     files = [Path(name).resolve() for name in plugins]
     with writing(marker):
         root.mkdir(parents=True, exist_ok=True)
-        marker.touch()
-    try:
-        yield WorkerContext(marker, device, {file: loaded[file] for file in files}, versions())
-    finally:
-        marker.unlink(missing_ok=True)
+        for other in root.glob(f".comparison-*@{machine}"):
+            with contextlib.suppress(OSError), FileLock(other).acquire(timeout=0):
+                other.unlink()
+        lock = FileLock(marker, thread_local=False).acquire()
+    with lock:
+        try:
+            yield WorkerContext(marker, device, {file: loaded[file] for file in files}, versions())
+        finally:
+            marker.unlink(missing_ok=True)
 
 
 # ---- where trials run ----
@@ -259,20 +268,23 @@ def run_trials(
     suspects: set[str] = set()  # ran when a process died, and have to run alone
     running: Running = {}
     outcomes: dict[str, Outcome] = {}
-    display.begin(ALL, len(trials), f"0/{len(trials):,} trials")
+    done = 0  # the length of the trials that have ended
+    display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
     try:
         while (waiting or running) and request.signal is None:
             while waiting and len(running) < (1 if suspects else at_once()):
                 trial = waiting.pop(0)
-                display.begin(trial.name, trial.config.training.steps)
+                display.begin(trial.name, trial.length)
                 try:
                     future = executor.submit(train_and_measure, trial, context)
                 except futures.BrokenExecutor:
                     executor.shutdown(wait=False)
                     executor = make_executor()
+                    _check_start(executor)
                     future = executor.submit(train_and_measure, trial, context)
                 running[future] = trial
-            for future in _wait(running, display):
+            futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
+            for future in [future for future in running if future.done()]:
                 trial = running.pop(future)
                 outcome = _outcome(future)
                 if outcome is DIED and trial.name not in suspects:
@@ -282,8 +294,10 @@ def run_trials(
                 else:
                     suspects.discard(trial.name)
                     outcomes[trial.name] = outcome
+                    done += trial.length
                     display.end(trial.name, str(outcome))
-            display.step(ALL, len(outcomes), f"{len(outcomes):,}/{len(trials):,} trials")
+            now = done + _show_running(running, display)
+            display.step(ALL, now, f"{len(outcomes):,}/{len(trials):,} trials")
         if running:
             display.say("stopping: the running trials are saved")
             context.stop()
@@ -297,15 +311,30 @@ def run_trials(
     return outcomes
 
 
-def _wait(running: Running, display: Display) -> list[Future[Outcome]]:
-    """Wait a moment; return the trials that have ended, and show the progress of the others."""
-    futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
-    ended = [future for future in running if future.done()]
-    for future, trial in running.items():
-        if future not in ended:
-            step = trial.run.status().step or 0
-            display.step(trial.name, step, f"step {step:,}")
-    return ended
+def _check_start(executor: Executor) -> None:
+    """Raise `Seq2AttnError` if a worker ends before it has run anything."""
+    try:
+        executor.submit(os.getpid).result()
+    except futures.BrokenExecutor:
+        raise Seq2AttnError(
+            "no trial can run: a worker process ends as soon as it is started",
+            hint="Each worker imports the script that starts it. A script must call "
+            'seq2attn.compare below the line: if __name__ == "__main__":\n'
+            "Otherwise the worker was killed, or memory is short.",
+            exit_code=1,
+        ) from None
+
+
+def _show_running(running: Running, display: Display) -> float:
+    """Show how far each running trial is; return the sum, in the unit of `Trial.length`."""
+    done = 0.0
+    for trial in running.values():
+        step = last_step(trial.run)
+        steps = trial.config.training.steps or trial.run.status().steps or math.inf
+        progress = trial.length * step / steps
+        display.step(trial.name, progress, f"step {step:,}")
+        done += progress
+    return done
 
 
 def _saved(running: Running) -> dict[str, Outcome]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.inference.results import Evaluation
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
@@ -41,7 +41,8 @@ class WorkerContext:
     """
 
     marker: Path
-    """a file in the runs directory while the comparison runs; `stop` in it stops the trials"""
+    """a file in the runs directory, locked while the comparison runs; `stop` in it stops the trials
+    """
     device: str
     plugins: Mapping[Path, str]  # absolute path of each plug-in's file -> SHA-256
     versions: str
@@ -103,6 +104,11 @@ class Trial:
     def run(self) -> Run:
         """The run's directory, which may not exist yet."""
         return Run(self.root / self.name)
+
+    @property
+    def length(self) -> int:
+        """How long its training is, in steps, or in epochs if these are counted."""
+        return self.config.training.steps or self.config.training.epochs or 0
 
     @property
     def measured(self) -> tuple[Any, ...]:
@@ -181,7 +187,8 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
     except Exception as error:
-        explained = error if isinstance(error, Seq2AttnError) else plugin_error(error)
+        explained = error if isinstance(error, Seq2AttnError) else None
+        explained = explained or memory_error(error) or plugin_error(error)
         return Outcome("failed", str(explained or f"{type(error).__name__}: {error}"))
     finally:
         _one_trial.release()

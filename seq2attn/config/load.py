@@ -251,6 +251,8 @@ def describe_errors(
         elif message.startswith("should "):
             message = message.partition(" or instance of ")[0]
             message += f", found {'nothing' if value is None else quoted(value)}"
+            if value is None and detail["type"] == "string_type":
+                message += '; an empty string is written "", and # is written "#"'
         problems.append(Problem(path, message))
     return problems
 

@@ -78,6 +78,12 @@ def _training(config: Config) -> Iterator[Problem]:
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
             "task",
         )
+    if training.select != "wer" and "max_length" in dict(config.task):
+        yield _problem(
+            "training.select",
+            f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",
+            "task",
+        )
     if steps is not None and training.warmup > steps:
         yield _problem(
             "training.warmup",

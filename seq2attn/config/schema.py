@@ -231,6 +231,9 @@ class TrainingConfig(Section):
     target: Annotated[float, Field(gt=0, le=1)] | None = None
     """stop early once greedy exact match at every trained length of `evaluation.lengths`, or on the
     dev set, reaches this"""
+    select: Literal["wer", "ser", "loss"] = "wer"
+    """which rate of the dev set is lowest at the best checkpoint of a run on pairs; on a tie, the
+    lowest loss"""
     patience: Count | None = None
     """stop early after this many evaluations in a row without a better one; null: never"""
 

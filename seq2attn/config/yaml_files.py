@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import open_plain
 from seq2attn.text import first_of, quoted
 
 MAX_LEVELS = 20  # of nested values
@@ -39,7 +40,7 @@ class Document(NamedTuple):
 def read_file(path: Path) -> Document:
     """Read a YAML file. Raises `Seq2AttnError` with its name if that fails."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise ValueError(f"it is larger than {LARGEST:,} bytes")

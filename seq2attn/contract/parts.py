@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.build import build_task
-from seq2attn.config import Config, check_config
+from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import Broken, Rules, expect, make_subject
@@ -38,6 +38,11 @@ MODELS: tuple[dict[str, Any], ...] = (
     },
 )
 """settings of the tiny models in which a part is checked"""
+ALL_STEPS_AT_ONCE = {
+    "model.decoder": {"name": "luong"},
+    "model.attention.history": {"name": "none"},
+}
+"""what lets a part see several queries in one call, as many decoders and histories never do"""
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
@@ -74,7 +79,7 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """Raise `Seq2AttnError` if a part of a plug-in or of an installed package that `config` chose
-    breaks its contract.
+    breaks its contract, in the model of `config` or in the one that computes all steps at once.
 
     The model is made anew and thrown away, and torch's generators stay as they are: what training
     then computes does not depend on this. Does nothing for a config without such parts.
@@ -83,11 +88,12 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
     of_model = [cls for cls in foreign if not issubclass(cls, Task)]
     lengths = config.evaluation.lengths or task.trained_lengths
-    subject = partial(make_subject, config, task, of_model, torch.get_default_dtype(), device)
-    groups: list[Any] = [
-        (of_task, {"examples": partial(check_examples, lengths=lengths)}, lambda: task),
-        (of_model, models.WHILE_TRAINING, subject),
-    ]
+    examples = {"examples": partial(check_examples, lengths=lengths)}
+    groups: list[Any] = [(of_task, examples, lambda: task)]
+    if of_model:
+        for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
+            given = (variant, task, of_model, torch.get_default_dtype(), device)
+            groups.append((of_model, models.WHILE_TRAINING, partial(make_subject, *given)))
     for classes, rules, make in groups:
         for rule, check in rules.items() if classes else ():
             reason = _reason(check, make(), device=device)

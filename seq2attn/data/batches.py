@@ -131,6 +131,12 @@ class TrainingData:
             for first in rows[max(0, start - block * per_block) :]:
                 yield drawn.select(slice(first, first + self.batch_size))
 
+    @property
+    def largest_batch(self) -> tuple[int, int, int]:
+        """Sources of a batch, and the symbols of the pair that takes most memory: rows, S, T."""
+        longest = self.task.max_length
+        return self.batch_size, longest, self.task.target_length(longest)
+
     def _draw(self, block: int, count: int) -> Batch:
         random = generator(self.device, self.seed, "training", block)
         batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
@@ -158,6 +164,12 @@ class EpochData(TrainingData):
     def per_epoch(self) -> int:
         """Batches of one epoch."""
         return math.ceil(len(self.encoded) / self.batch_size)
+
+    @property
+    def largest_batch(self) -> tuple[int, int, int]:
+        lengths = [(len(source), len(target)) for source, target in self.encoded]
+        source, target = max(lengths, key=math.prod)
+        return min(self.batch_size, len(lengths)), source, target
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield batches number `start`, `start` + 1, ... without end."""

@@ -11,8 +11,8 @@ import itertools
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import mode
 from typing import Any
@@ -25,6 +25,8 @@ from seq2attn.text import did_you_mean, first_of, quoted
 LONGEST_LINE = 10_000  # characters
 MOST_LISTED = 10  # kinds of malformed lines in one message
 SAMPLE = 1000  # lines on which other formats are tried
+
+VARIANT = r"^([^\t]+)\(\d+\)(?=\t|$)"  # about(2), the second pronunciation; or before features
 
 Pair = tuple[str, str]
 """a source, with its features after a tab if it has any, and its right answer"""
@@ -40,7 +42,8 @@ class Format:
     columns: int | None = None  # columns of each line; None: as many as the last one named
     delimiter: str = "\t"
     header: bool = False
-    comment: str = ""
+    comment: str = ""  # at the beginning of a line or after a blank
+    variants: bool = False  # a number in parentheses at the end of a source counts its answers
     strip: bool = False
     source_separator: str = ""
     target_separator: str = ""
@@ -52,6 +55,25 @@ class Format:
         """The number of columns that each line must have."""
         named = (self.source_column, self.target_column, self.features_column or 0)
         return self.columns or max(named)
+
+    def rows(self, lines: Iterable[str], *, allow_words: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield the lines that have pairs, with their numbers and without comments: neither blank
+        ones nor the header.
+
+        allow_words: the lines may be words alone: a first line of one column is no header.
+        """
+        is_header = self.header
+        for number, line in enumerate(lines, start=1):
+            text, sign, _ = f" {line}".partition(f" {self.comment}")
+            if self.comment and sign:
+                line = text[1:].rstrip(" ")
+            if not line.strip():
+                continue
+            if is_header:
+                is_header = False
+                if not allow_words or len(self.split(line)) > 1:
+                    continue
+            yield number, line
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
@@ -66,6 +88,10 @@ class Format:
                 return []
         return [field.strip() for field in fields] if self.strip else fields
 
+    def without_variant(self, source: str) -> str:
+        """Return `about` for `about(2)` if the file's format says so."""
+        return re.sub(VARIANT, r"\1", source) if self.variants else source
+
     def parse_pair(self, line: str) -> Pair:
         """Parse a line without its line end. Raises `ValueError` with what is wrong with it."""
         text = line.replace("\t", "") if self.delimiter == "\t" else line
@@ -73,8 +99,6 @@ class Format:
             if wrong[0] >= "\ud800":
                 raise ValueError("not UTF-8 text; save it as UTF-8")
             raise ValueError(f"it contains {quoted(wrong[0])}")
-        if not line.strip():
-            raise ValueError("blank; remove it (only the last line may be blank)")
         if len(line) > LONGEST_LINE:
             raise ValueError(f"more than {LONGEST_LINE:,} characters")
         fields = self.split(line)
@@ -85,7 +109,8 @@ class Format:
         source = self._text_of("source", fields, self.source_column, self.source_separator)
         if self.features_column is not None:
             source += FEATURES + self._text_of("features", fields, self.features_column, FEATURE)
-        return source, self._text_of("target", fields, self.target_column, self.target_separator)
+        target = self._text_of("target", fields, self.target_column, self.target_separator)
+        return self.without_variant(source), target
 
     def _text_of(self, name: str, fields: list[str], column: int, separator: str) -> str:
         text = fields[column - 1]
@@ -113,10 +138,7 @@ def load_pairs(path: Path, form: Format) -> PairFile:
 
     Raises `Seq2AttnError` for a file or lines that cannot be read.
     """
-    data, text = _read_file(path)
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    if len(lines) > 1 and not lines[-1].strip():
-        lines.pop()
+    data, lines = _read_lines(path)
     pairs, problems = _parse_lines(lines, form)
     if problems:
         message = _describe(problems, lines)
@@ -126,17 +148,52 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     return PairFile(record, tuple(pairs))
 
 
+@dataclass
+class Part:
+    """A part of a file: whole lines, with what precedes the file's first pair, such as a header."""
+
+    lines: list[str]
+    words: set[str] = field(default_factory=set)
+    """the sources of the lines, without features"""
+
+
+def split_by_word(
+    path: Path, form: Format, shares: Mapping[str, float], seed: int
+) -> dict[str, Part]:
+    """Split a file into the parts that `shares` names and `train`, the rest, so that all lines of a
+    word are in one part.
+
+    shares: of the words. The same words, shares and seed give the same parts, in whatever order the
+        lines are. Raises `Seq2AttnError` if a part with a share has no word, or `train` has none.
+    """
+    pairs = load_pairs(path, form).pairs
+    _, lines = _read_lines(path)
+    numbers = [number for number, _ in form.rows(lines)]
+    words = [source.partition(FEATURES)[0] for source, _ in pairs]
+    order = sorted(set(words), key=lambda word: hashlib.sha256(f"{seed} {word}".encode()).digest())
+    part_of = dict.fromkeys(order, "train")
+    start = 0
+    for name, share in shares.items():
+        end = start + round(share * len(order))
+        part_of.update(dict.fromkeys(order[start:end], name))
+        start = end
+    parts = {name: Part(lines[: numbers[0] - 1]) for name in ("train", *shares)}
+    for number, word in zip(numbers, words, strict=True):
+        part = parts[part_of[word]]
+        part.lines.append(lines[number - 1])
+        part.words.add(word)
+    for name, part in parts.items():
+        if not part.words and shares.get(name) != 0:
+            message = f"{path}: too few words: none is left for {name}"
+            raise Seq2AttnError(message, hint="Choose other shares, or a larger file.")
+    return parts
+
+
 def _parse_lines(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[int, str]]:
     """Parse lines into pairs. Returns also what is wrong with malformed lines, by their numbers."""
     pairs: list[Pair] = []
     problems: dict[int, str] = {}
-    is_header = form.header
-    for number, line in enumerate(lines, start=1):
-        if form.comment and line.startswith(form.comment):
-            continue
-        if is_header:
-            is_header = False
-            continue
+    for number, line in form.rows(lines):
         try:
             pairs.append(form.parse_pair(line))
         except ValueError as error:
@@ -197,6 +254,13 @@ def _advise(problems: Mapping[int, str], lines: Sequence[str], form: Format) -> 
     if 1 in problems and not form.header:
         advice += "\nIf line 1 is a header: --set task.header=true"
     return advice
+
+
+def _read_lines(path: Path) -> tuple[bytes, list[str]]:
+    """Read a file, as bytes and as lines without their ends."""
+    data, text = _read_file(path)
+    lines = text.removesuffix("\n").split("\n")
+    return data, [line.removesuffix("\r") for line in lines]
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:

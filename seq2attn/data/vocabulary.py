@@ -54,7 +54,8 @@ class Vocabulary:
         special = (*SPECIAL, UNKNOWN) if unknown else SPECIAL
         self.tokens = (*special, *self.symbols, *(self.features or ()))  # each id as text
         self._first_feature = len(special) + len(self.symbols)
-        self._ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
+        self.ids = {symbol: index for index, symbol in enumerate(self.symbols, len(special))}
+        """of the symbols, which may be called like a special token"""
         self._feature_ids = {
             name: index for index, name in enumerate(self.features or (), self._first_feature)
         }
@@ -91,7 +92,7 @@ class Vocabulary:
                 f"{quoted(text)} has {kind} the model never saw: {names}; "
                 f"its alphabet is {abridged(self.symbols)}"
             )
-        ids = [self._ids.get(symbol, UNK) for symbol in symbols]
+        ids = [self.ids.get(symbol, UNK) for symbol in symbols]
         return ids + [self._feature_ids.get(feature, UNK) for feature in features]
 
     def split(self, text: str) -> tuple[list[str], list[str]]:
@@ -112,7 +113,7 @@ class Vocabulary:
         """Return the symbols of `text` that are not in the vocabulary, each once, sorted."""
         symbols, features = self.split(text)
         return sorted(
-            set(symbols).difference(self._ids) | set(features).difference(self._feature_ids)
+            set(symbols).difference(self.ids) | set(features).difference(self._feature_ids)
         )
 
     def normalised(self, text: str) -> str:
@@ -146,7 +147,7 @@ class Vocabulary:
 
     def _normal(self, text: str) -> str:
         # An alphabet may have characters that the normal form composes, such as Korean letters.
-        is_spelled = not self.separator and not self.unknown and self._ids.keys() >= set(text)
+        is_spelled = not self.separator and not self.unknown and self.ids.keys() >= set(text)
         return text if is_spelled else normal_form(text, self.normalise)
 
 

@@ -8,6 +8,9 @@ from typing import Any
 from seq2attn.display.table import Column, Table, text_of
 
 MAX_EDITS = 12  # different ones that a note lists
+ERRORS = ("source", "features", "right", "answer", "edits", "what")
+ERRORS_HEADER = "\t".join(ERRORS) + "\n"
+"""the first line of a file of wrong answers"""
 
 
 def evaluation_tables(evaluation: Any, title: str = "") -> list[Table]:
@@ -84,17 +87,18 @@ def rate_table(evaluation: Any, title: str) -> Table:
 
 
 def errors_table(evaluation: Any) -> Table:
-    """Return the wrong answers: source, right answer, answer, number of edits, and the edits as
-    `a>b` (b written for a), `a>` (left out) or `>b` (added).
+    """Return the wrong answers: source, its features if it has any, right answer, answer, number of
+    edits, and the edits as `a>b` (b written for a), `a>` (left out) or `>b` (added).
     """
     rows = []
     for answer in evaluation.errors():
         what = " ".join(map(str, answer.edits))
         if not answer.finished:
             what += " (cut off)"
-        source = answer.source.replace("\t", " ")  # before its features
-        rows.append((source, answer.right, answer.answer, len(answer.edits), what.strip()))
-    return Table(list(map(Column, ("source", "right", "answer", "edits", "what"))), rows)
+        source, _, features = answer.source.partition("\t")
+        edits = len(answer.edits)
+        rows.append((source, features, answer.right, answer.answer, edits, what.strip()))
+    return Table(list(map(Column, ERRORS)), rows)
 
 
 def _length(row: Any) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 QUIET_SECONDS = 10.0  # between two lines about steps
+AVERAGED_SECONDS = 300.0  # over which speed is averaged for the time left
 
 
 class Display(AbstractContextManager["Display"]):
@@ -27,7 +29,7 @@ class Display(AbstractContextManager["Display"]):
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         """Begin a trial of `total` steps; None: their number is not known."""
 
-    def step(self, trial: str, step: int, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str = "") -> None:
         """Show that the trial has done `step` steps. Called often."""
 
     def evaluation(self, trial: str, text: str) -> None:
@@ -47,6 +49,20 @@ class Display(AbstractContextManager["Display"]):
 
 def _named(trial: str, text: str) -> str:
     return f"{trial}: {text}" if trial else text
+
+
+def decoding_steps(maximum: int) -> Iterator[int]:
+    """Yield the steps of a decoding; say every `QUIET_SECONDS` how many there were.
+
+    Each step attends to the whole source, and a string may take twice its length in steps: time
+    grows with the square.
+    """
+    due = time.monotonic() + QUIET_SECONDS
+    for step in range(maximum):
+        if time.monotonic() >= due:
+            say(f"still decoding: step {step:,} of at most {maximum:,}")
+            due = time.monotonic() + QUIET_SECONDS
+        yield step
 
 
 def make_display(wanted: bool | None = True) -> Display:
@@ -75,7 +91,7 @@ class Lines(Display):
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._running[trial] = text
 
-    def step(self, trial: str, step: int, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str = "") -> None:
         self._running[trial] = text
         if time.monotonic() - self._last_time < self._seconds:
             return
@@ -108,6 +124,7 @@ class Bars(Display):
             TimeRemainingColumn(compact=True),
             console=console,
             expand=True,
+            speed_estimate_period=AVERAGED_SECONDS,
             transient=True,
         )
         self._bars: dict[str, Any] = {}  # trial -> Rich's number of it
@@ -115,7 +132,7 @@ class Bars(Display):
     def begin(self, trial: str, total: int | None, text: str = "") -> None:
         self._bars[trial] = self._progress.add_task(trial, total=total, text=text)
 
-    def step(self, trial: str, step: int, text: str = "") -> None:
+    def step(self, trial: str, step: float, text: str = "") -> None:
         self._progress.start()
         self._progress.update(self._bars[trial], completed=step, text=text)
 

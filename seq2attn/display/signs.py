@@ -2,6 +2,7 @@
 page.
 """
 
+import re
 import unicodedata
 from collections.abc import Collection
 from typing import NamedTuple
@@ -24,6 +25,7 @@ SIGNS = {
     "<sos>": Sign("⊢", "^", "<sos>"),
     " ": Sign("␣", "_", "space"),
 }
+CONJOINING = "^HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG)"
 DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 
@@ -33,7 +35,16 @@ def sign(symbol: str, *, terminal: bool = False) -> str:
         return SIGNS[symbol].terminal if terminal else SIGNS[symbol].sign
     if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
-    return printable(symbol)
+    return printable(_letter(symbol))
+
+
+def _letter(symbol: str) -> str:
+    """Return a Korean letter that would join its neighbours as the same one that stands alone."""
+    name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
+    try:
+        return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
+    except KeyError:
+        return symbol
 
 
 def explain_signs(symbols: Collection[str], *, terminal: bool = False) -> list[str]:

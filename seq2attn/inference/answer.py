@@ -44,6 +44,8 @@ class Answer:
     """as the model reads them, with `<eos>` if it does: the columns of `weights`"""
     output_symbols: tuple[str, ...] = ()
     """the emitted tokens, with `<eos>`: the rows of `weights`"""
+    output_ids: tuple[int, ...] = ()
+    """their ids in the target's vocabulary"""
     weights: NDArray[np.floating] | None = None
     """(T, S) attention; None if not requested, without attention, and for sources of more than
     1,000 symbols"""
@@ -98,7 +100,7 @@ class Answer:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values, without what is unknown."""
-        record = asdict(replace(self, task=None, weights=None))
+        record = asdict(replace(self, task=None, weights=None, output_ids=()))
         record["expected"] = self.expected
         record["ideal"] = self.ideal
         if self.weights is not None:

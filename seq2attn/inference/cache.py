@@ -15,7 +15,7 @@ from torch import Tensor
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer
 from seq2attn.inference.changes import by_row, row_axis
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Model, at_least_float32
 from seq2attn.model.points import Hook, Point, points
 from seq2attn.text import quoted
 
@@ -116,7 +116,7 @@ class Recorder:
             rows = [torch.cat(self._values[point], dim=1) for point in group if self._values[point]]
             if rows:
                 joined = rows[0] if len(group) == 1 else torch.stack(rows, dim=2)
-                self._batches[name].append((indices, joined.cpu().numpy()))
+                self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
         self._values.clear()
 
     def cache(self, answers: Sequence[Answer]) -> Cache:

@@ -26,7 +26,7 @@ ALLOWED = {
     "force": "(step, position) -> weight from 0 to 1, such as {(0, 1): 1.0}",
     "ban": "positions, or (step, position), such as [2, (0, 4)]",
     "temperature": "a number from 0.001 to 1000",
-    "write": 'step -> symbol, such as {0: "x"}',
+    "write": 'step -> symbol, or its id, such as {0: "x"}',
     "padding": f"a whole number from 0 to {MAX_PADDING}",
     "mask_padding": "True, False or None",
     "patch": '(name, step) -> a row, such as {("logits", 3): row}',
@@ -54,9 +54,9 @@ class Changes:
     """positions that no step may attend to, and (step, position) for a single step"""
     temperature: float = 1.0
     """the scores are divided by it"""
-    write: Mapping[int, str] = field(default_factory=dict)
-    """step -> the symbol that the output gets there, and the next step reads, in place of the
-    model's own"""
+    write: Mapping[int, str | int] = field(default_factory=dict)
+    """step -> the symbol, or its id, that the output gets there, and the next step reads, in place
+    of the model's own"""
     padding: int = 0
     """how many `<pad>` follow the source"""
     mask_padding: bool | None = None
@@ -76,7 +76,8 @@ class Changes:
             "temperature": is_number(self.temperature, 0.001, 1000),
             "write": isinstance(self.write, Mapping)
             and all(
-                is_index(step) and isinstance(symbol, str) for step, symbol in self.write.items()
+                is_index(step) and (isinstance(symbol, str) or is_index(symbol))
+                for step, symbol in self.write.items()
             ),
             "padding": is_index(self.padding) and self.padding <= MAX_PADDING,
             "mask_padding": self.mask_padding in (None, True, False),
@@ -152,13 +153,22 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
-            if symbol not in vocabulary.tokens:
+            same = [
+                index for index, name in enumerate(vocabulary.tokens) if symbol in (index, name)
+            ]
+            if len(same) > 1:
+                raise Seq2AttnError(
+                    f"step {step} cannot write {symbol!r}: the targets have a symbol called "
+                    "like the model's own",
+                    hint=f"Write an id: {same[0]}, the model's own, or {same[1]}.",
+                )
+            if not same:
                 raise Seq2AttnError(
                     f"step {step} cannot write {symbol!r}, which is not a symbol of the model's "
                     "outputs",
                     hint="`<eos>` ends the output.",
                 )
-            ids[step] = vocabulary.tokens.index(symbol)
+            ids[step] = same[0]
         return ids
 
     def _ban(self, allowed: Tensor, first: int) -> Tensor:

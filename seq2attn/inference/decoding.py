@@ -3,7 +3,7 @@
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -74,11 +74,13 @@ def greedy_decode(
     max_steps: int,
     keep_weights: bool = False,
     write: Mapping[int, int] | None = None,
+    steps: Callable[[int], Iterable[int]] = range,
 ) -> Decoding:
-    """Emit the likeliest token until each row has emitted `<eos>`, or for `max_steps`.
+    """Emit the likeliest token that `model.choices` allows until each row has emitted `<eos>`, or
+    for `max_steps`.
 
     source (B, S) ids, right-padded; lengths (B,). write: step, from 0 -> the id that is emitted
-    there in place of the likeliest.
+    there in place of the likeliest. steps: of `max_steps`, yields each step, and may show progress.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
@@ -86,9 +88,9 @@ def greedy_decode(
     # allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
     weights = []
-    for position in range(max_steps):
+    for position in steps(max_steps):
         decoded, state = model.step(token, state, memory)
-        token = decoded.logits.squeeze(1).argmax(dim=1)
+        token = model.choices(decoded.logits, memory).squeeze(1).argmax(dim=1)
         if write and position in write:
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
@@ -142,8 +144,10 @@ def beam_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
+    steps: Callable[[int], Iterable[int]] = range,
 ) -> Decoding:
-    """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,).
+    """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,); steps: as for
+    `greedy_decode`.
 
     A finished hypothesis stays in the beam with its score while fewer than K others are better; the
     search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the
@@ -160,9 +164,10 @@ def beam_decode(
     first_rows = rows.view_as(totals)[:, :1] * search.width  # (B, 1) of each beam
     emitted = torch.full_like(rows, SOS).unsqueeze(1)  # (BK, 1 + t) of the hypotheses kept
     weights: list[Tensor] = []  # one tensor (BK, t, S), once there is one
-    for _ in range(max_steps):
+    for _ in steps(max_steps):
         decoded, state = model.step(emitted[:, -1], state, memory)
-        log_probabilities = decoded.logits.log_softmax(dim=2).view(*totals.shape, -1)  # (B, K, V)
+        log_probabilities = model.choices(decoded.logits.log_softmax(dim=2), memory)
+        log_probabilities = log_probabilities.view(*totals.shape, -1)  # (B, K, V)
         # a finished hypothesis goes on with <eos> only, which costs nothing
         finished = (emitted == EOS).any(dim=1).view_as(totals)
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
@@ -217,3 +222,8 @@ class Ensemble(Model):
         if len(weights) < len(outputs):  # a model has no attention
             return Decoded(logits, None), states
         return Decoded(logits, torch.stack(weights).mean(dim=0)), states
+
+    def choices(self, logits: Tensor, memory: Any) -> Tensor:
+        for model, of_model in zip(self.models, memory, strict=True):
+            logits = model.choices(logits, of_model)
+        return logits

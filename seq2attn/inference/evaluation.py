@@ -104,11 +104,11 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
-    """Compute the word and the symbol error rate."""
+    """Compute the word and the symbol error rate, and the share of answers cut off."""
     edits, symbols = np.array([(len(answer.edits), answer.right_length) for answer in answers]).T
     wer = fmean(not answer.is_right for answer in answers)
     ser = bootstrap(lambda words: edits[words].sum() / symbols[words].sum(), len(answers), seed=0)
-    return {"wer": wer, "ser": ser}
+    return {"wer": wer, "ser": ser, "cut_off": fmean(not answer.finished for answer in answers)}
 
 
 def _batches(

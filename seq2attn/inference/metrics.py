@@ -70,6 +70,13 @@ _ALL = (
         of_file=True,
     ),
     Metric(
+        "cut_off",
+        "cut off",
+        "share of the words whose answer reached the longest output allowed, without `<eos>`",
+        lower_is_better=True,
+        of_file=True,
+    ),
+    Metric(
         "loss",
         "",
         "under teacher forcing, nats per symbol",

@@ -1,7 +1,7 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from seq2attn.data.batches import Batch, encoder_input, make_batch
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.vocabulary import EOS, PAD, UNKNOWN
+from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
 from seq2attn.inference.cache import Cache, Recorder
@@ -68,6 +68,8 @@ class Predictor:
     """None: greedy decoding"""
     changes: Changes = UNCHANGED
     """made while each string is decoded"""
+    steps: Callable[[int], Iterable[int]] = range
+    """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
         self.model.to(self.device).eval()
@@ -189,11 +191,11 @@ class Predictor:
             decode = partial(beam_decode, search=self.search)
         inputs = self.model, source, lengths
         with hooked_points(self.changes.hooks(*inputs)):
-            return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights)
+            return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
 
     @property
     def _copies(self) -> bool:
-        return getattr(self.model, "copies", False) and self.task.target_vocabulary.unknown
+        return self.model.copies and self.task.target_vocabulary.unknown
 
     # ---- from ids to text ----
 
@@ -226,6 +228,7 @@ class Predictor:
                     best.finished,
                     source_symbols=tuple(read.tokens[index] for index in ids),
                     output_symbols=tuple(symbols),
+                    output_ids=(*best.tokens, EOS) if best.finished else tuple(best.tokens),
                     weights=None if weights is None else weights.cpu().numpy().copy(),
                     hypotheses=() if self.search is None else tuple(hypotheses),
                     task=self.task,
@@ -235,15 +238,17 @@ class Predictor:
 
     def _symbols(self, text: str, output: Output) -> list[str]:
         """Return the symbols of an output. In a model that copies, `<unk>` is the symbol of `text`
-        with the largest weight at its step, of those that the target's vocabulary lacks.
+        with the largest weight at its step, of those that one of the vocabularies lacks.
         """
         vocabulary = self.task.target_vocabulary
         symbols = [vocabulary.tokens[token] for token in output.tokens]
-        if self._copies and output.weights is not None and UNKNOWN in symbols:
-            read = self.task.source_vocabulary.split(text)[0]
-            lacking = [at for at, symbol in enumerate(read) if symbol not in vocabulary.symbols]
-            for step, symbol in enumerate(symbols):
-                if symbol == UNKNOWN and lacking:
+        if self._copies and output.weights is not None and UNK in output.tokens:
+            source = self.task.source_vocabulary
+            read = source.split(text)[0]
+            known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
+            lacking = [at for at, symbol in enumerate(read) if symbol not in known]
+            for step, token in enumerate(output.tokens):
+                if token == UNK and lacking:
                     symbols[step] = read[lacking[int(output.weights[step, lacking].argmax())]]
         return symbols
 

@@ -29,7 +29,7 @@ from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.plugins import load_plugins
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
-from seq2attn.runs.machine import choose_device
+from seq2attn.runs.machine import choose_device, default_dtype
 from seq2attn.runs.run import Run, need_checkpoint
 from seq2attn.text import quoted
 
@@ -187,9 +187,8 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     """
     answer, cache = model.run_with_cache(text)
     other_answer, source = model.run_with_cache(other)
-    symbols = torch.from_numpy(cache["logits"]).argmax(dim=1)  # (T,)
-    tokens = model.task.target_vocabulary.tokens
-    write = {step: tokens[symbol] for step, symbol in enumerate(symbols)}
+    symbols = torch.tensor(answer.output_ids)  # (T,)
+    write = dict(enumerate(answer.output_ids))
 
     def losses(cache: Cache) -> NDArray[np.floating]:
         logits = torch.from_numpy(cache["logits"])  # (T, V)
@@ -223,7 +222,8 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     if checkpoint == "best" and not run.checkpoint("best").exists():
         checkpoint = "last"
     task = build_task(config, run.learned_task(config))
-    model = build_model(config, task)
+    with default_dtype(run.environment.dtype):
+        model = build_model(config, task)
     saved = load_checkpoint(run.checkpoint(checkpoint), model)
     model.load_state_dict(saved.part(MODEL))
     predictor = Predictor(model, task, config.model.source_eos, choose_device(device))

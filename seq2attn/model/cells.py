@@ -57,9 +57,13 @@ class Cell(nn.Module):
         return state[0]
 
     def initial(self, rows: int) -> State:
-        """Return the zero state of `rows` strings."""
+        """Return the zero state of `rows` strings, of the dtype of the states after it."""
         like = next(self.parameters())
-        return tuple(like.new_zeros(rows, self.width) for _ in range(self.state_tensors))
+        dtype, device = like.dtype, like.device.type
+        if torch.is_autocast_enabled(device) and dtype == torch.float32:
+            dtype = torch.get_autocast_dtype(device)
+        zeros = [like.new_zeros(rows, self.width, dtype=dtype) for _ in range(self.state_tensors)]
+        return tuple(zeros)
 
     def enter(self, state: State) -> State:
         """Return the state with which a step begins: `state`, unless hooks replace it."""

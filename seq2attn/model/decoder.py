@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
+from seq2attn.data.vocabulary import UNK
 from seq2attn.model.attention import Attends, Memory
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoded, Encoder, InitialState
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Decoded, Model, at_least_float32
 from seq2attn.model.points import Point, at
 from seq2attn.parts import DECODERS
 
@@ -118,6 +119,12 @@ class Decoder(nn.Module):
         `pointer` uses.
         """
         return Decoded(self.output(self.dropout(features)), weights)
+
+    def has_copyable(self, memory: Memory) -> Tensor:
+        """Return True for sources with a symbol that `<unk>` stands for: (B, 1, 1), or a single
+        value.
+        """
+        return torch.tensor(self.copies)
 
 
 class BahdanauDecoder(Decoder):
@@ -244,6 +251,11 @@ class PointerDecoder(LuongDecoder):
         mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own
         return Decoded(mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log(), weights)
 
+    def has_copyable(self, memory: Memory) -> Tensor:
+        assert memory.source is not None
+        is_lacking = F.embedding(memory.source, self.same[:, UNK : UNK + 1]) > 0  # (B, S, 1)
+        return is_lacking.any(dim=1, keepdim=True)
+
 
 # ---- encoder, initial state and decoder together ----
 
@@ -277,4 +289,8 @@ class Reverser(Model):
     ) -> tuple[Decoded, DecoderState]:
         decoded, after = self.decoder(tokens, state, memory)
         at(state.position)
-        return decoded._replace(logits=self.logits(decoded.logits)), after
+        logits = self.logits(at_least_float32(decoded.logits))
+        return Decoded(logits, at_least_float32(decoded.weights)), after
+
+    def has_copyable(self, memory: Memory) -> Tensor:
+        return self.decoder.has_copyable(memory)

@@ -7,7 +7,7 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.model.attention import Attends, Attention, Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
-from seq2attn.model.interface import Decoded
+from seq2attn.model.interface import Decoded, at_least_float32
 from seq2attn.model.points import Point, at
 
 NEVER = -1e30
@@ -66,7 +66,7 @@ class HardMonotonicDecoder(Decoder):
     def begin(self, first: State, memory: Memory) -> DecoderState:
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device).unsqueeze(1) == 0  # (S, 1)
-        start = torch.where(is_first, 0.0, NEVER).to(memory.values)
+        start = torch.where(is_first, 0.0, NEVER).to(at_least_float32(memory.values))
         joint = start.expand(rows, width, self.output.out_features)
         return super().begin(first, memory)._replace(joint=joint)
 
@@ -90,14 +90,14 @@ class HardMonotonicDecoder(Decoder):
         at(state.position)  # which the hooks of points are told
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
-        weights = attended.weights
+        weights = at_least_float32(attended.weights)
         assert weights is not None
         logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S) log w
         logs = logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
         of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
         of_values = self.combine_value(memory.values).unsqueeze(1)  # (B, 1, S, D)
         mixed = self.dropout(torch.tanh(of_states + of_values))
-        emissions = self.output(mixed).log_softmax(dim=3)  # (B, L, S, V) log e
+        emissions = at_least_float32(self.output(mixed)).log_softmax(dim=3)  # (B, L, S, V) log e
         priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
         joint = priors.unsqueeze(3) + emissions  # (B, L, S, V) log (p e)
         # Nothing writes <pad>: its column has log p, since q = p after a replaced token.

@@ -1,21 +1,32 @@
 """The interface of every architecture: encode a source, then decode one position after another."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from seq2attn.data.batches import Batch
+from seq2attn.data.vocabulary import EOS, UNK
 
 
 class Decoded(NamedTuple):
-    """The model's output at L positions."""
+    """The model's output at L positions, in float32 at least, whatever the model's dtype."""
 
     logits: Tensor
     """(B, L, V)"""
     weights: Tensor | None
     """(B, L, S) attention weights; None without attention"""
+
+
+HALF = (torch.bfloat16, torch.float16)
+Numbers = TypeVar("Numbers", Tensor, Tensor | None)
+
+
+def at_least_float32(numbers: Numbers) -> Numbers:
+    """Return a tensor in float32 if its dtype is a shorter one, as under autocast."""
+    return numbers.float() if numbers is not None and numbers.dtype in HALF else numbers
 
 
 class Model(nn.Module):
@@ -27,6 +38,8 @@ class Model(nn.Module):
 
     copies = False
     """True if its `<unk>` stands for a symbol of the source that the target's vocabulary lacks"""
+    unknown = False
+    """True if the target's vocabulary has an `<unk>`"""
 
     @abstractmethod
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[Any, Any]:
@@ -43,6 +56,24 @@ class Model(nn.Module):
     def step(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
         """Decode one position, after the last tokens (B,)."""
         return self.steps(tokens.unsqueeze(1), state, memory)
+
+    def choices(self, logits: Tensor, memory: Any) -> Tensor:
+        """Return logits, or log-probabilities, (B, L, V) with -inf for what no output may have:
+        `<pad>`, `<sos>`, and `<unk>` unless a symbol of the source is copied in its place.
+
+        Decoding chooses from these; losses and the probabilities of outputs are of the logits.
+        """
+        ids = torch.arange(logits.size(-1), device=logits.device)
+        never = ids < EOS
+        if self.unknown:
+            never = never | (ids == UNK) & ~self.has_copyable(memory)
+        return logits.masked_fill(never, -torch.inf)
+
+    def has_copyable(self, memory: Any) -> Tensor:
+        """Return True for sources with a symbol that `<unk>` stands for: (B, 1, 1), or a single
+        value.
+        """
+        return torch.tensor(self.copies)
 
     def forward(self, batch: Batch) -> Decoded:
         """Decode with teacher forcing: logits (B, L, V) and weights (B, L, S); past a row's end

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import AttentionPoints
-from seq2attn.model.interface import Decoded, Model
+from seq2attn.model.interface import Decoded, Model, at_least_float32
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.model.points import Point, at
 
@@ -121,8 +121,9 @@ class Transformer(Model):
             states = states + layer.dropout2(context)
             inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
             states = states + layer.dropout3(layer.linear2(inner))
-        logits = self.logits(self.output(self.decoder_norm(states)))  # (B, L, D) -> (B, L, V)
-        return Decoded(logits, weights.mean(dim=1)), tuple(after)
+        logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
+        logits = self.logits(at_least_float32(logits))
+        return Decoded(logits, at_least_float32(weights.mean(dim=1))), tuple(after)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""

@@ -47,8 +47,9 @@ function undoAll() {
 }
 
 function mapKey(event) {
-  const t = state.step, j = active.position(), moves = {ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
-  const undo = () => release(t, j), acts = {Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
+  if (!active.now) return;  // no answer yet, of a link with a text that the model cannot read
+  const t = state.step, j = active.position(), moves = {__proto__: null, ArrowUp: [t - 1, j], ArrowDown: [t + 1, j], ArrowLeft: [t, j - 1], ArrowRight: [t, j + 1]};
+  const undo = () => release(t, j), acts = {__proto__: null, Enter: () => setWeight(t, j, 1), b: () => ban(`${t},${j}`), B: () => ban(`${j}`), Delete: undo, Backspace: undo};
   const digit = /^[0-9]$/.test(event.key), act = digit ? () => setWeight(t, j, Number(event.key) / 10) : acts[event.key];
   if (moves[event.key]) choose(moves[event.key][0], moves[event.key][1] === j ? state.position : moves[event.key][1]);
   else if (!act) return;

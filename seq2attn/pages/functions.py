@@ -168,6 +168,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         with hooked(model, hooks):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
+        outputs["choices"] = model.choices(decoded.logits, given["memory"])
         for name, values in seen.items():
             if len(values) > 1 and isinstance(model, Reverser):
                 outputs[name] = torch.stack(values, dim=1)  # of each head

@@ -21,7 +21,7 @@ from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
@@ -78,7 +78,7 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
 
 
 def _source(length: int) -> Tensor:
-    return (torch.arange(length) % 2 + 3).unsqueeze(0)  # (1, S)
+    return (torch.arange(length) % 2 + EOS).unsqueeze(0)  # (1, S); the first symbol is EOS + 1
 
 
 def export_training(config: Config, task: Task) -> list[onnx.ModelProto]:
@@ -126,7 +126,9 @@ def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
         for output, tensor in zip(evaluator.run(None, inputs), expected, strict=True):
             relative = 0.02 if tensor.is_floating_point() else 0.0
             torch.testing.assert_close(torch.from_numpy(output), tensor, rtol=relative, atol=0.02)
-    except Exception:  # a difference, or NumPy's of shapes that do not fit
+    except Exception as error:  # a difference, or NumPy's of shapes that do not fit
+        if is_out_of_memory(error):
+            raise
         return False
     return True
 
@@ -144,6 +146,8 @@ def _exporting(failure: str, hint: str | None) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         cause = error.__cause__ or error  # the message of torch's exporter is about itself
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
         raise Seq2AttnError(f"{failure}: {lines[0][:300]}", hint=hint) from error

@@ -253,7 +253,7 @@ class Session {
   step(t, token, state, change, changes) {
     if (!this.graphs.has(change)) this.graphs.set(change, this.changedGraph(t, changes));
     const graph = this.graphs.get(change), inputs = {...state, token: tensor("int", [1], Float64Array.of(token))}, result = graph.run(inputs);
-    const {logits: {data}} = result;
+    const {choices: {data}} = result;  // the logits of what may be written
     let likeliest = 0;
     for (let id = 1; id < data.length; id++) if (data[id] > data[likeliest]) likeliest = id;
     return {...result, token, change, likeliest, state: next(state, result), trace: () => graph.trace(inputs)};

@@ -73,6 +73,7 @@ def run_models(
             texts += [attention.source for attention in maps]
         about = {**_about(config, trained.predictor), "trained": f"{trained.step:,} steps"}
         weights = _snapshots(trained, recorded, snapshots)
+        trained.module.float()  # as the page's numbers are, whatever the run's
         models.append(
             PageModel(run.name, trained.predictor, about, texts, weights, parts_of(config))
         )

@@ -101,7 +101,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
                 answers[source] = task.target_vocabulary.encode(answer.text)
     snapshots = []
     for label, tensors in (page_model.snapshots or {"": state}).items():
-        numbers = parameters_to_vector(tensors[name] for name in weights).detach().numpy()
+        numbers = parameters_to_vector(tensors[name] for name in weights).detach().float().numpy()
         little_endian = numbers.astype("<f4").tobytes()
         snapshots.append({"label": label, "weights": base64.b64encode(little_endian).decode()})
     return {

@@ -11,7 +11,9 @@ function light(part) {
 }
 
 function play() {
-  const view = views.find(one => one.attends && one.now) || views[0], parts = Object.keys(view.panel.parts).slice(1), last = view.now.steps.length - 1;
+  const view = views.find(one => one.attends && one.now) || views[0];
+  if (!view.now) return;  // no answer yet, of a link with a text that the model cannot read
+  const parts = Object.keys(view.panel.parts).slice(1), last = view.now.steps.length - 1;
   if (state.step >= last) choose(0, null);
   state.position = null;
   let at = -1, pace = PACE;

@@ -126,7 +126,7 @@ class Step {
       slider.addEventListener("pointermove", event => { if (slider.hasPointerCapture(event.pointerId)) drag(event); });
       slider.addEventListener("dblclick", () => release(state.step, j));
       slider.addEventListener("keydown", event => {
-        const change = {ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25}[event.key];
+        const change = {__proto__: null, ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25}[event.key];
         if (!change) return;
         state.position = j;
         setWeight(state.step, j, Number(slider.getAttribute("aria-valuenow")) + change);
@@ -200,7 +200,7 @@ class Step {
 
   likeliest(step, before, t) {
     const {view} = this, chances = probabilities(step.logits.data), others = before && view.now !== view.before ? probabilities(before.logits.data) : null;
-    const order = [...chances.keys()].sort((a, b) => chances[b] - chances[a]).slice(0, SHOWN_NEXT);
+    const order = [...chances.keys()].filter(id => step.choices.data[id] > -Infinity).sort((a, b) => chances[b] - chances[a]).slice(0, SHOWN_NEXT);
     if (others && !order.includes(before.likeliest)) order[SHOWN_NEXT - 1] = before.likeliest;
     put(this.find(".beside h4"), "textContent", `Likeliest next${others ? "; ❙ without your changes" : ""}`);
     this.find(".likeliest").replaceChildren(...order.flatMap(id => {

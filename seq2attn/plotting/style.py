@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.colours import lighten, score_colour
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
+from seq2attn.text import character_name, first_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 DPI = 160  # of a PNG file
+CREATOR = "seq2attn figure"  # in the metadata of a figure's file, where commands look for it
+MISSING = r"Glyph (\d+) .* missing from"
 GREY = "0.45"
 DASHES = ("-", "--", "-.", ":")
 MARKERS = "osD^vPX*"
@@ -118,17 +123,31 @@ def draw_intervals(
     panel.errorbar(column(rows, "length") + shift, values, sides, capsize=2, **style)
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the file's name ends with."""
-    write_atomically(path, render(figure, check_format(path), DPI))
+def save_figure(figure: Figure, path: Path) -> str:
+    """Write a figure in the format that the file's name ends with. Return a note on characters that
+    are drawn as boxes, since no font has them; empty if there are none.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=MISSING)
+        write_atomically(path, render(figure, check_format(path), DPI))
+    missing = [re.match(MISSING, str(warning.message)) for warning in caught]
+    characters = sorted({chr(int(found[1])) for found in missing if found})
+    if not characters:
+        return ""
+    scripts = sorted({unicodedata.name(one, "?").split()[0].title() for one in characters})
+    names = first_of(list(map(character_name, characters)))
+    return (
+        f"note: no font of matplotlib's has {names} ({', '.join(scripts)}): they are boxes in the "
+        "figure. Install a font that has them, such as one of the Noto family, and add its name to "
+        "font.family in your matplotlibrc"
+    )
 
 
 def render(figure: Figure, form: str, dpi: int = 100) -> bytes:
     """Return the content of a figure's file."""
     file = io.BytesIO()
-    with warnings.catch_warnings():  # a character that the font lacks is drawn as a box
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(file, dpi=dpi, format=form)
+    key = "Software" if form == "png" else "Creator"
+    figure.savefig(file, dpi=dpi, format=form, metadata={key: CREATOR})
     return file.getvalue()
 
 
@@ -137,19 +156,16 @@ def svg(figure: Figure, scale: float = 1.0) -> str:
     import matplotlib
 
     figure.set_size_inches(*scale * figure.get_size_inches())
-    with matplotlib.rc_context({"svg.fonttype": "none"}):
+    with matplotlib.rc_context({"svg.fonttype": "none"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=MISSING)  # the browser has its own fonts
         text = render(figure, "svg").decode()
     return text[text.index("<svg") :]
 
 
 def check_format(path: Path) -> str:
-    """Return the format of a figure's file. Raises `Seq2AttnError` for another ending, and where
-    there is no such folder.
-    """
+    """Return the format of a figure's file. Raises `Seq2AttnError` for another ending."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
         allowed = ", ".join(FORMATS)
         raise Seq2AttnError(f"{path}: a figure's file name ends with one of {allowed}")
-    if not path.parent.is_dir():
-        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
     return ending[1:]

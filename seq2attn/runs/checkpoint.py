@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import Progress, Record, reason_of
 from seq2attn.text import quoted
@@ -81,6 +81,8 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except Exception as error:  # safetensors may raise anything
+        if is_out_of_memory(error):
+            raise
         cut = "it is cut short, or its header is wrong"
         raise _damaged(path, getattr(error, "strerror", None) or cut) from None
     if FORMAT not in metadata:

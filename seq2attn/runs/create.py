@@ -75,6 +75,8 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
 
 def run_word(text: str) -> str:
     """Return `text` in characters that a run's name may have."""
+    # where a `-` would look like the sign of a number, nothing: not `lengths_-3-5` nor `1e-30`
+    text = re.sub(r"(?<![A-Za-z0-9])[^A-Za-z0-9._-]+|\+", "", text)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
 
@@ -141,6 +143,7 @@ def describe_environment(
         "device": device.type,
         "device_name": torch.cuda.get_device_name(device) if cuda else platform.processor(),
         "threads": threads,
+        "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "kernels": kernels,
         "plugins": list(new.plugins),
         "plugin_contents": [loaded[Path(file).resolve()] for file in new.plugins],

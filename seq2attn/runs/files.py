@@ -1,11 +1,12 @@
 """Writing files so that a fault leaves the old or the new one."""
 
 import contextlib
+import glob
 import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
@@ -23,17 +24,22 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`.
+    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`. What
+    earlier calls for `path` left that were killed is removed.
 
     Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
     """
+    remove_leftovers(path.parent, glob.escape(path.name))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with writing(path):
-            with temporary.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+        with writing(path), temporary.open("xb") as file:
+            with contextlib.suppress(OSError):  # some network disks have no locks
+                _lock(file)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            if os.name == "nt":  # Windows renames no open file
+                file.close()
             os.replace(temporary, path)
         _sync_folder(path.parent)
     finally:
@@ -56,13 +62,24 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, f"{json_text(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of every `write_atomically` that was killed. Nothing may be
-    writing in `folder`.
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Remove the temporary files of every `write_atomically` that was killed while it wrote a file
+    of this `name`, a pattern of `Path.glob`.
     """
-    for path in folder.rglob(".*.part"):
+    for path in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):
         with contextlib.suppress(OSError):
-            path.unlink()
+            with open(os.open(path, os.O_RDWR | PLAIN), "rb") as file:
+                _lock(file)  # raises if it is being written
+            if path.stat().st_size:  # otherwise it may be about to be locked
+                path.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed. Raises `OSError` if another process has locked it."""
+    with contextlib.suppress(ImportError):  # Windows, which removes no open file
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def append(path: Path, data: bytes) -> None:

@@ -4,25 +4,39 @@ Imports no torch.
 
 import contextlib
 import itertools
+import os
+import re
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import reading
 from seq2attn.inference.maps import AttentionMap
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_json, writing
 from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
 
+TAIL = 100_000  # bytes: an evaluation of a hundred lengths, and more
 
-def read_metrics(run: Run) -> Metrics:
-    """Read the run's metrics so far."""
+
+def read_metrics(run: Run, *, losses: bool = True) -> Metrics:
+    """Read the run's metrics so far, with or without the many lines that hold losses."""
     metrics = Metrics([], [])
-    for line in read_records(MetricsLine, run.metrics_file):
-        if line.evaluation is None:
-            metrics.steps.append(line)
-        elif line.evaluation:
+    containing = b"" if losses else b'"evaluation"'
+    for line in read_records(MetricsLine, run.metrics_file, containing):
+        if line.loss is not None:
+            metrics.losses.append((line.step, line.loss))
+        if line.evaluation:
             metrics.evaluations.append((line.step, Evaluation(line.evaluation)))
     return metrics
+
+
+def last_step(run: Run) -> int:
+    """Return the last step at the end of the run's metrics, for a display of progress, or 0."""
+    with contextlib.suppress(Seq2AttnError, IndexError), reading(run.metrics_file) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+        return int(re.findall(rb'"step": ([0-9]{1,18}),', file.read())[-1])
+    return 0
 
 
 def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
@@ -41,18 +55,17 @@ def read_attention(run: Run) -> list[tuple[int, list[AttentionMap]]]:
 
 def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     """Write an evaluation to a new file of the run, and return its path; nothing is replaced."""
+    from filelock import FileLock  # not at the top: `--help` does not wait for it
+
     with writing(run.evaluations):
         run.evaluations.mkdir(exist_ok=True)
+        lock = FileLock(run.evaluations_lock, thread_local=False).acquire()
+    with lock:  # another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            with contextlib.suppress(FileExistsError):  # another process may take the same number
-                path.touch(exist_ok=False)
+            if not path.exists() or not path.stat().st_size:
                 break
-    try:
         write_json(path, evaluation.to_json(run.name))
-    except Seq2AttnError:
-        path.unlink(missing_ok=True)
-        raise
     return path
 
 
@@ -67,7 +80,7 @@ def evaluations(
     saved = []
     for path in run.evaluations.glob(f"{checkpoint}-*.json"):
         try:
-            if path.lstat().st_size:  # otherwise it is still being written
+            if path.lstat().st_size:  # otherwise nothing was written to it before a crash
                 saved.append((path.name, read_record(Evaluation, path)))
         except Seq2AttnError:
             if not skip_damaged:
@@ -83,7 +96,7 @@ def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
     if saved:
         name, evaluation = saved[-1]
         return f"eval, {name}", evaluation
-    trained = read_metrics(run).evaluations
+    trained = read_metrics(run, losses=False).evaluations
     if trained:
         step, evaluation = trained[-1]
         return f"training, after step {step:,}", evaluation

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from seq2attn.errors import Seq2AttnError
@@ -37,10 +39,35 @@ def choose_device(name: str) -> torch.device:
     return torch.device(name)
 
 
+@contextlib.contextmanager
+def default_dtype(name: str) -> Iterator[None]:
+    """In this context, torch makes tensors of this dtype by default, such as `float32`."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def available_cores() -> int:
     """Return the number of processor cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def total_memory(device: torch.device) -> float:
+    """Return the memory of a device in bytes, infinity if the system does not say."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return math.inf
 
 
 def keep_freed_memory() -> None:

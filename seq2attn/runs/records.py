@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AwareDatetime,
@@ -76,6 +76,8 @@ class Environment(Record):
     device: str | None = None
     device_name: str | None = None
     threads: Annotated[int, Field(ge=1, le=MAX_THREADS)] | None = None
+    dtype: Literal["bfloat16", "float16", "float32", "float64"] = "float32"
+    """torch's default, with which the model was made"""
     kernels: str | None = None
     plugins: tuple[str, ...] = ()
     plugin_contents: tuple[str, ...] = ()
@@ -114,7 +116,7 @@ class Progress(Record, frozen=False):
     """optimiser steps done"""
     best: list[FiniteFloat] = []
     """of the best evaluation so far: worst and mean exact match, teacher-forced accuracy; of pairs:
-    1 - word error rate, minus loss. Compared in this order"""
+    minus the rate that `training.select` names, minus loss. Compared in this order"""
     summary: Status = Status()
     """of the last evaluation"""
     evaluations_without_improvement: Count = 0
@@ -141,18 +143,18 @@ class MetricsLine(Record):
 class Metrics:
     """metrics.jsonl: what was logged while a run trained."""
 
-    steps: list[MetricsLine]
-    """the lines with the numbers of a step"""
+    losses: list[tuple[int, float]]
+    """by step; no other logged number is drawn, and there may be a million"""
     evaluations: list[tuple[int, Evaluation]]
     """after which step, and what was measured"""
 
     def curve(self, name: str) -> list[tuple[int, float]]:
-        """Return a number by step, where there is one and it is finite: a logged one, otherwise
+        """Return a number by step, where there is one and it is finite: the logged `loss`, or else
         what evaluations measured, an error rate or the mean of a metric over the trained lengths.
         """
         points: list[tuple[int, float | None]] = []
-        if name in MetricsLine.model_fields:
-            points = [(line.step, getattr(line, name)) for line in self.steps]
+        if name == "loss":
+            points += self.losses
         else:
             for step, evaluation in self.evaluations:
                 row = evaluation.get(name)
@@ -190,9 +192,9 @@ def read_record(kind: type[Kind], path: Path) -> Kind:
         return parse(kind, file.read(), path)
 
 
-def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
-    """Read a record from each line of a file; an incomplete last line is ignored, and a missing
-    file is empty.
+def read_records(kind: type[Kind], path: Path, containing: bytes = b"") -> Iterator[Kind]:
+    """Read a record from each line of a file that contains these bytes; an incomplete last line is
+    ignored, and a missing file is empty.
     """
     if not path.exists():
         return
@@ -200,7 +202,7 @@ def read_records(kind: type[Kind], path: Path) -> Iterator[Kind]:
         for number, line in enumerate(file, start=1):
             if number > MAX_LINES:
                 raise OSError(f"it has more than {MAX_LINES:,} lines")
-            if line.endswith(b"\n"):
+            if containing in line and line.endswith(b"\n"):
                 yield parse(
                     kind, line, f"{path}:{number}", "Remove that line; the others are kept."
                 )

@@ -44,6 +44,7 @@ class Run:
         self.attention_file = self.path / "attention.jsonl"  # a line each: maps of a few strings
         self.checkpoints = self.path / "checkpoints"
         self.evaluations = self.path / "evaluations"  # what `eval` and `compare` measured
+        self.evaluations_lock = self.path / "evaluations.lock"  # locked while one is written
         self.lock_file = self.path / "training.lock"  # locked while the run is trained
 
     def checkpoint(self, which: str) -> Path:
@@ -172,6 +173,12 @@ def find_run(root: Path, name: str | None) -> Run:
     return check_plain(run)
 
 
+def is_in_run(path: Path) -> bool:
+    """Return True if the file `path` is in a run directory."""
+    runs = map(Run, path.resolve().parents)
+    return any(run.config_file.is_file() and run.environment_file.is_file() for run in runs)
+
+
 def check_plain(run: Run) -> Run:
     """Return `run` if it holds plain files and directories only: a link in somebody else's run
     could lead anywhere.
@@ -197,8 +204,13 @@ def need_checkpoint(run: Run) -> Run:
 
 
 def all_runs(root: Path) -> Iterator[Run]:
-    """Yield every run below `root`, in no particular order."""
-    return (Run(file.parent) for file in root.glob("[!.]*/config.yaml"))
+    """Yield every run below `root`, in no particular order.
+
+    A directory whose name no run may have is none: a shell executes what completion offers it.
+    """
+    for file in root.glob("*/config.yaml"):
+        if _NAME.fullmatch(file.parent.name):
+            yield Run(file.parent)
 
 
 def newest_first(root: Path) -> list[Run]:

@@ -68,7 +68,8 @@ class Trainer:
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
         self._watched = watched_strings(config, task)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
-        remove_leftovers(run.path)
+        remove_leftovers(run.path, "*")
+        remove_leftovers(run.checkpoints, "*")
         self.progress = self._restore()
         self.progress.formulas |= self.formulas
         if self.progress.formulas:
@@ -108,7 +109,9 @@ class Trainer:
         goes on.
         """
         training, progress = self.config.training, self.progress
-        if training.target is not None and progress.best and progress.best[0] >= training.target:
+        target, last = training.target, progress.summary
+        exact_match = last.exact_match_worst if last.wer is None else 1 - last.wer
+        if target is not None and exact_match is not None and exact_match >= target:
             return "reached the target"
         fruitless = progress.evaluations_without_improvement
         if training.patience is not None and fruitless >= training.patience:
@@ -176,10 +179,10 @@ class Trainer:
         self.model.eval()
         if task.dev_set:
             results = evaluate_pairs(self.predictor, task.dev_set)
-            wer, loss = results.get("wer"), results.get("loss")
-            if wer is None or loss is None:
+            rate, loss = results.get(training.select), results.get("loss")
+            if rate is None or loss is None:
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
-            rank = [1 - wer.value, -loss.value]
+            rank = [-rate.value, -loss.value]
         else:
             results = evaluate(
                 self.predictor,

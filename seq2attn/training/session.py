@@ -12,12 +12,13 @@ from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config import Config
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
+from seq2attn.data.batches import TrainingData
 from seq2attn.display.progress import Display
-from seq2attn.errors import Seq2AttnError, need_count
+from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
 from seq2attn.kernels import describe, why_slow
 from seq2attn.plugins import plugin_error
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
-from seq2attn.runs.machine import choose_device, keep_freed_memory
+from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
 from seq2attn.runs.run import Run, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
 from seq2attn.training.proof import LeafDiffers
@@ -65,24 +66,40 @@ def train(
     if device == "auto" and before and before.device == "cpu":
         device = "cpu"
     chosen_device = choose_device(device)
+    dtype = default_dtype(before.dtype) if before else contextlib.nullcontext()
+    # whatever the context of the caller: a run is a function of its config
+    autocast = torch.autocast(chosen_device.type, enabled=False)
+    with dtype, autocast, torch.inference_mode(False), torch.enable_grad():
+        return _train_on(chosen_device, config, where, threads, display, should_stop)
+
+
+def _train_on(
+    device: torch.device,
+    config: Config,
+    where: Run | NewRun,
+    threads: int,
+    display: Display,
+    should_stop: Callable[[], bool] | None,
+) -> Training:
     if isinstance(where, Run):
         check_same_files(where, config)
     task = load_task(config)
-    check_parts(config, task, chosen_device)
+    check_parts(config, task, device)
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
-    model = build_model(config, task).to(chosen_device)
-    data = build_training_data(config, chosen_device, task)
+    model = build_model(config, task).to(device)
+    data = build_training_data(config, device, task)
     training_span(config.training, data)  # raises before a run is created, as the next one does
     watched_strings(config, task)
+    _check_memory(config, data)
     if isinstance(where, Run):
         run = where
     else:
-        kernels = describe(chosen_device)
-        environment = describe_environment(where, config, chosen_device, threads, kernels)
+        kernels = describe(device)
+        environment = describe_environment(where, config, device, threads, kernels)
         run = create_run(where, config, environment, task.learned())
     stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
     with training_lock(run), stopping as request:
-        trainer = Trainer(run, config, model, chosen_device, display, data)
+        trainer = Trainer(run, config, model, device, display, data)
         for line in _notes(trainer):
             display.say(line)
         span, progress = trainer.span, trainer.progress
@@ -95,6 +112,27 @@ def train(
         step = trainer.progress.step
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
     return Training(run, step, None if trainer.finished else request.signal)
+
+
+def _check_memory(config: Config, data: TrainingData) -> None:
+    """Raise `Seq2AttnError` if the device cannot hold a batch's attention weights and states.
+
+    Only these are counted, once each: a training takes several times as much, so what is refused
+    could never run.
+    """
+    model = config.model
+    rows, source, target = data.largest_batch
+    numbers = (source + target) * model.hidden
+    if not isinstance(model, RecurrentConfig) or model.attention.score.name != "none":
+        numbers += source * target
+    needed = rows * numbers * torch.get_default_dtype().itemsize
+    memory = total_memory(data.device)
+    if needed > memory:
+        raise Seq2AttnError(
+            f"out of memory: {rows:,} strings of {source:,} symbols, with targets of {target:,}, "
+            f"need more than {needed / 1e9:.3g} GB; {data.device.type} has {memory / 1e9:.3g} GB",
+            hint=LESS_MEMORY,
+        )
 
 
 def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:

@@ -62,6 +62,7 @@ def test_a_closed_stdout(server, run_copy, work):
 
 
 TOO_LARGE = "$S train -c tiny.yaml --set training.batch_size=1000000 --set model.hidden=128"
+TOO_WIDE = "$S train -c tiny.yaml --set model.hidden=65536"
 MEMORY = (
     "error: out of memory: .*\nMake model.hidden, training.batch_size or the strings smaller, .*"
 )
@@ -77,6 +78,7 @@ MEMORY = (
             "error: reading or writing failed: No space left on device\n",
         ),
         pytest.param(f"ulimit -v 6000000; {TOO_LARGE}", 1, MEMORY, marks=pytest.mark.slow),
+        pytest.param(f"ulimit -v 6000000; {TOO_WIDE}", 1, MEMORY, marks=pytest.mark.slow),
     ],
 )
 def test_what_a_shell_does_to_a_command(work, script, status, err):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -108,9 +108,9 @@ class Task(ABC):
         """Return the right answer to `text`; None if the task does not know it."""
         return None
 
-    def source_of(self, line: str) -> str:
-        """Return the source in a line of input."""
-        return line
+    def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the number of each line of input that has a source, from 1, and its source."""
+        return enumerate(lines, start=1)
 
     def learned(self) -> Mapping[str, Any] | None:
         """Return what the task took from its files, as plain JSON values: its constructor rebuilds

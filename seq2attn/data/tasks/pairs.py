@@ -1,5 +1,6 @@
 """`walk V;PST -> walked`, from files"""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
-from seq2attn.data.pairs import Format, PairFile, load_pairs
+from seq2attn.data.pairs import VARIANT, Format, PairFile, load_pairs
 from seq2attn.data.tasks.base import Examples, Task, draw_integers
-from seq2attn.data.vocabulary import FEATURES, Vocabulary
+from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, normal_form
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Section
 from seq2attn.text import character_name, first_of, quoted
@@ -72,16 +73,20 @@ class Pairs(Task):
         """Load another file of the same format."""
         return load_pairs(Path(path), self.form)
 
-    def source_of(self, line: str) -> str:
-        """Return the source in `line`: a whole line of a file, whose other columns are dropped, or
-        the source itself.
+    def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Read words, or lines of a file, of which the columns after the last one that a source
+        needs may be missing. Comments, and the header of a file, have no source.
         """
-        fields = self.form.split(line)
-        if len(fields) != self.form.width:
-            return line
-        source = fields[self.form.source_column - 1]
+        column = self.form.source_column
         features = self.form.features_column
-        return source if features is None else source + FEATURES + fields[features - 1]
+        for number, line in self.form.rows(lines, allow_words=True):
+            fields = self.form.split(line)
+            if len(fields) == 1:
+                line = fields[0]
+            elif max(column, features or 0) <= len(fields) <= self.form.width:
+                line = fields[column - 1]
+                line += FEATURES + fields[features - 1] if features else ""
+            yield number, self.form.without_variant(line)
 
     def learned(self) -> Mapping[str, Any]:
         return self._learned.model_dump()
@@ -165,6 +170,18 @@ class Pairs(Task):
                 f"warning: line 1, {line}, is read as a pair; if it is a header, "
                 "add --set task.header=true"
             )
+        variants = [source for source, _ in pairs if re.match(VARIANT, source)]
+        if variants:
+            yield (
+                f"warning: {len(variants):,} of the sources end in a number in parentheses, as "
+                f"{quoted(variants[0])}; if it counts right answers, add --set task.variants=true"
+            )
+        commented = [target for _, target in pairs if " #" in target]
+        if commented:
+            yield (
+                f"warning: {len(commented):,} of the targets contain ' #', as "
+                f"{quoted(commented[0])}; if a comment begins there, add --set 'task.comment=\"#\"'"
+            )
         if targets and all(target[0] == target[-1] == '"' for target in targets):
             yield (
                 "warning: all targets are in quotation marks, which only a task.delimiter such as "
@@ -172,14 +189,25 @@ class Pairs(Task):
             )
         vocabularies = {"sources": self.source_vocabulary, "targets": self.target_vocabulary}
         for side, (name, vocabulary) in enumerate(vocabularies.items()):
+            special = [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in vocabulary.ids]
+            if special:
+                yield (
+                    f"note: the {name} contain {first_of(special)}, read as a symbol of the file, "
+                    "beside the model's own of that name"
+                )
             unseen = [vocabulary.unseen(pair[side]) for pair in dev_pairs]
             unseen = [symbols for symbols in unseen if symbols]
             if unseen:
-                names = first_of([character_name(symbol) for symbol in _distinct(unseen)])
-                yield (
+                symbols = _distinct(unseen)
+                names = first_of([character_name(symbol) for symbol in symbols])
+                note = (
                     f"warning: {len(unseen):,} of {len(dev_pairs):,} dev {name} have symbols that "
                     f"the training file lacks: {names}"
                 )
+                composed = any(symbol != normal_form(symbol, "nfd") for symbol in symbols)
+                if composed and not vocabulary.separator:
+                    note += "; --set task.normalise=nfd reads and writes a character's parts"
+                yield note
 
 
 def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:

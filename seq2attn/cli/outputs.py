@@ -1,0 +1,75 @@
+"""The files that a command writes where its user says."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seq2attn.cli.options import option
+from seq2attn.display.console import say
+from seq2attn.errors import Seq2AttnError
+from seq2attn.files import reading
+from seq2attn.runs.run import is_in_run
+
+
+def check_output(path: Path, kind: str, mark: str, force: bool) -> None:
+    """Raise `Seq2AttnError` if a command may not write `path`; called before any work.
+
+    An existing file is replaced if it is empty or contains the `mark` of what the command writes, a
+    `kind` such as "report"; with `force`, whatever it contains. A file of a run, a link, a pipe and
+    a device are never replaced.
+    """
+    if not path.parent.is_dir():
+        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
+    if not os.path.lexists(path):
+        return
+    hint = "Name another file."
+    with reading(path, hint) as file:
+        content = file.read()
+    if is_in_run(path):
+        raise Seq2AttnError(f"{path} exists and belongs to a run", hint=hint)
+    if content and mark.encode() not in content and not force:
+        hint = "Name another file, or replace it with --force."
+        raise Seq2AttnError(f"{path} exists and is not a {kind}", hint=hint)
+
+
+def check_figure(path: Path, force: bool) -> None:
+    """Raise `Seq2AttnError` if a command may not write the figure `path`."""
+    from seq2attn.plotting.style import CREATOR, check_format
+
+    check_format(path)
+    check_output(path, "figure", CREATOR, force)
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure and say where."""
+    from seq2attn.plotting.style import save_figure as save
+
+    note = save(figure, path)
+    say(f"figure: {path}")
+    if note:
+        say(note)
+
+
+def _check_plot(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        check_figure(path, context.params["force"])
+    return path
+
+
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        is_eager=True,  # `_check_plot` needs it
+        help="Replace a file that seq2attn did not write. A file of a run is never replaced.",
+    ),
+]
+Plot = Annotated[
+    Path | None,
+    option("FILE", "Also save a figure: .png, .svg or .pdf.", callback=_check_plot),
+]
+FigurePath = Annotated[
+    Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot", callback=_check_plot)
+]

@@ -1,0 +1,113 @@
+"""Files that a command writes where its user says: it replaces only what it wrote itself."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+OTHER = "Name another file, or replace it with --force.\n"
+WRITERS = [  # a command without its file's name, the file, and what the command calls it
+    ("eval tiny --lengths 3 --samples 2 --errors", "out.tsv", "table of wrong answers"),
+    ("predict abc --run tiny --plot", "out.png", "figure"),
+    ("predict abc --run tiny --plot", "out.svg", "figure"),
+    ("plot accuracy tiny --plot", "out.pdf", "figure"),
+    ("plot attention tiny --plot", "out.svg", "figure"),
+    ("analyze masks --plot", "out.svg", "figure"),
+    ("report tiny --to", "out.html", "report"),
+]
+
+
+@pytest.fixture(autouse=True)
+def runs(runs_copy):
+    return runs_copy
+
+
+@pytest.mark.parametrize("line, file, kind", WRITERS)
+def test_only_what_the_command_wrote_itself_is_replaced(cli, line, file, kind):
+    path = Path(file)
+    path.write_text("abc\tcba\n")
+    said = cli(f"{line} {file}").refusal
+    assert said == f"error: {file} exists and is not a {kind}\n{OTHER}"
+    assert path.read_text() == "abc\tcba\n"
+
+    cli(f"{line} {file} --force").check()
+    first = path.stat().st_ino
+    cli(f"{line} {file}").check()
+    assert path.stat().st_ino != first  # written anew
+
+
+def test_an_empty_file_is_replaced(cli):
+    Path("new.tsv").touch()  # as `mktemp` makes it
+    cli("eval tiny --lengths 3 --samples 2 --errors new.tsv").check()
+    assert Path("new.tsv").read_text().startswith("source\tfeatures\tright\t")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval tiny --errors runs/tiny/config.yaml",
+        "eval tiny --errors runs/tiny/training.lock",
+        "plot accuracy tiny --plot runs/tiny/training.png",
+        "analyze masks --plot runs/tiny/training.png",
+    ],
+)
+def test_a_file_of_a_run_is_never_replaced(cli, line):
+    path = Path(line.split()[-1])
+    path.touch()
+    before = path.read_bytes()
+    for words in (line, f"{line} --force"):
+        said = cli(words).refusal
+        assert said == f"error: {path} exists and belongs to a run\nName another file.\n"
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("make, reason", [
+    (lambda path: path.symlink_to("runs/tiny/config.yaml"), "Too many levels of symbolic links"),
+    (os.mkfifo, "not a plain file"),
+    (os.mkdir, "Is a directory"),
+])  # fmt: skip
+def test_a_link_a_pipe_and_a_folder_are_refused(cli, make, reason):
+    make(Path("out.svg"))
+    said = cli("analyze masks --force --plot out.svg").refusal
+    assert said == f"error: out.svg: cannot be read: {reason}\nName another file.\n"
+
+
+def test_a_comparison_is_refused_before_it_trains(cli):
+    Path("figures").mkdir()
+    Path("figures/both-loss.png").write_text("mine")
+    line = "compare -c scaled --vary seed=1,2 --name both --plot figures"
+    said = cli(line).refusal
+    assert said == f"error: figures/both-loss.png exists and is not a figure\n{OTHER}"
+    assert not list(Path("runs").glob("both-*"))
+
+
+# ---- what a killed command leaves ----
+
+
+def test_the_next_command_removes_what_a_killed_one_left(cli):
+    names = [
+        ".out.svg.0123456789abcdef.part",
+        ".out.svg.fedcba9876543210.part",  # its command is still writing
+        ".out.svg.mine.part",
+        ".other.svg.0123456789abcdef.part",
+    ]
+    for name in names:
+        Path(name).write_text("<svg")
+    with Path(names[1]).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        cli("analyze masks --plot out.svg").check()
+    left = {path.name for path in Path().glob(".*.part")}
+    assert left == set(names[1:])
+    cli("analyze masks --plot out.svg").check()
+    assert not Path(names[1]).exists()
+
+
+def test_eval_removes_what_a_killed_eval_left(cli):
+    saved = Path("runs/tiny/evaluations")
+    saved.mkdir()
+    (saved / "best-001.json").touch()
+    (saved / ".best-001.json.0123456789abcdef.part").write_text("{")
+    cli("eval tiny --lengths 3 --samples 2").check()
+    assert [path.name for path in saved.iterdir()] == ["best-001.json"]
+    assert (saved / "best-001.json").stat().st_size > 0
