@@ -2,6 +2,7 @@
 with them.
 """
 
+import functools
 import itertools
 import json
 import random
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from inline import ROOT
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
@@ -20,6 +22,9 @@ from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.points import hooked_points
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
+
+# The exporter makes its table of operations, always the same, for each graph: a second of three.
+ONNXRegistry.from_torchlib = functools.cache(ONNXRegistry.from_torchlib)
 
 CONFIGS = ROOT / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")
@@ -202,22 +207,21 @@ class OnnxLoop:
         outputs = [one.name for one in graph.get_outputs()]
         return dict(zip(outputs, graph.run(None, given), strict=True))
 
-    def first(self, name):
-        states = self.call("begin", {}).items()
-        return {
-            key.removeprefix(f"{name}."): one for key, one in states if key.startswith(f"{name}.")
-        }
-
     def read(self, name, inputs, length):
         """Outputs by position, and the state after the real tokens."""
         order = list(range(len(inputs)))
         if name.endswith("backward"):
             order = order[:length][::-1] + order[length:]
-        state = self.first(name)
+        state = {
+            one.name: np.zeros(one.shape, np.float32)
+            for one in self.graphs[name].get_inputs()
+            if one.name.startswith("state.")
+        }
         outputs = {}
         last = []
         for count, position in enumerate(order, start=1):
-            result = self.call(name, {"input": inputs[position], **state})
+            first = np.array(count == 1)
+            result = self.call(name, {"input": inputs[position], "first": first, **state})
             outputs[position] = result["output"]
             state = {key: result[f"{key}.next"] for key in state}
             last = list(state.values()) if count == length else last

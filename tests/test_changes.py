@@ -72,12 +72,12 @@ def exported(model, source, inputs):
     """Logits (1, L, V) of the exported functions, for one source (S,) and the decoder's inputs
     (L,).
     """
-    begin, encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
-    first = begin.call({})
+    encoder, prepare, step = functions(model, source.unsqueeze(0), 1)
     states = []
-    state = {name.removeprefix("encoder_0_forward."): one for name, one in first.items()}
-    for token in source:
-        result = encoder.call({"input": token.view(1), **state})
+    state = {name: one for name, one in encoder.inputs.items() if name.startswith("state")}
+    for position, token in enumerate(source):
+        first = torch.tensor(position == 0)
+        result = encoder.call({"input": token.view(1), "first": first, **state})
         states.append(result.pop("output"))
         state = result
     final = {name.replace("state", "final"): tensor for name, tensor in state.items()}

@@ -19,7 +19,7 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy):
     done = cli("export tiny --to out/model").check()
     assert done.out == "out/model\n"
     folder = tmp_path / "out/model"
-    graphs = "begin encoder_0_forward prepare step".split()
+    graphs = "encoder_0_forward prepare step".split()
     files = {"README.md", "manifest.json", *(f"{name}.onnx" for name in graphs)}
     assert {path.name for path in folder.iterdir()} == files
     for name in graphs:

@@ -363,9 +363,10 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
             "--train CONFIG --plugin odd.py --set model.attention.score=odd",
             "of a source of length 1, step gives other",
         ),
-        (
+        pytest.param(  # refused by its graphs, which take long
             "--train CONFIG --plugin odd.py --set model.attention.score=noisy",
             "it lacks the ONNX operation Random",
+            marks=pytest.mark.slow,
         ),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),

@@ -109,6 +109,11 @@ def test_the_dtype_is_part_of_the_run(dtype, other, tmp_path, cli):
         assert torch.get_default_dtype() == other
     assert {parameter.dtype for parameter in model.module.parameters()} == {dtype}
     assert cli("eval whole --samples 2").check()
+
+
+def test_a_page_has_a_run_of_another_dtype(tmp_path, cli):
+    with default(torch.float64):
+        seq2attn.train(VALUES, name="whole", device="cpu")
     assert cli("page whole").check()
 
 

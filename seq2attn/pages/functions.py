@@ -35,9 +35,8 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
 
     source (1, S), steps: the example inputs are those after `steps` output positions.
 
-    A recurrent encoder has a function for each of its cells, `encoder_*`, and `begin`, which
-    returns their first states. `prepare` returns the first `state.*` of `step`, and the `memory.*`
-    that each step takes.
+    A recurrent encoder has a function for each of its cells, `encoder_*`. `prepare` returns the
+    first `state.*` of `step`, and the `memory.*` that each step takes.
     """
     encoder = _encoder(model.encoder, source) if isinstance(model, Reverser) else []
     return [*encoder, _prepare(model, source), _step(model, source, steps)]
@@ -86,9 +85,8 @@ def _name(path: Any) -> str:
 
 
 def _encoder(encoder: Any, source: Tensor) -> list[Function]:
-    """Return `begin`, and for each layer and direction the function that reads one token."""
+    """Return for each layer and direction the function that reads one token."""
     functions = []
-    first = {}
     embed = encoder.embedding
     inputs = source[:, 0]  # (1,)
     for number, layer in enumerate(encoder.layers):
@@ -96,24 +94,24 @@ def _encoder(encoder: Any, source: Tensor) -> list[Function]:
             if cell is not None:
                 name = f"encoder_{number}_{direction}"
                 functions.append(_encoder_cell(name, embed, cell, inputs))
-                first[name] = cell.initial
         embed = nn.Identity()  # the next layer reads the outputs of this one
         inputs = torch.zeros(1, encoder.width)
-
-    def begin(_: Tensors) -> Tensors:
-        return named({name: {"state": initial(1)} for name, initial in first.items()})
-
-    return [Function("begin", begin, {}), *functions]
+    return functions
 
 
 def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Function:
-    """Return the function that reads one token with a cell, without dropout."""
-    example = {"input": inputs, "state": cell.initial(1)}
+    """Return the function that reads one token with a cell, without dropout. For the `first` token
+    it takes the cell's initial state in place of `state`.
+    """
+    example = {"input": inputs, "first": torch.tensor(True), "state": cell.initial(1)}
 
     def read(tensors: Tensors) -> Tensors:
         given = nested(example, tensors)
         embedded = embed(given["input"]).unsqueeze(1)  # (1, 1, E)
-        output, state = cell(embedded, given["state"])
+        before = []
+        for initial, state in zip(cell.initial(1), given["state"], strict=True):
+            before.append(torch.where(given["first"], initial, state))
+        output, state = cell(embedded, tuple(before))
         return named({"output": output.squeeze(1), "state": state})
 
     return Function(name, read, named(example))

@@ -186,7 +186,7 @@ def _export(model: nn.Module, function: Function, *others: Function) -> onnx.Mod
     program = torch.export.export(
         _Traced(model, function),
         (copies,),
-        dynamic_shapes=(dynamic,) if dynamic else None,
+        dynamic_shapes=(dynamic,),
         strict=False,
     )
     exported: Any = torch.onnx.export(

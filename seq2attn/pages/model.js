@@ -16,7 +16,7 @@ function readAttribute({type, i, f, s, t, ints = [], floats = []}) {
 }
 
 // A graph of ONNX's JSON -> {inputs: {name: shape}, outputs: [name], nodes: [[operation, inputs, outputs, attributes]], constants}
-function readGraph({input = [], output, initializer = [], node = []}) {
+function readGraph({input, output, initializer = [], node}) {
   const sizes = ({type: {tensor_type: {shape: {dim = []} = {}}}}) => dim.map(({dim_value: size = 0}) => Number(size));
   return {
     inputs: Object.fromEntries(input.map(one => [one.name, sizes(one)])),
@@ -132,8 +132,6 @@ class Model {
       weights.set(name, tensor("float", shape, numbers.subarray(start, start += product(shape))));
     }
     this.graphs = Object.fromEntries(Object.entries(spec.graphs).map(([name, graph]) => [name, new Graph(graph, weights)]));
-    const begun = Object.entries(spec.layers.length ? this.graphs.begin.run({}) : {}), of = name => begun.filter(([key]) => key.startsWith(`${name}.`));
-    this.first = Object.fromEntries(spec.layers.flat().map(name => [name, Object.fromEntries(of(name).map(([key, state]) => [key.slice(name.length + 1), state]))]));
   }
 }
 
@@ -189,13 +187,13 @@ class Session {
   // A cell along its inputs, token ids or tensors. What it has read before is not read again, as far as it is the same.
   readLine(name, inputs) {
     const graph = this.model.graphs[name], before = this.read[name] || [], steps = [];
-    let state = this.model.first[name];
+    let state = zeros(this.spec.graphs[name]);
     inputs.forEach((input, k) => {
       const same = before[k] && before[k].input === input && (k === 0 || before[k - 1] === steps[k - 1]);
       if (same) steps.push(before[k]);
       else {
         const token = typeof input === "number" ? tensor("int", [1], Float64Array.of(input)) : input;
-        const result = graph.run({input: token, ...state});
+        const result = graph.run({input: token, first: tensor("bool", [], Float64Array.of(k === 0)), ...state});
         steps.push({input, output: result.output, state: next(state, result)});
       }
       ({state} = steps[k]);
@@ -259,6 +257,9 @@ class Session {
     return {...result, token, change, likeliest, state: next(state, result), trace: () => graph.trace(inputs)};
   }
 }
+
+// In place of the state before the first token, for which a graph has its own.
+const zeros = ({inputs}) => Object.fromEntries(Object.entries(inputs).filter(([name]) => name.startsWith("state.")).map(([name, shape]) => [name, tensor("float", shape)]));
 
 // The state after a call: for each `state.*` its `state.*.next`.
 const next = (state, result) => Object.fromEntries(
