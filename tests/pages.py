@@ -2,7 +2,6 @@
 with them.
 """
 
-import functools
 import itertools
 import json
 import random
@@ -11,7 +10,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from inline import ROOT
-from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
@@ -22,9 +20,6 @@ from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.model.points import hooked_points
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
-
-# The exporter makes its table of operations, always the same, for each graph: a second of three.
-ONNXRegistry.from_torchlib = functools.cache(ONNXRegistry.from_torchlib)
 
 CONFIGS = ROOT / "configs"
 SMALL = ("model.hidden=12", "task.alphabet=abcdefghij")

@@ -189,8 +189,10 @@ def _export(model: nn.Module, function: Function, *others: Function) -> onnx.Mod
         dynamic_shapes=(dynamic,),
         strict=False,
     )
+    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
+        program = program.run_decompositions(DECOMPOSITIONS)
     exported: Any = torch.onnx.export(
-        program.run_decompositions(DECOMPOSITIONS),
+        program,
         input_names=list(inputs),
         output_names=[f"{name}.next" if name in inputs else name for name in outputs],
         opset_version=OPSET,
