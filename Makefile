@@ -20,7 +20,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
 
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
-	$(BIN)/pytest -n logical --dist loadfile
+	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
 
 test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults

@@ -115,9 +115,36 @@ def test_a_file_that_the_model_was_trained_on_is_noted(cli, run):
     for file, words in (("dev.tsv", 3), ("train.tsv", 8)):
         done = cli("eval words --data", file)
         assert table(done)["wer", ""][0] == words
-        assert ("this is the file that the model was trained on" in done.err) == (
-            file == "train.tsv"
-        )
+        assert ("words was trained on this file" in done.err) == (file == "train.tsv")
+
+
+def test_words_are_counted_by_source_or_by_line(cli, run):
+    lines = Path("test.tsv").read_text().splitlines()
+    Path("tokens.tsv").write_text("\n".join([*lines, lines[0], lines[0]]) + "\n")
+    right = dict(line.split("\t") for line in lines)
+    found = answers(cli, right)
+    wrong = [found[word] != right[word] for word in right]
+    for per, several in (("type", 0), ("token", 2)):
+        count, rate = table(cli("eval words --data tokens.tsv --per", per))["wer", ""]
+        assert count == 4 + several
+        assert rate == pytest.approx((sum(wrong) + several * wrong[0]) / count)
+    assert "per: 'word'; allowed: type, token" in cli("eval words --data dev.tsv --per word").err
+
+
+def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
+    alone = [
+        cli("eval --data train.tsv --json", name).json["answers"] for name in ("words", "more")
+    ]
+    first, second = ([not one["edits"] and one["finished"] for one in some] for some in alone)
+    (row,) = cli("eval words more --data train.tsv --paired --json").json
+    both = list(zip(first, second, strict=True))
+    assert row["only_a_right"] == both.count((True, False))
+    assert row["only_b_right"] == both.count((False, True))
+    assert row["wer_a"] == pytest.approx(1 - sum(first) / len(first))
+    assert 0 < row["p"] <= 1
+    done = cli("eval words --data dev.tsv --paired")
+    assert done.code == 2
+    assert "--paired compares two runs or more on a file of pairs" in done.err
 
 
 def test_an_ensemble_on_pairs(cli, run):

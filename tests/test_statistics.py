@@ -3,7 +3,14 @@ import math
 import numpy as np
 import pytest
 
-from seq2attn.inference.statistics import SeedMean, bootstrap, mean_over_seeds, share, t_quantile
+from seq2attn.inference.statistics import (
+    SeedMean,
+    bootstrap,
+    mcnemar,
+    mean_over_seeds,
+    share,
+    t_quantile,
+)
 
 Z = 1.959964
 
@@ -92,3 +99,17 @@ def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_no
     assert found.low == 0.0
     assert found.high == 1.0
     assert mean_over_seeds([0.25]) == SeedMean(1, 0.25, None, None, None)
+
+
+@pytest.mark.parametrize(
+    "first, second, p",
+    [
+        (10, 2, 2 * (1 + 12 + 66) / 4096),  # twice the lower tail of 12 tosses
+        (2, 10, 2 * (1 + 12 + 66) / 4096),
+        (0, 5, 2 / 32),
+        (1, 1, 1.0),
+        (0, 0, 1.0),
+    ],
+)
+def test_mcnemars_exact_test(first, second, p):
+    assert mcnemar(first, second) == pytest.approx(p, rel=1e-12)

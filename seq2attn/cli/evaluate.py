@@ -1,5 +1,6 @@
 """`seq2attn eval`"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +24,13 @@ from seq2attn.cli.options import (
 )
 from seq2attn.cli.outputs import Force, check_output
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.display.evaluation import ERRORS_HEADER, errors_table
+from seq2attn.display.evaluation import ERRORS_HEADER, errors_table, paired_table
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
+from seq2attn.errors import Seq2AttnError
+from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_atomically
-from seq2attn.runs.run import DEFAULT_ROOT
+from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 
 def evaluate(
@@ -37,6 +40,12 @@ def evaluate(
     families: Families = None,
     seed: Annotated[int, option("N", "Seed of the test strings.")] = 0,
     data: Data = None,
+    per: Annotated[
+        str, option("type|token", "Of pairs, count each source once, or each line.")
+    ] = "type",
+    paired: Annotated[
+        bool, option("", "Of pairs, test if the runs differ, instead of an ensemble.", "--paired")
+    ] = False,
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
@@ -73,7 +82,11 @@ def evaluate(
     A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
     are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
     share of answers cut off at the longest output allowed, and exact match by source length.
-    If a source has several right answers, any of them counts.
+    If a source has several right answers, any of them counts. A source on several lines is one
+    word, as in published word error rates, or with --per token as many as it has lines.
+
+    --paired does not form an ensemble: it measures each run, counts the words that only one of two
+    runs has right, and tests whether that may be chance (McNemar's exact test).
 
     --families measures other kinds of strings than random ones, such as one letter repeated, and
     prints exact match by family and length. --errors writes each wrong answer next to the right
@@ -85,45 +98,72 @@ def evaluate(
       seq2attn eval --lengths 3 5 7 10
 
       seq2attn eval gru lstm --data test.tsv --beam 5
+
+      seq2attn eval gru lstm --data test.tsv --paired
     """
     if errors:
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     search = beam_search(beam, length_penalty)
     runs = find_runs(runs_dir, names)
+    if paired and (len(runs) < 2 or data is None or errors):
+        raise Seq2AttnError(
+            "--paired compares two runs or more on a file of pairs, without --errors",
+            hint="Such as: seq2attn eval gru lstm --data test.tsv --paired",
+        )
     from seq2attn.inference.trained_model import load_ensemble
+    from seq2attn.runs.logs import save_evaluation
 
-    trained = load_ensemble(runs, checkpoint, device)
-    trained.predictor.search = search
-    trained.predictor.steps = decoding_steps
-    note_checkpoint(trained, checkpoint)
-    evaluation = trained.evaluate(
-        lengths,
-        samples=samples,
-        seed=seed,
-        families=families,
-        data=data,
-        errors=errors is not None,
-    )
-    files = (trained.task.learned() or {}).get("files", {})
-    if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
-        say("this is the file that the model was trained on: the rates show how well it remembers")
-    title = " + ".join(run.name for run in runs)
+    measured = []
+    for group in [[run] for run in runs] if paired else [runs]:
+        trained = load_ensemble(group, checkpoint, device)
+        trained.predictor.search = search
+        trained.predictor.steps = decoding_steps
+        note_checkpoint(trained, checkpoint)
+        evaluation = trained.evaluate(
+            lengths,
+            samples=samples,
+            seed=seed,
+            families=families,
+            data=data,
+            per=per,
+            errors=errors is not None,
+        )
+        measured.append((trained.run, evaluation))
+        files = (trained.task.learned() or {}).get("files", {})
+        if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
+            say(
+                f"{trained.run.name} was trained on this file: the rates show how well it remembers"
+            )
     try:
-        if len(runs) == 1 and search is None:
-            from seq2attn.runs.logs import save_evaluation
-
-            save_evaluation(evaluation, trained.run)
+        if search is None and (paired or len(runs) == 1):
+            for run, evaluation in measured:
+                save_evaluation(evaluation, run)
     finally:  # print the results even if they cannot be saved
-        if as_json:
-            write_json(evaluation.to_json(title))
+        if paired:
+            _print_paired(measured, as_json)
         else:
-            records = evaluation.records()
-            if evaluation.data:  # its words are of no family
-                records = [{**record, "family": None} for record in records]
-            everything = Table.of_records(records)
-            for table in evaluation.tables(title) if on_terminal() else [everything]:
-                table.show()
+            _print(evaluation, " + ".join(run.name for run in runs), as_json)
     if errors:
         table = errors_table(evaluation)
         write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
+
+
+def _print_paired(measured: Sequence[tuple[Run, Evaluation]], as_json: bool) -> None:
+    table = paired_table({run.name: evaluation for run, evaluation in measured})
+    if as_json:
+        write_json(table.records())
+    else:
+        table.show()
+
+
+def _print(evaluation: Evaluation, title: str, as_json: bool) -> None:
+    if as_json:
+        write_json(evaluation.to_json(title))
+        return
+    records = evaluation.records()
+    if evaluation.data:  # its words are of no family
+        records = [{**record, "family": None} for record in records]
+    everything = Table.of_records(records)
+    for table in evaluation.tables(title) if on_terminal() else [everything]:
+        table.show()

@@ -3,9 +3,12 @@ match by family of strings, error rates, and wrong answers.
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
+from seq2attn.inference.statistics import mcnemar
 
 MAX_EDITS = 12  # different ones that a note lists
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
@@ -76,7 +79,8 @@ def rate_table(evaluation: Any, title: str) -> Table:
             rows.append((metric.heading, evaluation.get(metric.name)))
     if title and evaluation.data:
         title += f" on {evaluation.data['name']}"
-    title = f"{title or 'pairs'}: {len(evaluation.answers):,} words"
+    words = "tokens" if (evaluation.data or {}).get("per") == "token" else "words"
+    title = f"{title or 'pairs'}: {len(evaluation.answers):,} {words}"
     edits = Counter(edit for answer in evaluation.answers for edit in answer.edits)
     counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
     notes = []
@@ -84,6 +88,28 @@ def rate_table(evaluation: Any, title: str) -> Table:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
     return Table([Column("rate"), Column("%", form=".1%")], rows, title, notes)
+
+
+def paired_table(evaluations: Mapping[str, Any]) -> Table:
+    """Return a table that compares each two evaluations of the same file, by the name of their run:
+    error rates, how many words only one of them has right, and McNemar's exact test.
+    """
+    rows = []
+    for (first, one), (second, other) in combinations(evaluations.items(), 2):
+        rates = one.get("wer"), other.get("wer")
+        counts = one.only_right(other), other.only_right(one)
+        rows.append((first, second, *rates, *counts, mcnemar(*counts)))
+    columns = [
+        Column("A"),
+        Column("B"),
+        Column("WER of A, %", key="wer_a", form=".1%"),
+        Column("WER of B, %", key="wer_b", form=".1%"),
+        Column("only A right", right=True),
+        Column("only B right", right=True),
+        Column("p", form=".2g"),
+    ]
+    note = "p: of McNemar's exact test, two-sided; the smaller, the less it can be chance"
+    return Table(columns, rows, notes=[note])
 
 
 def errors_table(evaluation: Any) -> Table:

@@ -66,10 +66,13 @@ def evaluate(
 
 
 @torch.no_grad()
-def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
+def evaluate_pairs(
+    predictor: Predictor, pairs: Sequence[Pair], *, tokens: bool = False
+) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
-    A source with several right answers is one word: the right answer closest to the model's counts.
+    A source in several pairs is one word, or with `tokens` as many as it has pairs. Of several
+    right answers, the one closest to the model's counts.
     """
     task = predictor.task
     answers: dict[int, PairAnswer] = {}
@@ -93,7 +96,10 @@ def evaluate_pairs(predictor: Predictor, pairs: Sequence[Pair]) -> Evaluation:
     by_source: dict[str, list[int]] = defaultdict(list)
     for index, (source, _) in enumerate(pairs):
         by_source[source].append(index)
-    words = [min(same, key=lambda index: len(answers[index].edits)) for same in by_source.values()]
+    words = []
+    for same in by_source.values():
+        closest = min(same, key=lambda index: len(answers[index].edits))
+        words += [closest] * (len(same) if tokens else 1)
     kept = [answers[index] for index in words]
     rows = rows_of(error_rates(kept) | {"loss": loss / steps}, len(kept), length=None, trained=True)
     for length in sorted({answer.source_length for answer in kept}):

@@ -125,7 +125,7 @@ class Evaluation:
     parameters: dict[str, NonNegativeInt] | None = None
     """by part, and their total"""
     data: dict[str, Any] | None = None
-    """of pairs: name, bytes, pairs and sha256 of their file"""
+    """of pairs: name, bytes, pairs and sha256 of their file, and `per` what words were counted"""
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):
@@ -236,6 +236,11 @@ class Evaluation:
                 answer.source,
             ),
         )
+
+    def only_right(self, other: Evaluation) -> int:
+        """Count the words that this evaluation has right, and `other` of the same file wrong."""
+        both = zip(self.answers, other.answers, strict=True)
+        return sum(mine.is_right and not theirs.is_right for mine, theirs in both)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""

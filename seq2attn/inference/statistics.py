@@ -49,6 +49,18 @@ def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estim
     return Estimate(value, min(value, low), max(value, high))
 
 
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Return the two-sided p-value of McNemar's exact test: of how many words only the first model
+    got right, and only the second.
+
+    If both models are equally good, each such word is a fair coin; words that both got right, or
+    neither, say nothing (McNemar 1947; exact form: Edwards 1948).
+    """
+    count = only_first + only_second
+    tail = sum(math.comb(count, k) for k in range(min(only_first, only_second) + 1))
+    return min(1.0, 2 * tail / 2**count)
+
+
 @dataclass(frozen=True)
 class SeedMean:
     """How a number varies from seed to seed."""

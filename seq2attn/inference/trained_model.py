@@ -33,6 +33,9 @@ from seq2attn.runs.machine import choose_device, default_dtype
 from seq2attn.runs.run import Run, need_checkpoint
 from seq2attn.text import quoted
 
+PER = ("type", "token")
+"""what is a word of a file of pairs: a different source, or a line"""
+
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
@@ -111,6 +114,7 @@ class TrainedModel:
         families: Sequence[object] | None = None,
         seed: int = 0,
         data: str | Path | None = None,
+        per: str = "type",
         errors: bool = False,
         watch: Callable[[], None] | None = None,
         **changes: Any,
@@ -119,9 +123,10 @@ class TrainedModel:
         config has the defaults.
 
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing
-        else is then chosen. errors: keep the wrong answers to strings that the task draws; those to
-        pairs are always kept. watch: called after each length of a family. changes: as for
-        `predict`, in every string. Nothing is saved.
+        else is then chosen but `per`: "type" to count each different source once, "token" to count
+        each line. errors: keep the wrong answers to strings that the task draws; those to pairs are
+        always kept. watch: called after each length of a family. changes: as for `predict`, in
+        every string. Nothing is saved.
         """
         predictor = self.predictor
         if changes:
@@ -136,7 +141,10 @@ class TrainedModel:
                     "samples, families and seed"
                 )
             file = self.task.load_pairs(self._need_data(data))
-            results = replace(evaluate_pairs(predictor, file.pairs), data=file.record)
+            if per not in PER:
+                raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
+            results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
+            results = replace(results, data={**file.record, "per": per})
         elif data is not None:
             raise Seq2AttnError(
                 f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "
