@@ -32,8 +32,8 @@ def trained(model):
     return TrainedModel(None, None, Predictor(model, task, False, torch.device("cpu")), "none", 0)
 
 
-def made(score="scaled", **options):
-    return trained(make_model(score, initial_state="last", seed=5, **options))
+def made(score="scaled", seed=5, **options):
+    return trained(make_model(score, initial_state="last", seed=seed, **options))
 
 
 def transformer():
@@ -55,7 +55,7 @@ def sigmoid(numbers):
 
 @pytest.mark.parametrize("arrangement", ["bahdanau", "luong", "feeding"])
 def test_quantities_are_those_of_the_formulas(arrangement):
-    model = made(arrangement=arrangement)
+    model = made(arrangement=arrangement, seed=3)
     answer, cache = model.run_with_cache(TEXT)
     attention = [f"attention.{name}" for name in "query keys scores weights context".split()]
     attention += ["attention.allowed", "attention.logits", "attention.normalised"]
@@ -84,7 +84,7 @@ def test_quantities_are_those_of_the_formulas(arrangement):
     assert_allclose(state[1:], ((1 - z) * n + z * state)[:-1])
     query = state if arrangement == "bahdanau" else (1 - z) * n + z * state
     assert_allclose(cache["attention.query"], query)
-    assert len(answer.output_symbols) > 1
+    assert len(answer.output_symbols) > 3
     assert not is_hooked(model.module)
 
 

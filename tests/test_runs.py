@@ -260,3 +260,12 @@ def test_an_evaluation_that_cannot_be_written_leaves_no_file(tmp_path, monkeypat
         save_evaluation(measured("best", 0), run)
     assert caught.value.exit_code == 1
     assert list(run.evaluations.iterdir()) == []
+
+
+def test_what_a_killed_training_left_is_removed_an_hour_later(tmp_path):
+    leftovers = [tmp_path / f".new-{digit * 16}" for digit in "ab"]
+    for leftover in leftovers:
+        (leftover / "checkpoints").mkdir(parents=True)
+    os.utime(leftovers[0], (0, 0))
+    create_run(NewRun(tmp_path, "other"), CONFIG, {})
+    assert [leftover.exists() for leftover in leftovers] == [False, True]

@@ -59,13 +59,19 @@ def test_a_file_is_read_with_the_keys_of_training_and_its_header_kept(cli):
     assert "forms.tsv: 22 of 23 lines cannot be read" in cli("split forms.tsv --to others").refusal
 
 
-@pytest.mark.parametrize("options", ["", "--force"])
-def test_no_file_is_replaced_without_force_and_never_the_file_itself(cli, options):
-    name = "dev.tsv" if not options else "train.tsv"
+@pytest.mark.parametrize(
+    "name, file, options, refusal",
+    [
+        ("dev.tsv", "forms.tsv", "", "dev.tsv exists"),
+        ("train.tsv", "train.tsv", "--force", "train.tsv is FILE itself"),
+    ],
+)
+def test_no_file_is_replaced_without_force_and_never_the_file_itself(
+    cli, name, file, options, refusal
+):
     Path(name).write_text("a\tb\n" * 10)
     write(FORMS)
-    file = "forms.tsv" if not options else "train.tsv"
-    assert f"{name} exists" in cli(f"split {file} {FEATURES} {options}").refusal
+    assert refusal in cli(f"split {file} {FEATURES} {options}").refusal
     assert Path(name).read_text() == "a\tb\n" * 10
 
 

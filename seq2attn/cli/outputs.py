@@ -13,12 +13,12 @@ from seq2attn.files import reading
 from seq2attn.runs.run import is_in_run
 
 
-def check_output(path: Path, kind: str, mark: str, force: bool) -> None:
+def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     """Raise `Seq2AttnError` if a command may not write `path`; called before any work.
 
     An existing file is replaced if it is empty or contains the `mark` of what the command writes, a
-    `kind` such as "report"; with `force`, whatever it contains. A file of a run, a link, a pipe and
-    a device are never replaced.
+    `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
+    a run, a link, a pipe and a device are never replaced.
     """
     if not path.parent.is_dir():
         raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
@@ -29,7 +29,7 @@ def check_output(path: Path, kind: str, mark: str, force: bool) -> None:
         content = file.read()
     if is_in_run(path):
         raise Seq2AttnError(f"{path} exists and belongs to a run", hint=hint)
-    if content and mark.encode() not in content and not force:
+    if content and not force and (mark is None or mark.encode() not in content):
         hint = "Name another file, or replace it with --force."
         raise Seq2AttnError(f"{path} exists and is not a {kind}", hint=hint)
 

@@ -39,10 +39,9 @@ def split(
     names = ("train", "dev", "test")
     paths = {name: to / f"{name}{file.suffix}" for name in names}
     for path in paths.values():
-        check_output(path, "part", "", force)
-        if path.exists() and (not force or path.samefile(file)):
-            hint = "Name another folder with --to, or replace all but FILE itself with --force."
-            raise Seq2AttnError(f"{path} exists", hint=hint)
+        if path.exists() and path.samefile(file):
+            raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
+        check_output(path, "part that may be replaced", None, force)
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
     task = dict(load_config(values, overrides or ()).task)
     form = Format(**{name: task[name] for name in vars(Format())})

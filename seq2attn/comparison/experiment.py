@@ -92,7 +92,7 @@ def compose_experiment(
     **options: Any,
 ) -> Experiment:
     """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
-    replace the file's settings. Configs that are no files are called `config_1`, `config_2`, ...
+    replace the file's settings. Configs given as mappings are called `config_1`, `config_2`, ...
 
     `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; options: `metric`, `lengths`,
     `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every

@@ -230,7 +230,7 @@ def _dask_client(address: str) -> Any:
         async with dask.rpc(address, connection_args=secure) as server:
             return await asyncio.wait_for(server.identity(), ANSWER)
 
-    try:  # ask first, because a Client waits forever for what is no scheduler
+    try:  # ask first, since a Client waits forever if nothing answers
         with futures.ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
             kind = thread.submit(asyncio.run, identity()).result()["type"]
         if kind != "Scheduler":

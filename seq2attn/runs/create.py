@@ -5,6 +5,7 @@ Imports no torch at the top.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import itertools
@@ -15,6 +16,7 @@ import secrets
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -35,6 +37,7 @@ from seq2attn.text import quoted
 if TYPE_CHECKING:
     import torch
 
+ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
 DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 PACKAGES = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
@@ -95,6 +98,10 @@ def create_run(
     temporary name and renamed once it is complete, so that no run lacks its config.
     """
     check_name(new.name)
+    for leftover in new.root.glob(f".new-{'[0-9a-f]' * 16}"):  # of a process that was killed
+        with contextlib.suppress(OSError):
+            if time.time() - leftover.stat().st_mtime > ABANDONED:
+                shutil.rmtree(leftover)
     made = Run(new.root / f".new-{secrets.token_hex(8)}")
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
     try:
