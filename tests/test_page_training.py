@@ -276,6 +276,9 @@ def test_fifty_steps_are_those_of_pytorch(browser, small):
     )
     same = "([name]) => one[name].data.every((value, k) => value === other[name].data[k])"
     assert browser.run(f"{seeds} return data.models[0].weights.filter({same})") == []
+    drawn = browser.run(f"{seeds} return Array.from(one['encoder.embedding.weight'].data)")
+    assert abs(np.mean(drawn)) < 4 / len(drawn) ** 0.5  # four standard errors of N(0, 1)
+    assert 0.5 < np.std(drawn) < 1.5
     for _, ((shape, source), (_, lengths), (_, target), (_, target_lengths)), _ in rows:
         sources, targets = (
             np.array(one).reshape(shape[0], -1).tolist() for one in (source, target)
