@@ -143,3 +143,24 @@ def test_sums_are_written_from_their_last_digit():
         True,
         False,
     ]
+
+
+def test_the_share_of_strings_that_training_has_drawn():
+    """Of strings of 1 to 4 letters of "abcde", drawn 60 times by 400 others."""
+    task = TASKS.load("reverse")(alphabet="abcde", min_length=1, max_length=4)
+    counts = dict.fromkeys((1, 2, 3, 4), 0)
+    for seed in range(60):
+        drawn = task.examples(torch.Generator().manual_seed(seed), 400)
+        rows = zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True)
+        for string in {tuple(ids[:length]) for ids, length in rows}:
+            counts[len(string)] += 1
+    for length, count in counts.items():
+        assert task.share_drawn(length, 400) == pytest.approx(count / 60 / 5**length, abs=0.01)
+    assert task.share_drawn(5, 400) == 0
+    assert TASKS.load("dates")().share_drawn(10, 400) is None
+
+
+def test_eval_says_which_strings_training_has_drawn(cli, runs_copy):
+    err = cli("eval tiny --lengths 1 3 9").check().err
+    assert "training has drawn about 10 % of length 1" in err  # 1 - exp(-8 / 3 / 26)
+    assert "length 9" not in err

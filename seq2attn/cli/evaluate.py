@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from seq2attn.cli.options import (
     AsJson,
@@ -31,6 +31,9 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.results import Evaluation
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, Run
+
+if TYPE_CHECKING:
+    from seq2attn.inference.trained_model import TrainedModel
 
 
 def evaluate(
@@ -129,6 +132,7 @@ def evaluate(
             errors=errors is not None,
         )
         measured.append((trained.run, evaluation))
+        _note_drawn(trained, evaluation.lengths)
         files = (trained.task.learned() or {}).get("files", {})
         if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
             say(
@@ -147,6 +151,18 @@ def evaluate(
         table = errors_table(evaluation)
         write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
+
+
+def _note_drawn(trained: "TrainedModel", lengths: Sequence[int]) -> None:
+    """Say how many of the strings of these lengths were trained on, if it is 1 % or more."""
+    examples = trained.step * trained.config.training.batch_size
+    shares = []
+    for length in lengths:
+        share = trained.task.share_drawn(length, examples)
+        if share and share >= 0.01:
+            shares.append(f"{100 * share:.0f} % of length {length}")
+    if shares:
+        say(f"of all strings, training has drawn about {', '.join(shares)}")
 
 
 def _print_paired(measured: Sequence[tuple[Run, Evaluation]], as_json: bool) -> None:

@@ -118,6 +118,12 @@ class Task(ABC):
         """
         return None
 
+    def share_drawn(self, length: int, examples: int) -> float | None:
+        """Return the expected share of all sources of `length` that so many training examples
+        contain; None if it is unknown.
+        """
+        return None
+
     def is_trained(self, length: int) -> bool:
         """True if sources of this length occur in training."""
         return self.min_length <= length <= self.max_length

@@ -1,5 +1,6 @@
 """Tasks on random strings over one alphabet, whose targets consist of characters of the source."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
@@ -60,10 +61,23 @@ class StringTask(Task):
         return self.solve(source.masked_fill(~valid_mask(lengths, longest), PAD), lengths)
 
     @property
+    def _is_uniform(self) -> bool:
+        """True unless a subclass draws its own examples."""
+        return type(self).examples is StringTask.examples
+
+    def share_drawn(self, length: int, examples: int) -> float | None:
+        if not self._is_uniform:
+            return None
+        if not self.is_trained(length):
+            return 0.0
+        of_length = examples / (self.max_length - self.min_length + 1)
+        probability = float(len(self.source_vocabulary.symbols)) ** -length  # of a string
+        return -math.expm1(-of_length * probability)  # how often it is drawn is Poisson-distributed
+
+    @property
     def families(self) -> Sequence[str]:
         """All; only `random` if a subclass draws its own examples."""
-        is_free = type(self).examples is StringTask.examples
-        return FAMILIES.names() if is_free else (RANDOM,)
+        return FAMILIES.names() if self._is_uniform else (RANDOM,)
 
     def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
         if name == RANDOM:
