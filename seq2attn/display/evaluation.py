@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
-from seq2attn.inference.statistics import mcnemar
 
 MAX_EDITS = 12  # different ones that a note lists
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
@@ -97,8 +96,7 @@ def paired_table(evaluations: Mapping[str, Any]) -> Table:
     rows = []
     for (first, one), (second, other) in combinations(evaluations.items(), 2):
         rates = one.get("wer"), other.get("wer")
-        counts = one.only_right(other), other.only_right(one)
-        rows.append((first, second, *rates, *counts, mcnemar(*counts)))
+        rows.append((first, second, *rates, *one.paired(other)))
     columns = [
         Column("A"),
         Column("B"),

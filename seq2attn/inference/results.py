@@ -17,7 +17,7 @@ from pydantic import NonNegativeInt, PositiveInt
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.edits import Edit
 from seq2attn.inference.metrics import METRICS, Metric
-from seq2attn.inference.statistics import Estimate, share
+from seq2attn.inference.statistics import Estimate, mcnemar, share
 from seq2attn.parts import FAMILIES, RANDOM
 
 if TYPE_CHECKING:
@@ -237,10 +237,14 @@ class Evaluation:
             ),
         )
 
-    def only_right(self, other: Evaluation) -> int:
-        """Count the words that this evaluation has right, and `other` of the same file wrong."""
+    def paired(self, other: Evaluation) -> tuple[int, int, float]:
+        """Count the words that only this evaluation has right, and those that only `other` of the
+        same file has; and return the p-value of McNemar's exact test of the two numbers.
+        """
         both = zip(self.answers, other.answers, strict=True)
-        return sum(mine.is_right and not theirs.is_right for mine, theirs in both)
+        right = Counter((mine.is_right, theirs.is_right) for mine, theirs in both)
+        only_mine, only_theirs = right[True, False], right[False, True]
+        return only_mine, only_theirs, mcnemar(only_mine, only_theirs)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""
