@@ -63,7 +63,7 @@ def theirs(config: Config, folder: Path) -> Predict:
         decoder_dropout=model.dropout,
         embedding_size=model.embedding,
         decoder_hidden_size=model.hidden,
-        label_smoothing=training.label_smoothing,
+        label_smoothing=dict(training.losses[0])["label_smoothing"],
         optimizer=partial(torch.optim.Adam, lr=training.learning_rate),
         scheduler=partial(CosineAnnealingLR, T_max=training.epochs),
         target_vocab_size=words.target_vocab_size,

@@ -21,6 +21,7 @@ from seq2attn.model.cells import Cell as Cell
 from seq2attn.model.decoder import Decoder as Decoder
 from seq2attn.model.encoder import InitialState as InitialState
 from seq2attn.model.histories import History as History
+from seq2attn.model.losses import Loss as Loss
 from seq2attn.model.normalisers import Normaliser as Normaliser
 from seq2attn.model.points import Point as Point
 from seq2attn.model.points import hooked as hooked

@@ -17,6 +17,7 @@ from seq2attn.model.cells import Cells
 from seq2attn.model.decoder import PointerDecoder, Reverser
 from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Model
+from seq2attn.model.losses import Loss
 from seq2attn.model.transformer import Transformer
 
 
@@ -122,6 +123,17 @@ def load_task(config: Config) -> Task:
     return parts.TASKS.make(config.task)
 
 
+def build_losses(config: Config) -> dict[str, Loss]:
+    """Return what training minimises, by name."""
+    return {part.name: parts.LOSSES.make(part) for part in config.training.losses}
+
+
+def _is_aligned(task: Task) -> bool:
+    if task.training_set is not None:
+        return False
+    return task.examples(torch.Generator(), 1).alignment is not None
+
+
 def build_training_data(
     config: Config, device: torch.device, task: Task | None = None
 ) -> TrainingData:
@@ -129,6 +141,12 @@ def build_training_data(
     built.
     """
     task = task or build_task(config)
+    for name, loss in build_losses(config).items():
+        if loss.needs_alignment and not _is_aligned(task):
+            raise Seq2AttnError(
+                f"training.losses: {name!r} needs the source position of each output, which task "
+                f"{config.task.name!r} does not know; leave it out"
+            )
     stream = TrainingData if task.training_set is None else EpochData
     return stream(
         task,

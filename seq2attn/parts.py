@@ -78,7 +78,7 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     return option(kind, **about)
 
 
-def _registry(kind: str, group: str = "", default: str = "") -> Registry:
+def _registry(kind: str, group: str = "", default: str = "", *, many: bool = False) -> Registry:
     """Return the parts of one kind."""
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
@@ -89,7 +89,13 @@ def _registry(kind: str, group: str = "", default: str = "") -> Registry:
         elif chosen:
             about["options"] = options(**{key: _option(field) for key, field in chosen.items()})
         entries[name] = Entry(name, **about)
-    return Registry(kind.replace("_", " "), list(entries.values()), group=group, default=default)
+    return Registry(
+        kind.replace("_", " "),
+        list(entries.values()),
+        group=group,
+        default=default,
+        many=many,
+    )
 
 
 SCORES = _registry("score", "seq2attn.scores", default="scaled")
@@ -101,10 +107,21 @@ ARCHITECTURES = _registry("architecture")
 CELLS = _registry("cell", "seq2attn.cells")
 DECODERS = _registry("decoder", "seq2attn.decoders")
 INITIAL_STATES = _registry("initial_state", "seq2attn.initial_states", default="bridge")
+LOSSES = _registry("loss", "seq2attn.losses", many=True)
 FAMILIES = _registry("family")
 SCHEDULES = _registry("schedule")
 
 RANDOM = "random"
 """the family that every task has"""
-EXTENSIBLE = (SCORES, TASKS, NORMALISERS, WINDOWS, HISTORIES, DECODERS, CELLS, INITIAL_STATES)
+EXTENSIBLE = (
+    SCORES,
+    TASKS,
+    NORMALISERS,
+    WINDOWS,
+    HISTORIES,
+    DECODERS,
+    CELLS,
+    INITIAL_STATES,
+    LOSSES,
+)
 """the kinds that plug-ins and installed packages can add to"""

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from seq2attn.config.load import flat_values
 from seq2attn.config.schema import PARTS, Config
@@ -71,11 +72,19 @@ def foreign_parts(config: Config | None = None) -> list[type]:
     chosen = None if config is None else flat_values(config)
     classes = []
     for key, registry in PARTS.items():
+        names = None if chosen is None else _names(chosen.get(key))
         for entry in registry:
-            cls, is_chosen = entry.implementation, chosen is None or chosen.get(key) == entry.name
+            cls, is_chosen = entry.implementation, names is None or entry.name in names
             if is_chosen and isinstance(cls, type) and not cls.__module__.startswith("seq2attn."):
                 classes.append(cls)
     return classes
+
+
+def _names(value: Any) -> list[Any]:
+    """Return the names of the parts that a value chose: one part, or a list of them."""
+    if not isinstance(value, list):
+        return [value]
+    return [part["name"] if isinstance(part, dict) else part for part in value]
 
 
 def described(cls: type) -> str:

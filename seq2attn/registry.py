@@ -58,8 +58,9 @@ class Registry:
     """The entries of one kind, by name and synonym.
 
     `Annotated[Options, registry]` is the type of a config key that chooses one of them: a name, or
-    a mapping of the name, under `key`, and its options. Names are looked up when a config is
-    checked, so that those of plug-ins are known.
+    a mapping of the name, under `key`, and its options. With `many` the key may also list several,
+    and its value is a tuple. Names are looked up when a config is checked, so that those of
+    plug-ins are known.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class Registry:
         default: str = "",
         group: str = "",
         key: str = "name",
+        many: bool = False,
     ) -> None:
         self.kind = kind
         self.default = default or entries[0].name
         self.group = group  # the entry point group in which installed packages offer such parts
         self.key = key
+        self.many = many
         self._entries: dict[str, Entry] = {}  # by name and synonym
         for entry in entries:
             self.add(entry)
@@ -143,7 +146,21 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(self.validate)
+        part = core_schema.no_info_plain_validator_function(self.validate)
+        if not self.many:
+            return part
+        return core_schema.no_info_wrap_validator_function(
+            self._validate_many,
+            core_schema.tuple_variable_schema(part),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                lambda chosen: chosen[0] if len(chosen) == 1 else chosen
+            ),
+        )
+
+    def _validate_many(self, value: Any, validate_each: Callable[[Any], Any]) -> Any:
+        if value and isinstance(value, list | tuple):
+            return validate_each(tuple(value))
+        return (self.validate(value),)
 
     def validate(self, value: Any) -> Any:
         """Return the chosen part of `"location"` or `{"name": "location", "kernel": 7}`; raises
@@ -210,7 +227,7 @@ def register(
                 f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config "
                 "can name",
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
-                "Cell, Decoder, InitialState, StringTask or Task.",
+                "Cell, Decoder, InitialState, Loss, StringTask or Task.",
             )
         part = f"{registry.kind} {name!r}"
         missing = [

@@ -609,7 +609,7 @@ def test_list_names_everything_a_config_can_use():
     everything = rows("list")
     kinds = (
         "scores tasks normalisers windows histories cells decoders "
-        "initial-states architectures schedules families"
+        "initial-states losses architectures schedules families"
     ).split()
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
     named = {(row["kind"], row["name"]) for row in everything}

@@ -230,9 +230,9 @@ COMBINATIONS = [  # overrides, the key to change, the message
         NO_WEIGHTS,
     ),
     (
-        f"{NONE} training.coverage_weight=1",
-        "training.coverage_weight",
-        "has no effect, with attention score 'none'",
+        f"{NONE} training.losses=coverage",
+        "training.losses",
+        "reads attention weights, with attention score 'none'",
     ),
     (
         f"{NONE} model.bidirectional=true",
@@ -320,7 +320,7 @@ def test_an_invalid_combination_is_reported_under_the_key_to_change(overrides, k
         "training.warmup=5 training.steps=5",
         "training.target=0.9 evaluation.lengths=12,20",
         "evaluation.lengths=[13]",
-        f"{TRANSFORMER} training.coverage_weight=0.5",
+        f"{TRANSFORMER} training.losses=coverage",
         f"{WIDE}=none model.layers=2",
         f"{WIDE}=general model.initial_state=last",
     ],

@@ -7,7 +7,9 @@ from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks.strings import Reverse
 from seq2attn.training.schedule import learning_rate
-from seq2attn.training.step import coverage_loss, token_accuracy, token_cross_entropy
+from seq2attn.model.interface import Decoded
+from seq2attn.parts import LOSSES
+from seq2attn.training.step import token_accuracy
 
 V = 8
 
@@ -18,6 +20,10 @@ def make_batch():
     return next(
         TrainingData(task=task, source_eos=False, batch_size=6, seed=2, device=cpu).batches()
     )
+
+
+def loss_of(decoded, batch, name, **options):
+    return float(LOSSES.make(LOSSES.choose(name, **options)).forward(decoded, batch))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -37,9 +43,8 @@ def test_the_loss_is_the_mean_over_real_tokens_by_hand(smoothing):
                 count += 1
     assert count == int(batch.target_lengths.sum()) + 6  # each string's characters and its <eos>
     assert count < batch.decoder_output.numel()
-    assert float(token_cross_entropy(logits, batch, smoothing)) == pytest.approx(
-        total / count, rel=1e-12
-    )
+    loss = loss_of(Decoded(logits, None), batch, "cross_entropy", label_smoothing=smoothing)
+    assert loss == pytest.approx(total / count, rel=1e-12)
 
 
 def test_accuracy_is_the_share_of_real_tokens():
@@ -95,4 +100,21 @@ def test_the_coverage_loss_by_hand():
                 total += sum(min(float(weights[row, t, j]), covered[j]) for j in range(3))
                 count += 1
             covered = [c + float(w) for c, w in zip(covered, weights[row, t], strict=True)]
-    assert float(coverage_loss(weights, batch)) == pytest.approx(total / count, rel=1e-12)
+    loss = loss_of(Decoded(weights, weights), batch, "coverage")
+    assert loss == pytest.approx(total / count, rel=1e-12)
+
+
+def test_attentive_guidance_by_hand():
+    batch = make_batch()
+    rows, steps = batch.decoder_output.shape
+    weights = torch.rand(
+        rows, steps, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64
+    )
+    surprises = []
+    for row, length in enumerate(batch.target_lengths.tolist()):
+        for t in range(length):  # the task reverses: `<eos>` copies nothing
+            surprises.append(-math.log(weights[row, t, length - 1 - t]))
+    loss = loss_of(Decoded(weights, weights), batch, "attentive_guidance")
+    assert loss == pytest.approx(sum(surprises) / len(surprises), rel=1e-12)
+    weights[0, 0] = 0.0  # of a normaliser that gives some positions nothing
+    assert math.isfinite(loss_of(Decoded(weights, weights), batch, "attentive_guidance"))

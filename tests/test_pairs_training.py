@@ -26,8 +26,8 @@ CONFIG = """\
 task: {name: pairs, train: data/train.tsv, dev: data/dev.tsv, target_separator: " "}
 model: {hidden: 8, embedding: 4, cell: lstm, bidirectional: true, dropout: 0.3,
   attention: {score: additive}}
-training: {epochs: 3, batch_size: 4, label_smoothing: 0.1, word_dropout: 0.1,
-  log_every: 2, snapshots: 1}
+training: {epochs: 3, batch_size: 4, word_dropout: 0.1, log_every: 2, snapshots: 1,
+  losses: {name: cross_entropy, label_smoothing: 0.1}}
 """
 LETTERS, PRIME = "abcde", "'"  # each symbol of a target is a letter and a prime
 

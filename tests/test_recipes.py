@@ -35,6 +35,7 @@ def measured(predictor, lengths):
 
 
 ADDITIVE, ATTENTION, COPY = "model.attention.score=additive", "model.attention", "task.name=copy"
+COVERAGE = "[cross_entropy, {name: coverage, weight: 0.1}]"
 FORWARD = (
     "monotonic",
     "gaussian",
@@ -53,7 +54,7 @@ READ = [  # config, overrides, lengths: each is read without error
     ),
     (
         "mechanisms",
-        [ADDITIVE, f"{ATTENTION}.history=coverage", "training.coverage_weight=0.1"],
+        [ADDITIVE, f"{ATTENTION}.history=coverage", f"training.losses={COVERAGE}"],
         range(1, 13),
     ),
     ("mechanisms", [ADDITIVE, f"{ATTENTION}.history=location"], range(1, 13)),

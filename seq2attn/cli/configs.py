@@ -32,6 +32,7 @@ KINDS = {
     "cells": ("model.cell", parts.CELLS),
     "decoders": ("model.decoder", parts.DECODERS),
     "initial-states": ("model.initial_state", parts.INITIAL_STATES),
+    "losses": ("training.losses", parts.LOSSES),
     "architectures": ("model.architecture", parts.ARCHITECTURES),
     "schedules": ("training.schedule", parts.SCHEDULES),
     "families": ("evaluation.families", parts.FAMILIES),
@@ -274,8 +275,9 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
     for name, field in type(section).model_fields.items():
         meaning = " ".join((field.description or "").split())
         if isinstance(values[name], dict):
+            below = getattr(section, name)
             yield f"{indent}{name}:", meaning
-            yield from _explained(getattr(section, name), f"{indent}  ")
+            yield from _explained(below[0] if isinstance(below, tuple) else below, f"{indent}  ")
         else:
             line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
             yield indent + line, meaning

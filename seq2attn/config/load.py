@@ -161,7 +161,8 @@ def parse_override(override: str) -> tuple[str, Any]:
     if not equals or not all(words) or len(words) > MAX_LEVELS:
         raise Seq2AttnError("expected KEY=VALUE with a dotted key, such as model.hidden=64")
     key, value = ".".join(words), read_text(text, source="value").value
-    return f"{key}.name" if key in PARTS and not isinstance(value, dict) else key, value
+    is_name = key in PARTS and not isinstance(value, dict | list)
+    return f"{key}.name" if is_name else key, value
 
 
 def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
@@ -169,7 +170,7 @@ def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, An
     if values is None:
         values = {}
     elif not isinstance(values, Mapping):
-        if above not in PARTS:
+        if above not in PARTS or isinstance(values, list):
             raise Seq2AttnError(f"{above} has no keys below it")
         values = {"name": values}
     name, _, below = key.partition(".")
@@ -259,14 +260,15 @@ def describe_errors(
 
 def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Any) -> str:
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
-    path, part = ".".join(location), ""
+    path, part = ".".join(map(str, location)), ""
     for key in location[:-1]:
         values = values[key]
-        field = section.model_fields[key]
-        registry = registry_of(field)
+        if isinstance(key, str):  # not the index of one of several parts
+            field = section.model_fields[key]
+            registry = registry_of(field)
         if registry is None:
             section = field.annotation  # type: ignore[assignment]
-        else:
+        elif isinstance(values, Mapping):
             entry = registry.get(str(values.get(registry.key, registry.default)))
             section = entry.options
             part = f" of {entry.name!r}" if registry.key == "name" else ""

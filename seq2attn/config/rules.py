@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
-from seq2attn.parts import DECODERS, HISTORIES, LETTERS, NORMALISERS, SCORES, TASKS
+from seq2attn.parts import (
+    DECODERS,
+    HISTORIES,
+    LETTERS,
+    LOSSES,
+    NORMALISERS,
+    SCORES,
+    TASKS,
+)
 
 COLUMNS = ("source_column", "target_column", "features_column")
 _SCORE = "model.attention.score"
@@ -90,6 +98,10 @@ def _training(config: Config) -> Iterator[Problem]:
             f"{training.warmup} is above training.steps, {steps}; change one of them",
             "training.steps",
         )
+    losses = [loss.name for loss in training.losses]
+    if len(set(losses)) < len(losses):
+        message = f"each loss may be there once; found {', '.join(losses)}"
+        yield _problem("training.losses", message)
     if training.snapshot_weights and not training.snapshots:
         yield _problem(
             "training.snapshot_weights",
@@ -162,8 +174,8 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
                 _SCORE,
             )
     reasons = {}
-    if config.training.coverage_weight:
-        reasons["training.coverage_weight"] = "has no effect"
+    if any(LOSSES.get(loss.name).needs_attention for loss in config.training.losses):
+        reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
         reasons["training.decoder_reset"] = "destroys all that is known of the source"
     if model.bidirectional and model.layers == 1:  # a second layer reads both directions

@@ -198,12 +198,9 @@ class TrainingConfig(Section):
     weight_decay: NonNegativeFloat = 0.0
     """decoupled: each step shrinks every weight by learning rate x this (AdamW, Loshchilov & Hutter
     2019); 0: Adam"""
-    coverage_weight: NonNegativeFloat = 0.0
-    """weight of the coverage loss, sum_j min(alpha_tj, C_tj) per token, with any history (See et
-    al. 2017, eq. 12, 13)"""
-    label_smoothing: Share = 0.0
-    """share of the target's probability that is spread over the whole vocabulary (Szegedy et al.
-    2016, section 7)"""
+    losses: Annotated[tuple[Options, ...], parts.LOSSES] = (parts.LOSSES.choose(),)
+    """a loss, or a list of them, whose weighted sum is minimised; `seq2attn list losses` shows them
+    """
     clip_norm: PositiveFloat | None = 1.0
     """gradients are clipped to this norm; null: no clipping"""
     schedule: Annotated[Options, parts.SCHEDULES] = parts.SCHEDULES.choose()

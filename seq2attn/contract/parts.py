@@ -1,5 +1,5 @@
 """Checks parts against their contract: any registered part alone, and before training those that a
-config chose. The rules of tasks are here, those of models in `models.py`.
+config chose. The rules of tasks and losses are here, those of models in `models.py`.
 """
 
 import contextlib
@@ -10,19 +10,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import gradcheck
 
-from seq2attn.build import build_task
+from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
-from seq2attn.contract.subject import Broken, Rules, expect, make_subject
+from seq2attn.contract.subject import Broken, Rules, expect, expect_equal, make_subject
 from seq2attn.data.batches import make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
-from seq2attn.data.vocabulary import SPECIAL, Vocabulary
+from seq2attn.data.tasks.base import pad_pairs
+from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
+from seq2attn.model.interface import Decoded
+from seq2attn.model.losses import Loss
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.text import line_of
 
@@ -60,12 +64,14 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
         config = check_config(values, {key: {"name": name, **options}})
         task = build_task(config)
+        if kind == "loss":
+            return registry.make(config.training.losses[0])
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
     rules = models.RULES
     variants = [{} if registry.get(name).equal_widths else MODELS[0], *MODELS[1:]]
-    if kind == "task":
-        rules = RULES
+    if kind in ("task", "loss"):
+        rules = RULES if kind == "task" else LOSS_RULES
         variants = [{}]
     results: dict[str, str] = {}
     for rule, check in rules.items():
@@ -86,7 +92,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     """
     foreign = foreign_parts(config)
     of_task = [cls for cls in foreign if issubclass(cls, Task)]
-    of_model = [cls for cls in foreign if not issubclass(cls, Task)]
+    of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     lengths = config.evaluation.lengths or task.trained_lengths
     examples = {"examples": partial(check_examples, lengths=lengths)}
     groups: list[Any] = [(of_task, examples, lambda: task)]
@@ -94,6 +100,9 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
         for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
             given = (variant, task, of_model, torch.get_default_dtype(), device)
             groups.append((of_model, models.WHILE_TRAINING, partial(make_subject, *given)))
+    for loss in build_losses(config).values():
+        of_loss = [cls for cls in foreign if type(loss) is cls]
+        groups.append((of_loss, LOSS_RULES, partial(lambda loss: loss, loss)))
     for classes, rules, make in groups:
         for rule, check in rules.items() if classes else ():
             reason = _reason(check, make(), device=device)
@@ -273,6 +282,33 @@ def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) 
     expect(not ids[~real].any(), f"{name} is not padded with 0")
 
 
+def check_loss(loss: Loss) -> None:
+    """The loss is one number with right gradients, and outputs past a string's end do not matter.
+
+    It is given attention weights, and an alignment, only if it says that it needs them.
+    """
+    examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
+    if loss.needs_alignment:
+        examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
+    batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
+    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
+    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+
+    def compute(*outputs: Tensor) -> Tensor:
+        weights = outputs[1].softmax(dim=2) if loss.needs_attention else None
+        return loss.forward(Decoded(outputs[0], weights), batch)
+
+    value = compute(logits, scores)
+    is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
+    expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
+    past = (batch.decoder_output == PAD).unsqueeze(2)
+    again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
+    expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
+    agree = gradcheck(compute, (logits, scores), raise_exception=False)
+    expect(agree, "the gradients are not those that finite differences give")
+
+
+LOSS_RULES: Rules = {"loss": check_loss}
 RULES: Rules = {
     "examples": check_examples,
     "lengths": check_lengths,

@@ -148,7 +148,7 @@ class Trainer:
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
         numbers = {
-            **{name: part.item() for name, part in losses.parts.items()},
+            **losses.records(),
             "accuracy": accuracy,
             "gradient_norm": gradient_norm,
             "learning_rate": rate,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from seq2attn.build import build_losses
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
@@ -20,12 +20,17 @@ Forward = Callable[[Batch, Resets], Decoded]
 
 
 class Losses(NamedTuple):
-    """Scalars, in nats per token."""
+    """Scalars, ()."""
 
     parts: dict[str, Tensor]
-    """`loss`, the cross-entropy, and `coverage_loss` where there is one"""
+    """each loss by its name, such as `coverage_loss`"""
     total: Tensor
     """their weighted sum, which is differentiated"""
+
+    def records(self) -> dict[str, float]:
+        """Return `loss`, the sum, and if there are several, each of them too."""
+        parts = self.parts if len(self.parts) > 1 else {}
+        return {name: tensor.item() for name, tensor in {"loss": self.total, **parts}.items()}
 
 
 class TrainingStep:
@@ -44,6 +49,7 @@ class TrainingStep:
         self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
         """what a checkpoint keeps, by name: the number of updates, and two moments of each
         parameter's gradient"""
+        self._losses = build_losses(config)
         self._parameters: list[Tensor] = []
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
@@ -107,13 +113,13 @@ class TrainingStep:
 
     def losses(self, decoded: Decoded, batch: Batch) -> Losses:
         """Compute the losses of the model's outputs."""
-        training = self.config.training
-        total = token_cross_entropy(decoded.logits, batch, training.label_smoothing)
-        parts = {"loss": total}
-        if training.coverage_weight and decoded.weights is not None:
-            parts["coverage_loss"] = coverage_loss(decoded.weights, batch)
-            total = total + training.coverage_weight * parts["coverage_loss"]
-        return Losses(parts, total)
+        parts = {}
+        terms = []
+        for name, loss in self._losses.items():
+            value = loss.forward(decoded, batch)
+            parts[f"{name}_loss"] = value
+            terms.append(value if loss.weight == 1 else loss.weight * value)
+        return Losses(parts, sum(terms[1:], start=terms[0]))
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
         """Compute the gradients of all parameters; those that do not matter have zeros."""
@@ -166,35 +172,6 @@ class TrainingStep:
             amsgrad=False,
             maximize=False,
         )
-
-
-# ---- losses, and accuracy ----
-
-
-def token_cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
-    """Return the cross-entropy summed over the real output tokens (`<eos>` counted) and divided by
-    their number; nats.
-
-    logits (B, L, V). Padding never counts. With label smoothing e, the target distribution is 1 - e
-    on the right token, plus e / V on each of the V tokens (Szegedy et al. 2016, section 7).
-    """
-    targets = batch.decoder_output.flatten()
-    return F.cross_entropy(
-        logits.flatten(0, 1), targets, ignore_index=PAD, label_smoothing=label_smoothing
-    )
-
-
-def coverage_loss(weights: Tensor, batch: Batch) -> Tensor:
-    """Return sum_j min(alpha_tj, C_tj), C_t the sum of the weights before t, per real output token
-    (See et al. 2017, eq. 12).
-
-    weights (B, L, S). This is the weight spent on positions attended to before: 0 if no position is
-    attended to twice.
-    """
-    covered = weights.cumsum(dim=1) - weights  # (B, L, S)
-    repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
-    real = batch.decoder_output != PAD
-    return repeated.where(real, 0).sum() / real.sum()
 
 
 def token_accuracy(logits: Tensor, batch: Batch) -> Tensor:

@@ -38,6 +38,7 @@ STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
 
 
+COVERAGE = ["cross_entropy", {"name": "coverage", "weight": 0.5}]
 CHOICES = {  # key -> its values; what stands twice is drawn twice as often
     "task.name": TASKS,
     "task.alphabet": ("a", "ab", "abc", "abcd"),
@@ -75,7 +76,7 @@ CHOICES = {  # key -> its values; what stands twice is drawn twice as often
     "training.encoder_reset": (0.0, 0.0, 0.3),
     "training.decoder_reset": (0.0, 0.0, 0.3),
     "training.weight_decay": (0.0, 0.1),
-    "training.coverage_weight": (0.0, 0.0, 0.5),
+    "training.losses": ("cross_entropy", "cross_entropy", COVERAGE),
     "training.clip_norm": (None, 0.5),
     "training.warmup": (0, 2),
     "training.schedule": parts.SCHEDULES.names(),
@@ -102,7 +103,7 @@ WITHOUT_ATTENTION = {  # the source is in the decoder's state alone
     "model.attention.window": "global",
     "model.attention.history": "none",
     "training.decoder_reset": 0.0,
-    "training.coverage_weight": 0.0,
+    "training.losses": "cross_entropy",
 }
 BASE = {"training": {"steps": 5, "validation_samples": 1}, "evaluation": {"samples": 2}}
 
