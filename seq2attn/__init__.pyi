@@ -15,7 +15,6 @@ from seq2attn.inference.answer import PatchMap as PatchMap
 from seq2attn.inference.cache import Cache as Cache
 from seq2attn.inference.results import Evaluation as Evaluation
 from seq2attn.inference.trained_model import TrainedModel as TrainedModel
-from seq2attn.inference.trained_model import new_model as new_model
 from seq2attn.inference.trained_model import patch_map as patch_map
 from seq2attn.model.cells import Cell as Cell
 from seq2attn.model.decoder import Decoder as Decoder
@@ -30,5 +29,6 @@ from seq2attn.model.windows import View as View
 from seq2attn.model.windows import Window as Window
 from seq2attn.registry import register as register
 from seq2attn.runs.run import Run as Run
+from seq2attn.training.session import new_model as new_model
 
 __version__: str

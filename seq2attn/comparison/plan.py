@@ -109,7 +109,7 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     values = {}
     labels = {}
     for key, value in given.items():
-        if isinstance(value, dict):
+        if _has_options(key, value):
             values[key] = _describe(value)
             labels[key] = _describe(value, experiment.axes[key])
         elif key != "seed":
@@ -137,17 +137,27 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
 
 def _resolved(key: str, value: Any) -> Any:
     """Return a value as `Trial.values` has it: a number or text, the name of a part, no synonym."""
-    if isinstance(value, dict):
+    if _has_options(key, value):
         return _describe(value)
     with contextlib.suppress(KeyError, Seq2AttnError):  # an unknown name is that of no group
         return PARTS[key].get(str(value)).name
     return _text(value) if isinstance(value, list) else value
 
 
-def _describe(given: Values, axis: Sequence[Any] = ()) -> str:
+def _has_options(key: str, value: Any) -> bool:
+    """Return True for a part or a section with its options, and for a list of parts."""
+    return isinstance(value, dict) or (key in PARTS and isinstance(value, list))
+
+
+def _describe(given: Any, axis: Sequence[Any] = ()) -> str:
     """Return a part or a section with its options, as `local_m(radius=3)` and `score=additive,
-    history=shift`, without those options that all other values of its axis share.
+    history=shift`, without those options that all other values of its axis share; and a list of
+    parts, as `cross_entropy + coverage(weight=0.1)`.
     """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, list):
+        return " + ".join(map(_describe, given))
     options = flat_values(given)
     name = options.pop("name", "")
     others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]

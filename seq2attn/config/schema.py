@@ -266,6 +266,10 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
 
+    def __reduce__(self) -> Any:
+        """Pickle the plain values: the classes of options are made at run time."""
+        return Config.model_validate, (self.model_dump(mode="json"),)
+
     @property
     def score_name(self) -> str:
         """The attention's score function; that of a Transformer is `scaled` by definition."""

@@ -2,7 +2,7 @@
 
 import datetime
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seq2attn.build import build_model, build_task, build_training_data, load_task
-from seq2attn.config import Config, load_config
-from seq2attn.config.load import Overrides
+from seq2attn.build import build_model, build_task
+from seq2attn.config import Config
 from seq2attn.config.schema import parse_families, parse_lengths
-from seq2attn.data.batches import Batch
 from seq2attn.data.tasks import Task
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.errors import Seq2AttnError, need_count
@@ -27,7 +25,6 @@ from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor, ensemble
 from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
-from seq2attn.plugins import load_plugins
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.machine import choose_device, default_dtype
 from seq2attn.runs.run import Run, need_checkpoint
@@ -37,7 +34,7 @@ PER = ("type", "token")
 """what is a word of a file of pairs: a different source, or a line"""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False, eq=False)
 class TrainedModel:
     """The model of a run with the weights of one of its checkpoints."""
 
@@ -236,27 +233,6 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
     model.load_state_dict(saved.part(MODEL))
     predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
-
-
-def new_model(
-    config: str | Path | Mapping[str, Any] | Config,
-    overrides: Overrides = (),
-    *,
-    device: str = "auto",
-    plugins: str | Path | Sequence[str | Path] = (),
-) -> tuple[TrainedModel, Iterator[Batch]]:
-    """Return a model with its first weights, and an endless stream of its training batches, for a
-    training loop of your own.
-
-    The model has no run: nothing is saved. The arguments are those of `train`.
-    """
-    load_plugins(plugins)
-    config = load_config(config, overrides)
-    chosen = choose_device(device)
-    task = load_task(config)
-    predictor = Predictor(build_model(config, task), task, config.model.source_eos, chosen)
-    model = TrainedModel(Run(Path("unsaved")), config, predictor, "none", 0)
-    return model, build_training_data(config, chosen, task).batches()
 
 
 def load_ensemble(

@@ -48,7 +48,7 @@ class Status(Record):
     """
 
     state: str | None = None
-    """training, finished, interrupted or failed, when it was written"""
+    """training, finished, interrupted, failed, or saved by a loop of the user's own"""
     step: Count | None = None
     """optimiser steps done"""
     steps: Count | None = None
@@ -90,6 +90,8 @@ class Environment(Record):
     """the comparison that the run is a trial of"""
     note: str | None = None
     """what the user wrote about the run"""
+    own_loop: bool = False
+    """True if a loop of the user's own trained it, by which it cannot be resumed"""
 
     def known(self) -> dict[str, Any]:
         """Return what is known, for a page that shows time, comparison and note elsewhere."""

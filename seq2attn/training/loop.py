@@ -4,8 +4,8 @@ step.
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -214,6 +214,21 @@ class Trainer:
             self._write_checkpoint(f"step-{step}", Progress(step=step))
 
     # ---- saving and resuming ----
+
+    def save_trained(self, step: int, losses: Iterable[tuple[int, dict[str, float]]]) -> None:
+        """Save the model as another loop has trained it, in `step` steps with these losses: with an
+        evaluation and the attention, without an optimiser.
+        """
+        self.progress.step = step
+        self.span = replace(self.span, steps=step)
+        self.step.state = {}
+        self._recorder = Recorder(self.run)
+        for number, numbers in losses:
+            self._recorder.step(number, numbers)
+        if self._snapshot_steps:
+            self._take_snapshot()
+        self._evaluate()
+        self._save("saved")
 
     def _save(self, state: str) -> None:
         self._write_checkpoint("last", self.progress)

@@ -1,30 +1,40 @@
 """Training from a config to a run, as called by `seq2attn train`, a comparison's workers and
-`seq2attn.train`.
+`seq2attn.train`; and a model for a loop of the user's own.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from seq2attn.build import build_model, build_training_data, load_task
-from seq2attn.config import Config
+from seq2attn.config import Config, load_config
+from seq2attn.config.load import Overrides
 from seq2attn.config.schema import RecurrentConfig
 from seq2attn.contract.parts import check_parts
-from seq2attn.data.batches import TrainingData
+from seq2attn.data.batches import Batch, TrainingData
+from seq2attn.display.console import say
 from seq2attn.display.progress import Display
 from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
+from seq2attn.inference.predictor import Predictor
+from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.kernels import describe, why_slow
-from seq2attn.plugins import plugin_error
+from seq2attn.plugins import load_plugins, plugin_error
+from seq2attn.runs.checkpoint import check_tensors
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
-from seq2attn.runs.run import Run, resume_command, training_lock
+from seq2attn.runs.run import Run, default_root, resume_command, training_lock
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.proof import LeafDiffers
+from seq2attn.training.proof import LeafDiffers, is_due, prove
 from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import training_span
 from seq2attn.training.signals import StopRequest, stop_on_signals
+from seq2attn.training.step import TrainingStep
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,12 @@ def _train_on(
     should_stop: Callable[[], bool] | None,
 ) -> Training:
     if isinstance(where, Run):
+        if where.environment.own_loop:
+            raise Seq2AttnError(
+                f"run {where.name!r} was saved from a loop of your own, so it cannot be resumed",
+                hint="Go on with its weights in a loop: new_model(...).module.load_state_dict("
+                f"seq2attn.load({where.name!r}).module.state_dict())",
+            )
         check_same_files(where, config)
     task = load_task(config)
     check_parts(config, task, device)
@@ -178,3 +194,92 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         yield "its weights will not be bit-identical to those of an uninterrupted run"
     verb = "resuming" if step else "training"
     yield f"{verb} {run.path} on {device} from {trainer.span.place(step)}"
+
+
+# ---- for a loop of the user's own ----
+
+
+@dataclass(repr=False, eq=False)
+class NewModel(TrainedModel):
+    """A model with its first weights, for a training loop of your own."""
+
+    plugins: Sequence[str]
+    """the files that were loaded for it"""
+
+    def __post_init__(self) -> None:
+        self._logged: list[tuple[int, dict[str, float]]] = []
+
+    @cached_property
+    def _training(self) -> TrainingStep:
+        return TrainingStep(self.module, self.config, self.predictor.device)
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """Yield the config's batches number `start`, `start` + 1, ... without end. A batch depends
+        on its number and the seed alone.
+        """
+        return build_training_data(self.config, self.predictor.device, self.task).batches(start)
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the sum of the config's losses, (), of a step of training, and count the step.
+
+        The compiled kernels compute it where `train` would use them; change the module before the
+        first call. Dropout and noise depend on the step's number and the seed alone.
+        """
+        training = self._training
+        if is_due(self.step):
+            try:
+                prove(training, batch, self.step)
+            except LeafDiffers as difference:
+                training.leaf = None
+                say(f"{difference} Continuing without them.")
+        losses = training.losses(training.forward(batch, self.step), batch)
+        self.step += 1
+        if self.step % self.config.training.log_every == 0:
+            self._logged.append((self.step, losses.records()))
+        return losses.total
+
+    def save(
+        self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None
+    ) -> Run:
+        """Write the weights, the losses so far and an evaluation to a new run, and return it.
+
+        All but `train --resume` can use the run. Raises `Seq2AttnError` if there is a run of this
+        name, or if the module no longer is one of the config.
+        """
+        config, task, device = self.config, self.task, self.predictor.device
+        watched_strings(config, task)  # raises before a run is created
+        new = NewRun(Path(runs_dir or default_root()), name, plugins=self.plugins, note=note)
+        dtype = next(self.module.parameters()).dtype
+        with default_dtype(str(dtype).removeprefix("torch.")):
+            expected = build_model(config, task).state_dict()
+            check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
+            threads, kernels = torch.get_num_threads(), describe(device)
+            environment = describe_environment(new, config, device, threads, kernels)
+        environment["own_loop"] = True
+        self.run = create_run(new, config, environment, task.learned())
+        self.checkpoint = "last"
+        data = build_training_data(config, device, task)
+        trainer = Trainer(self.run, config, self.module, device, Display(), data)
+        trainer.save_trained(self.step, self._logged)
+        return self.run
+
+
+def new_model(
+    config: str | Path | Mapping[str, Any] | Config,
+    overrides: Overrides = (),
+    *,
+    device: str = "auto",
+    plugins: str | Path | Sequence[str | Path] = (),
+) -> NewModel:
+    """Return a model with its first weights, for a training loop of your own.
+
+    Nothing is saved before its `save`. The arguments are those of `train`.
+    """
+    keep_freed_memory()
+    loaded = load_plugins(plugins)
+    config = load_config(config, overrides)
+    task = load_task(config)
+    predictor = Predictor(
+        build_model(config, task), task, config.model.source_eos, choose_device(device)
+    )
+    return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, loaded)
