@@ -24,6 +24,7 @@ from seq2attn.cli.options import (
 from seq2attn.cli.outputs import Force, check_figure
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.inference.metrics import METRICS
+from seq2attn.runs.files import writing
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
 if TYPE_CHECKING:
@@ -86,7 +87,12 @@ def compare(
     ] = None,
     as_json: AsJson = False,
     plot: Annotated[
-        Path | None, option("FOLDER", "Also save figures in this folder.", file_okay=False)
+        Path | None,
+        option(
+            "FOLDER|FILE",
+            "Also save figures in this folder, or beginning with this file's name: x.svg for "
+            "x-loss.svg and so on, or .pdf.",
+        ),
     ] = None,
     force: Force = False,
     device: Device = "auto",
@@ -131,8 +137,9 @@ def compare(
     if plot:
         from seq2attn.comparison.figures import figure_files, save_figures
 
-        plot.mkdir(parents=True, exist_ok=True)
         for path in figure_files(composed.name, plot).values():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
             check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor

@@ -18,7 +18,15 @@ from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
 from seq2attn.inference.metrics import METRICS, Metric
 from seq2attn.plotting.curves import draw_lengths
-from seq2attn.plotting.style import clean, column, logarithmic, looks, new_panels, save_figure
+from seq2attn.plotting.style import (
+    FORMATS,
+    clean,
+    column,
+    logarithmic,
+    looks,
+    new_panels,
+    save_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,17 +66,22 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     return figures
 
 
-def save_figures(comparison: Comparison, folder: Path) -> Iterator[Path]:
+def save_figures(comparison: Comparison, place: Path) -> Iterator[Path]:
     """Draw every figure that has data into its file, and yield the file."""
-    paths = figure_files(comparison.name, folder)
+    paths = figure_files(comparison.name, place)
     for name, figure in figures_of(comparison).items():
         save_figure(figure, paths[name])
         yield paths[name]
 
 
-def figure_files(comparison: str, folder: Path) -> dict[str, Path]:
-    """Return the file of each figure that `save_figures` may write, such as `NAME-loss.png`."""
-    return {name: folder / f"{comparison}-{name}.png" for name in (*CURVES, "results")}
+def figure_files(comparison: str, place: Path) -> dict[str, Path]:
+    """Return the file of each figure that `save_figures` may write: `NAME-loss.png` and so on in a
+    folder; for a file such as `wide.svg`, `wide-loss.svg` beside it.
+    """
+    folder, start, ending = place, comparison, ".png"
+    if place.suffix.lower() in FORMATS:
+        folder, start, ending = place.parent, place.stem, place.suffix
+    return {name: folder / f"{start}-{name}{ending}" for name in (*CURVES, "results")}
 
 
 # ---- what a panel shows ----

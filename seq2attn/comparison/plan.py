@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,8 @@ class Plan:
     metric: str
     baseline: Values
     """each group is compared with the one that differs from it in these values only"""
+    fixed: Values = field(default_factory=dict)
+    """what the experiment sets in every trial: config key -> number or text"""
 
     @property
     def groups(self) -> dict[str, list[Trial]]:
@@ -92,7 +94,8 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     on_files = all(trial.on_files for trial in trials)
     metric = settings.metric or ("wer" if on_files else "exact_match")
     baseline = {key: _resolved(key, value) for key, value in settings.baseline.items()}
-    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values)
+    fixed = {key: _resolved(key, value) for key, value in settings.fixed.items()}
+    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values, fixed)
     problems = list(_problems(settings, plan)) or _blocked(trials)
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)

@@ -39,6 +39,8 @@ class Comparison:
     busy: tuple[str, ...] = ()  # the trials that another process trains, which are left to it
     stopped_by: int | None = None  # the number of the signal that stopped it
     planned: int = 0  # trials
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    """what the experiment set in every trial: config key -> value"""
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self.tables()))
@@ -135,7 +137,10 @@ class Comparison:
         rows = []
         for group in self.groups:
             for row in group.rows:
-                record = {"group": group.label, **group.values, **vars(row)}
+                difference = row.difference
+                record = {"group": group.label, **self.fixed, **group.values, **vars(row)}
+                record["effect_size"] = difference and difference.effect_size
+                record["p_value"] = difference and difference.p_value
                 record |= {"baseline": group.baseline, **vars(group.ranked)}
                 record["parameters"] = group.trials[0].parameters
                 del record["by_seed"], record["not_worse_than_best"]
@@ -147,8 +152,8 @@ class Comparison:
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {"run": trial.run, "group": group.label, **group.values, "seed": trial.seed}
-                about["parameters"] = trial.parameters
+                about = {"run": trial.run, "group": group.label, **self.fixed, **group.values}
+                about |= {"seed": trial.seed, "parameters": trial.parameters}
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
 
@@ -166,4 +171,5 @@ class Comparison:
 
 def gather(plan: Plan) -> Comparison:
     """Return the results of the trials that are done."""
-    return Comparison(plan.name, plan.metric, read_groups(plan), planned=len(plan.trials))
+    groups = read_groups(plan)
+    return Comparison(plan.name, plan.metric, groups, planned=len(plan.trials), fixed=plan.fixed)

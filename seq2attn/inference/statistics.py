@@ -74,6 +74,24 @@ class SeedMean:
     high: float | None
     """the ends of Student's 95 % confidence interval of the mean; None for one seed"""
 
+    @property
+    def effect_size(self) -> float | None:
+        """Cohen's d against 0, in standard deviations, of differences the paired d; None for one
+        seed, and for numbers that are all equal.
+        """
+        return self.value / self.deviation if self.deviation else None
+
+    @property
+    def p_value(self) -> float | None:
+        """P of a mean as far from 0 by chance: the two-sided t-test that belongs to the interval;
+        None where there is no effect size.
+        """
+        if self.effect_size is None:
+            return None
+        freedom = self.count - 1
+        t = abs(self.effect_size) * math.sqrt(self.count)
+        return max(0.0, 1 - _t_probability(math.atan(t / math.sqrt(freedom)), freedom))
+
 
 def mean_over_seeds(
     values: Sequence[float], lowest: float = -math.inf, highest: float = math.inf
