@@ -212,6 +212,8 @@ def test_json_and_figures(cli):
     }
     names = [path.name for path in sorted(Path("deep/figures").iterdir())]
     assert names == ["compare-tiny-loss.png", "compare-tiny-results.png"]
+    compare(cli, f"{ASKED} --plot deep/wide.svg").check()
+    assert Path("deep/wide-results.svg").read_text().startswith("<?xml")
 
 
 def test_options_override_an_experiment_file(cli):

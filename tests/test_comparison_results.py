@@ -132,6 +132,18 @@ def test_statistics_over_seeds(comparison):
             )
 
 
+def test_records_have_what_was_set_the_effect_and_its_p_value(planned):
+    make, _ = planned
+    plan = make(overrides="training.log_every=10")
+    made = gather(plan).records()
+    assert {record["training.log_every"] for record in made} == {10}
+    (found,) = [one for one in made if (one["group"], one["length"]) == ("scaled", 3)]
+    t = 2 * math.sqrt(3)  # of three differences with the mean 2 sd
+    assert found["effect_size"] == pytest.approx(2)
+    assert found["p_value"] == pytest.approx(1 - t / math.sqrt(2 + t**2))
+    assert made[0]["effect_size"] is made[0]["p_value"] is None  # the baseline
+
+
 def test_intervals_of_differences_stay_within_what_is_possible(planned):
     make, root = planned
     values = {"dot": (0.0, 0.0, 0.0), "scaled": (1.0, 1.0, 0.0)}

@@ -293,7 +293,7 @@ def of_heads():
         "model.hidden=6 model.embedding=4 model.source_eos=false model.attention.heads=2 "
         "model.attention.history=coverage task.alphabet=abcde task.max_length=4"
     )
-    return seq2attn.new_model({}, changes.split())[0]
+    return seq2attn.new_model({}, changes.split())
 
 
 def test_each_head_and_each_layer_is_inside():

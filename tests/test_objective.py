@@ -6,9 +6,9 @@ import torch
 from seq2attn.config import check_config
 from seq2attn.data.batches import TrainingData
 from seq2attn.data.tasks.strings import Reverse
-from seq2attn.training.schedule import learning_rate
 from seq2attn.model.interface import Decoded
 from seq2attn.parts import LOSSES
+from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import token_accuracy
 
 V = 8

@@ -34,7 +34,7 @@ def dtypes(cache):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("decoder", ["bahdanau", "luong", "pointer", "hard_monotonic"])
 def test_a_half_precision_model_answers_in_float32(dtype, decoder):
-    model, _ = new_model(f"model.decoder={decoder}")
+    model = new_model(f"model.decoder={decoder}")
     model.module.to(dtype)
     answer, cache = model.run_with_cache("ab")
     assert dtypes(cache) == {"float32", "bool"}
@@ -45,7 +45,7 @@ def test_a_half_precision_model_answers_in_float32(dtype, decoder):
 
 @pytest.mark.parametrize("dtype", HALF)
 def test_probabilities_of_a_half_precision_model_are_exact(dtype):
-    model, _ = new_model()
+    model = new_model()
     model.module.to(dtype)
     logits = model.run_with_cache("ab")[1]["logits"].astype(np.float64)  # (T, V)
     best = model.predict("ab", beam=1).hypotheses[0]
@@ -59,8 +59,8 @@ def test_probabilities_of_a_half_precision_model_are_exact(dtype):
 @pytest.mark.parametrize("cell", ["gru", "lstm", "rnn"])
 @pytest.mark.parametrize("others", [(), ("model.layers=2", "model.initial_state=zeros")])
 def test_autocast_computes_the_same_up_to_rounding(cell, others):
-    model, batches = new_model(f"model.cell={cell}", *others)
-    batch = next(batches)
+    model = new_model(f"model.cell={cell}", *others)
+    batch = next(model.batches())
     right = batch.decoder_output.flatten()
     losses = []
     for context in contextlib.nullcontext(), torch.autocast("cpu", torch.bfloat16):

@@ -91,6 +91,10 @@ def test_student_1908_sleep_data():
     assert found.value == pytest.approx(1.58)
     assert found.deviation == pytest.approx(1.2300, abs=5e-5)
     assert (found.low, found.high) == pytest.approx((0.7001, 2.4599), abs=5e-5)
+    assert found.effect_size == pytest.approx(1.58 / 1.2300, abs=5e-5)
+    assert found.p_value == pytest.approx(0.002833, abs=5e-7)  # R: t.test(extra, paired = TRUE)
+    alike = mean_over_seeds([0.5, 0.5])
+    assert alike.effect_size is alike.p_value is mean_over_seeds([0.5]).p_value is None
 
 
 def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_none():

@@ -226,6 +226,8 @@ class NewModel(TrainedModel):
         first call. Dropout and noise depend on the step's number and the seed alone.
         """
         training = self._training
+        if torch.is_autocast_enabled(self.predictor.device.type):
+            training.leaf = None  # it computes in the weights' precision
         if is_due(self.step):
             try:
                 prove(training, batch, self.step)

@@ -1,0 +1,120 @@
+"""A training loop of the user's own: what it computes, and the run that it saves."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from inline import TINY
+from outcomes import events, metrics
+from refusal import refused
+
+import seq2attn
+from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.runs.run import Run
+
+SETTINGS = [
+    "training.schedule=constant",
+    "training.weight_decay=0.1",
+    "training.steps=6",
+    "training.log_every=1",
+    "model.dropout=0.2",
+    "training.losses=[cross_entropy, {name: coverage, weight: 0.5}]",
+]
+
+
+def train(model, steps):
+    """Train as `seq2attn train` does, with the optimiser that torch has."""
+    config = model.config.training
+    optimiser = torch.optim.AdamW(
+        model.module.parameters(), config.learning_rate, weight_decay=config.weight_decay
+    )
+    for _, batch in zip(range(steps), model.batches(), strict=False):
+        optimiser.zero_grad()
+        model.loss(batch).backward()
+        torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip_norm)
+        optimiser.step()
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = seq2attn.new_model(yaml.safe_load(TINY), SETTINGS, device="cpu")
+    train(model, 6)
+    assert model.save("mine", note="a loop") == model.run == Run(Path("runs/mine"))
+    return model
+
+
+def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(saved):
+    run = seq2attn.train(saved.config, name="theirs", device="cpu")
+    theirs = load_checkpoint(run.checkpoint("last")).part("model.")
+    for name, weight in saved.module.state_dict().items():
+        torch.testing.assert_close(weight, theirs[name])
+    ours = [line for line in metrics(saved.run) if "loss" in line]
+    assert len(ours) == 6
+    for line, other in zip(ours, metrics(run), strict=False):
+        assert line == pytest.approx({name: other[name] for name in line}, rel=1e-4)
+        parts = line["cross_entropy_loss"], line["coverage_loss"]
+        assert line["loss"] == pytest.approx(parts[0] + 0.5 * parts[1], rel=1e-6)
+    tags = {"main/loss", "train/cross_entropy_loss", "train/coverage_loss"}
+    assert events(run).keys() >= tags <= events(saved.run).keys()
+    assert metrics(saved.run)[-1]["evaluation"]
+
+
+def test_commands_take_the_run_and_resume_says_that_it_cannot(cli, saved):
+    loaded = seq2attn.load("mine")
+    assert loaded.step == 6
+    assert loaded.predict("abc").output == saved.predict("abc").output
+    cli("eval mine --lengths 2 --device cpu").check()
+    for line in ("predict abc", "plot accuracy mine --plot a.svg", "report mine --to r.html"):
+        cli(line).check()
+    (row,) = cli("runs --json").json
+    assert (row["state"], row["step"], row["note"]) == ("saved", 6, "a loop")
+    before = saved.run.checkpoint("last").read_bytes()
+    assert (
+        "saved from a loop of your own, so it cannot be resumed"
+        in cli("train --resume mine").refusal
+    )
+    assert saved.run.checkpoint("last").read_bytes() == before
+
+
+def test_what_cannot_be_saved_makes_no_run(saved):
+    with refused("run 'mine' already exists"):
+        saved.save("mine")
+    saved.module.decoder.output = torch.nn.Linear(8, 3)
+    with refused("does not belong to this config: it has torch.float32 .3,. as 'decoder.output"):
+        saved.save("other")
+    assert not Path("runs/other").exists()
+
+
+def test_half_precision_and_autocast(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = seq2attn.new_model(yaml.safe_load(TINY), device="cpu")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model.loss(next(model.batches())).isfinite()
+    model.module.bfloat16()
+    assert seq2attn.load(model.save("half")).module.decoder.output.weight.dtype == torch.bfloat16
+
+
+def test_a_model_can_be_pickled(saved):
+    copied = pickle.loads(pickle.dumps(seq2attn.load("mine")))
+    assert copied.config == saved.config
+    assert copied.predict("abcab").output == saved.predict("abcab").output
+
+
+def test_guidance_needs_a_task_that_knows_its_alignment(cli, tmp_path):
+    (tmp_path / "dates.yaml").write_text("task: dates\n")
+    line = "train -c dates.yaml --set training.losses=attentive_guidance"
+    assert "needs the source position of each output, which task 'dates' does not know" in (
+        cli(line).refusal
+    )
+    assert not Path("runs").exists()
+
+
+def test_batches_can_start_anywhere():
+    model = seq2attn.new_model(yaml.safe_load(TINY), device="cpu")
+    stream = model.batches()
+    for _ in range(5):
+        next(stream)
+    assert torch.equal(next(stream).source, next(model.batches(5)).source)
