@@ -70,7 +70,7 @@ def runs(folder="runs"):
         ("--vary seed=1 --checkpoint x", "checkpoint (--checkpoint): should be 'best' or 'last'"),
         ("--vary seed=1 --baseline seed", "expected KEY=VALUE"),
         ("--vary seed=1 --name a/b", "is not a valid run name"),
-        ("--vary seed=1 --plot tiny.yaml", "Invalid value for '--plot': "),
+        ("--vary seed=1 --plot tiny.yaml", "tiny.yaml: a figure's file name ends with one of .png"),
         ("--vary seed=1 -c tinny.yaml", "tinny.yaml: no such file"),
         ("--vary seed=1 --device tpu", "--device: 'tpu' is not available"),
         ("--vary seed=1 --metric wer", "metric: wer is measured on files of pairs"),

@@ -1,12 +1,14 @@
 """A training loop of the user's own: what it computes, and the run that it saves."""
 
 import pickle
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
-from inline import TINY
+from inline import ROOT, TINY
 from outcomes import events, metrics
 from refusal import refused
 
@@ -110,6 +112,24 @@ def test_guidance_needs_a_task_that_knows_its_alignment(cli, tmp_path):
         cli(line).refusal
     )
     assert not Path("runs").exists()
+
+
+def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(tmp_path, monkeypatch):
+    page = (ROOT / "docs/python.md").read_text("utf-8")
+    (code,) = re.findall(
+        r"```python\n(import numpy as np\nfrom safetensors.*?)```", page, re.DOTALL
+    )
+    assert "seq2attn" not in code
+    assert len(code.splitlines()) <= 32
+    monkeypatch.chdir(tmp_path)
+    quick = ["training.validation_samples=2", "training.snapshots=0", "evaluation.lengths=3"]
+    model = seq2attn.new_model("configs/scaled.yaml", quick, device="cpu")
+    model.save("scaled-001")
+    names = {}
+    exec(code, names)
+    answer, cache = model.run_with_cache("hello")
+    assert answer.output.startswith(names["text"])
+    np.testing.assert_allclose(names["logits"], cache["logits"][len(names["text"]) - 1], atol=1e-5)
 
 
 def test_batches_can_start_anywhere():

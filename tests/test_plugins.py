@@ -211,6 +211,21 @@ def test_a_plugin_that_cannot_be_used_says_why_and_where(
     assert f"error: {message}" in cli("check --plugin mine.py").refusal
 
 
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("[batch.decoder_output != 0]", "", "outputs where batch.decoder_output is 0 (<pad>)"),
+        (".clamp(min=1e-9)", "", "forward returned nan"),
+        ("decoded.weights\n", "decoded.weights.detach()\n", "the gradients are not those that"),
+        (".mean()", ".mean(0, True)", "forward returned tensor(["),
+        ("needs_attention = True", "", "'NoneType' object has no attribute 'clamp'"),
+    ],
+)
+def test_a_broken_loss_is_named(cli, tmp_path, old, new, message):
+    (tmp_path / "sharp.py").write_text(FILES["sharp.py"].replace(old, new, 1))
+    assert message in cli("check --plugin sharp.py").out
+
+
 def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here):
     code = FILES["doubling.py"]
     draw = "        draw = partial("
@@ -223,10 +238,8 @@ def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"
     (tmp_path / "only.py").write_text(code.replace("    def answer", odd).replace(draw, refuse))
     (tmp_path / "grid.yaml").write_text("task: doubling\n")
-    done = cli(
-        f"compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2 {SETTINGS}"
-    ).check()
-    assert re.findall(r"^\S+\t\S+\t(\d)", done.out, re.MULTILINE) == ["3", "5"]
+    grid = f"compare -c grid.yaml --vary seed=1 --plugin only.py --samples 2 {SETTINGS}"
+    assert [row["length"] for row in cli(grid).rows()] == ["3", "5"]
 
 
 def test_a_run_tells_that_its_plugin_has_changed(cli, tmp_path, trials_here):

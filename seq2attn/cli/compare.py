@@ -24,7 +24,6 @@ from seq2attn.cli.options import (
 from seq2attn.cli.outputs import Force, check_figure
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.inference.metrics import METRICS
-from seq2attn.runs.files import writing
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
 if TYPE_CHECKING:
@@ -136,10 +135,12 @@ def compare(
     )
     if plot:
         from seq2attn.comparison.figures import figure_files, save_figures
+        from seq2attn.plotting.style import check_format
 
+        if plot.is_file():
+            check_format(plot)
         for path in figure_files(composed.name, plot).values():
-            with writing(path.parent):
-                path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor

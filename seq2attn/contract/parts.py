@@ -291,11 +291,13 @@ def check_loss(loss: Loss) -> None:
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
     batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
+    valid = valid_mask(batch.source_lengths, 4).unsqueeze(1)  # (B, 1, S)
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
 
     def compute(*outputs: Tensor) -> Tensor:
-        weights = outputs[1].softmax(dim=2) if loss.needs_attention else None
+        scores = outputs[1].masked_fill(~valid, -torch.inf)  # weights on padding are 0
+        weights = scores.softmax(dim=2) if loss.needs_attention else None
         return loss.forward(Decoded(outputs[0], weights), batch)
 
     value = compute(logits, scores)
