@@ -292,21 +292,20 @@ def check_loss(loss: Loss) -> None:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
     batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
     valid = valid_mask(batch.source_lengths, 4).unsqueeze(1)  # (B, 1, S)
-    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
-    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
 
-    def compute(*outputs: Tensor) -> Tensor:
-        scores = outputs[1].masked_fill(~valid, -torch.inf)  # weights on padding are 0
+    def compute(outputs: Tensor) -> Tensor:
+        scores = outputs[..., 7:].masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        return loss.forward(Decoded(outputs[0], weights), batch)
+        return loss.forward(Decoded(outputs[..., :7], weights), batch)
 
-    value = compute(logits, scores)
+    outputs = torch.randn(2, 3, 7 + 4, dtype=torch.float64, requires_grad=True)
+    value = compute(outputs)
     is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
     expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
     past = (batch.decoder_output == PAD).unsqueeze(2)
-    again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
+    again = compute(outputs.masked_fill(past, 5.0))
     expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
-    agree = gradcheck(compute, (logits, scores), raise_exception=False)
+    agree = gradcheck(compute, outputs, raise_exception=False)
     expect(agree, "the gradients are not those that finite differences give")
 
 

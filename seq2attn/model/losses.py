@@ -89,7 +89,7 @@ class AttentiveGuidance(Loss):
     def forward(self, decoded: Decoded, batch: Batch) -> Tensor:
         weights, alignment = decoded.weights, batch.alignment
         assert weights is not None
-        assert alignment is not None
+        assert alignment is not None, "attentive_guidance needs batch.alignment"
         aligned = alignment >= 0  # (B, L)
         index = alignment.clamp(min=0).unsqueeze(2)  # (B, L, 1)
         attended = weights.gather(2, index).squeeze(2)  # (B, L)
