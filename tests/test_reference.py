@@ -10,7 +10,7 @@ from models import CPU
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
 from seq2attn.build import build_model, build_training_data
-from seq2attn.training.step import token_cross_entropy
+from seq2attn.model.losses import CrossEntropy
 
 ARRANGEMENTS = [("bahdanau", False), ("luong", False), ("luong", True)]
 
@@ -68,7 +68,7 @@ def test_losses_and_gradients_are_those_of_the_plain_loop(
 ):
     ours, plain, batch = both(score, decoder, feeding, dtype, **options)
     decoded = ours(batch)
-    loss = token_cross_entropy(decoded.logits, batch)
+    loss = CrossEntropy().forward(decoded, batch)
     loss.backward()
     logits, weights = plain(batch.source, batch.source_lengths, batch.decoder_input)
     expected = F.cross_entropy(logits.flatten(0, 1), batch.decoder_output.flatten(), ignore_index=0)
