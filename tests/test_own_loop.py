@@ -100,9 +100,10 @@ def test_half_precision_and_autocast(tmp_path, monkeypatch):
 
 
 def test_a_model_can_be_pickled(saved):
-    copied = pickle.loads(pickle.dumps(seq2attn.load("mine")))
-    assert copied.config == saved.config
-    assert copied.predict("abcab").output == saved.predict("abcab").output
+    for model in (saved, seq2attn.load("mine")):
+        copied = pickle.loads(pickle.dumps(model))
+        assert copied.config == saved.config
+        assert copied.predict("abcab").output == saved.predict("abcab").output
 
 
 def test_guidance_needs_a_task_that_knows_its_alignment(cli, tmp_path):

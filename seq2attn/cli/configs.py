@@ -113,12 +113,12 @@ def check(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Check parts of models, and tasks, against their contracts.
+    """Check parts of models, tasks and losses against their contracts.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, gradients against finite differences. Tasks:
     ids, lengths, padding, randomness, alignments and answers, one step of training and an
-    evaluation. Every option has its default value.
+    evaluation. Losses: one number, padding, gradients. Every option has its default value.
 
     Examples:
 

@@ -209,6 +209,11 @@ class NewModel(TrainedModel):
     def __post_init__(self) -> None:
         self._logged: list[tuple[int, dict[str, float]]] = []
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        state.pop("_training", None)  # it holds compiled kernels, and is made again
+        return state
+
     @cached_property
     def _training(self) -> TrainingStep:
         return TrainingStep(self.module, self.config, self.predictor.device)
