@@ -18,6 +18,8 @@ from seq2attn.inference.trained_model import TrainedModel as TrainedModel
 from seq2attn.inference.trained_model import patch_map as patch_map
 from seq2attn.model.cells import Cell as Cell
 from seq2attn.model.decoder import Decoder as Decoder
+from seq2attn.model.encoder import Encoded as Encoded
+from seq2attn.model.encoder import Encoder as Encoder
 from seq2attn.model.encoder import InitialState as InitialState
 from seq2attn.model.histories import History as History
 from seq2attn.model.losses import Loss as Loss

@@ -15,7 +15,6 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attends, Attention, Heads, NoAttention
 from seq2attn.model.cells import Cells
 from seq2attn.model.decoder import PointerDecoder, Reverser
-from seq2attn.model.encoder import Encoder
 from seq2attn.model.interface import Model
 from seq2attn.model.losses import Loss
 from seq2attn.model.transformer import Transformer
@@ -71,8 +70,9 @@ def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) 
         width=model.hidden,
         layers=model.layers,
         dropout=model.dropout,
+        bidirectional=model.bidirectional,
     )
-    encoder = Encoder(source_size, model.embedding, cells, bidirectional=model.bidirectional)
+    encoder = parts.ENCODERS.make(model.encoder, source_size, model.embedding, cells)
     attention = _build_attention(model, encoder.width)
     decoder = parts.DECODERS.make(model.decoder, target_size, model.embedding, attention, cells)
     initial_state = parts.INITIAL_STATES.make(model.initial_state, encoder, decoder.cell)

@@ -105,6 +105,7 @@ WINDOWS = _registry("window", "seq2attn.windows")
 HISTORIES = _registry("history", "seq2attn.histories")
 ARCHITECTURES = _registry("architecture")
 CELLS = _registry("cell", "seq2attn.cells")
+ENCODERS = _registry("encoder", "seq2attn.encoders")
 DECODERS = _registry("decoder", "seq2attn.decoders")
 INITIAL_STATES = _registry("initial_state", "seq2attn.initial_states", default="bridge")
 LOSSES = _registry("loss", "seq2attn.losses", many=True)
@@ -119,6 +120,7 @@ EXTENSIBLE = (
     NORMALISERS,
     WINDOWS,
     HISTORIES,
+    ENCODERS,
     DECODERS,
     CELLS,
     INITIAL_STATES,

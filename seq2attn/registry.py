@@ -26,7 +26,7 @@ class Entry:
     `implementation` is a class, `".model.scores:Dot"` to import when it is needed, or None. Score
     functions also have the number of their parameters, and whether query and key widths must be
     equal; histories, whether they make the weights themselves, whatever the normaliser; decoders,
-    whether they work only with attention.
+    whether they work only with attention; encoders, whether they consist of recurrent layers.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Entry:
     equal_widths: bool = False
     makes_weights: bool = False
     needs_attention: bool = False
+    is_recurrent: bool = False
 
     def load(self) -> Any:
         """Return the class that implements the entry."""
@@ -227,7 +228,7 @@ def register(
                 f"@register({name!r}) decorates {cls.__name__}, which is not a part that a config "
                 "can name",
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
-                "Cell, Decoder, InitialState, Loss, StringTask or Task.",
+                "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
         part = f"{registry.kind} {name!r}"
         missing = [
@@ -259,6 +260,7 @@ def register(
             equal_widths=equal_widths,
             makes_weights=getattr(cls, "makes_weights", False),
             needs_attention=getattr(cls, "needs_attention", False),
+            is_recurrent=getattr(cls, "is_recurrent", False),
         )
         registry.add(entry)
         return cls

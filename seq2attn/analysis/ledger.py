@@ -6,13 +6,14 @@ from torch import nn
 
 PARTS = {  # patterns of parameter names; the first match counts
     r"encoder\.embedding|source_embedding": "encoder embedding",
-    r"encoder\.layers\.": "encoder cells",
+    r"encoder\.layers\.\d+\.(backward_)?cell": "encoder cells",
     r"initial_state": "initial state",
     r"decoder\.attention|.*\.(self_attn|multihead_attn)": "attention",
     r"decoder\.embedding|target_embedding": "decoder embedding",
     r"decoder\.cell": "decoder cells",
     r"decoder\.combine": "attentional vector",
     r"(encoder|decoder)(\.\d|_norm)": "feed-forward and norms",
+    r"encoder": "other encoder layers",  # of a plug-in's
     r"(decoder\.)?output": "output layer",
     r"": "other parts",  # of a plug-in's
 }

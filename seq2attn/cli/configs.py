@@ -30,6 +30,7 @@ KINDS = {
     "windows": ("model.attention.window", parts.WINDOWS),
     "histories": ("model.attention.history", parts.HISTORIES),
     "cells": ("model.cell", parts.CELLS),
+    "encoders": ("model.encoder", parts.ENCODERS),
     "decoders": ("model.decoder", parts.DECODERS),
     "initial-states": ("model.initial_state", parts.INITIAL_STATES),
     "losses": ("training.losses", parts.LOSSES),
@@ -116,9 +117,10 @@ def check(
     """Check parts of models, tasks and losses against their contracts.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
-    of a batch, teacher forcing against single steps, gradients against finite differences. Tasks:
-    ids, lengths, padding, randomness, alignments and answers, one step of training and an
-    evaluation. Losses: one number, padding, gradients. Every option has its default value.
+    of a batch, teacher forcing against single steps, contexts against the weights of answers,
+    gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
+    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Every
+    option has its default value; in the end it gets another one, which must change something.
 
     Examples:
 

@@ -1,11 +1,12 @@
 """Combinations of values that cannot work, each with the reason and what to change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from seq2attn.config.schema import AttentionConfig, Config, RecurrentConfig, TransformerConfig
 from seq2attn.errors import Problem
 from seq2attn.parts import (
     DECODERS,
+    ENCODERS,
     HISTORIES,
     LETTERS,
     LOSSES,
@@ -28,12 +29,23 @@ def combination_problems(config: Config) -> Iterator[Problem]:
     else:
         yield from _heads("model.attention", config.model.hidden, config.model.attention.heads)
         yield from _recurrent(config.model)
+        if not ENCODERS.get(config.model.encoder.name).is_recurrent:
+            yield from _encoder(config, config.model)
         if config.score_name == "none":
             yield from _no_attention(config, config.model)
 
 
 def _problem(key: str, message: str, *rests_on: str) -> Problem:
     return Problem(key, message, rests_on=rests_on)
+
+
+def _conflicts(reasons: Mapping[str, str], key: str, name: str) -> Iterator[Problem]:
+    """Yield a problem under each key of `reasons`, which conflicts with the part `name` at `key`.
+
+    name: as a sentence says it, such as "attention score 'none'".
+    """
+    for conflicting, reason in reasons.items():
+        yield _problem(conflicting, f"{reason}, with {name}; change one of them", key)
 
 
 def _lengths(config: Config) -> Iterator[Problem]:
@@ -165,6 +177,16 @@ def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
         )
 
 
+def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
+    reasons = {}
+    if model.bidirectional:
+        reasons["model.bidirectional"] = "has no effect"
+    if config.training.encoder_reset:
+        reasons["training.encoder_reset"] = "has no effect"
+    name = f"encoder {model.encoder.name!r}, which has no recurrent layers"
+    yield from _conflicts(reasons, "model.encoder", name)
+
+
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
     for name, field in AttentionConfig.model_fields.items():
         if name != "score" and getattr(model.attention, name) != field.default:
@@ -184,9 +206,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         reasons["model.decoder"] = "cannot work"
     if model.initial_state.name == "zeros":
         reasons["model.initial_state"] = "leaves the decoder no way to see the source"
-    for key, reason in reasons.items():
-        message = f"{reason}, with attention score 'none'; change one of them"
-        yield _problem(key, message, _SCORE)
+    yield from _conflicts(reasons, _SCORE, "attention score 'none'")
 
 
 def _transformer(config: Config) -> Iterator[Problem]:

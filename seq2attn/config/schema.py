@@ -123,7 +123,7 @@ class ModelConfig(Section):
 
 
 class RecurrentConfig(ModelConfig):
-    """A recurrent encoder, and a recurrent decoder with attention."""
+    """An encoder, and a recurrent decoder with attention."""
 
     architecture: Literal["gru"] = "gru"
     """the kind of encoder and decoder: gru (recurrent) or transformer"""
@@ -132,10 +132,12 @@ class RecurrentConfig(ModelConfig):
     padding_embedding: Literal["learned", "zero"] = "learned"
     """the vector of <pad>, which encoders without a mask read: learned, or zero (fixed, as
     PyTorch's padding_idx)"""
+    encoder: Annotated[Options, parts.ENCODERS] = parts.ENCODERS.choose()
+    """what maps the source to states: recurrent, or one of your own"""
     cell: Annotated[Options, parts.CELLS] = parts.CELLS.choose()
     """the recurrent cell of encoder and decoder: gru, lstm or rnn"""
     layers: Annotated[int, Field(ge=1, le=8)] = 1
-    """cells on top of each other, in the encoder and in the decoder"""
+    """layers on top of each other, in the encoder and in the decoder"""
     dropout: Share = 0.0
     """share of embeddings, of each layer's output to the next and of the last one's that is dropped
     in training"""

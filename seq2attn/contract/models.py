@@ -21,16 +21,18 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.normalisers import Normaliser, masked_softmax
+from seq2attn.model.points import hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
 EXTRA = 2  # columns of padding
 GARBAGE = len(SPECIAL)  # the token that replaces padding
+LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
 def check_shape(subject: Subject) -> None:
-    """Results of parts, first states, logits and weights are finite and have the right shapes and
-    types.
+    """Results of parts, encoded sources, first states, logits and weights are finite and have the
+    right shapes and types.
 
     What broadcasts would pass silently otherwise, and a number of another type would slow down all
     that follows.
@@ -68,9 +70,13 @@ def _results(subject: Subject) -> Results:
     for cell in subject.parts(Cell):
         state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
         yield "output", cell.output(state), (B, cell.width)
-        yield from _state_results("state after a step", state, cell)
-    first = model.initial_state(model.encoder(batch.source, batch.source_lengths))
-    yield from _state_results("first state", first, model.decoder.cell)
+        yield from _state_results("state after a step", state, cell.state_tensors, cell.width)
+    encoded = model.encoder(batch.source, batch.source_lengths)
+    yield "encoder states", encoded.states, (B, width, model.encoder.width)
+    cell, finals = model.decoder.cell, model.encoder.final_tensors
+    yield from _state_results("final state", encoded.final, finals, cell.width)
+    first = model.initial_state(encoded)
+    yield from _state_results("first state", first, cell.state_tensors, cell.width)
     logits, weights = model(batch)
     yield "logits", logits, (B, L, model.decoder.output.out_features)
     if weights is not None:
@@ -98,12 +104,12 @@ def _history_results(subject: Subject, history: History) -> Results:
     yield "past", history.update(weights, step), (B, history.channels, width)
 
 
-def _state_results(name: str, state: Any, cell: Cell) -> Results:
+def _state_results(name: str, state: Any, tensors: int, width: int) -> Results:
     count = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
-    expected = f"{cell.state_tensors} tensors"
+    expected = f"{tensors} tensors"
     expect(count == expected, f"{name}: {count}, expected a tuple of {expected}")
     for index, tensor in enumerate(state):
-        yield f"{name}, tensor {index}", tensor, (B, cell.width)
+        yield f"{name}, tensor {index}", tensor, (B, width)
 
 
 def check_randomness(subject: Subject) -> None:
@@ -225,6 +231,42 @@ def check_training(subject: Subject) -> None:
         )
 
 
+def check_context(subject: Subject) -> None:
+    """The weights of an answer are those that were used: contexts are the values, averaged with
+    them.
+
+    Not checked for several heads, nor for decoders that attend several times at a position, or read
+    no context.
+    """
+    model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
+    if not isinstance(attention, Attention) or attention.context.fixed:
+        return
+    contexts: list[Tensor] = []
+    with hooked_points({attention.context: lambda context, _: contexts.append(context)}):
+        weights = model(batch).weights
+    memory, _ = model.encode(batch.source, batch.source_lengths)
+    averaged = weights @ memory.values  # (B, L, Dv)
+    context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
+    if context.shape == averaged.shape:
+        real = valid_mask(batch.decoder_lengths, L)
+        message = "the weights of an answer are not those with which its context was averaged"
+        expect_equal(averaged[real], context[real], message)
+
+
+def check_state(subject: Subject) -> None:
+    """A cell's hidden state comes first: if another tensor of its state is bounded, so is the
+    first.
+
+    (c, h) in place of (h, c) breaks this: c may grow, h = o * tanh(c) may not.
+    """
+    for cell in subject.parts(Cell):
+        state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
+        after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
+        first, *others = [float(tensor.detach().abs().max()) for tensor in after]
+        is_last = first > 10 and min(others, default=first) <= 1
+        expect(not is_last, "the first tensor of the state grows as c of an LSTM; return h first")
+
+
 def check_pairs(subject: Subject) -> None:
     """A score of all queries and keys at once gives what it gives for each pair.
 
@@ -296,6 +338,8 @@ WHILE_TRAINING: Rules = {
 of training"""
 RULES: Rules = {
     **WHILE_TRAINING,
+    "context": check_context,
+    "state": check_state,
     "pairs": check_pairs,
     "parameters": check_parameters,
     "gradients": check_gradients,

@@ -27,6 +27,7 @@ from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded
 from seq2attn.model.losses import Loss
+from seq2attn.options import Options
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
 from seq2attn.text import line_of
 
@@ -54,22 +55,24 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     is broken, or the empty string. `shape` is checked in float32, as in training, the others in
     float64.
 
-    The rules build on each other: what breaks a rule often breaks those after it too.
+    The rules build on each other: what breaks a rule often breaks those after it too. The last one
+    is `options`: another value of each option that is a number or a truth value changes something.
     """
     key, registry = next(pair for pair in PARTS.items() if pair[1].kind == kind)
-    part = registry.load(name)
+    part, entry = registry.load(name), registry.get(name)
 
-    def make(settings: dict[str, Any], dtype: torch.dtype) -> Any:
+    def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
         model = {"hidden": 4, "embedding": 3, **settings}
         values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
-        config = check_config(values, {key: {"name": name, **options}})
+        config = check_config(values, {key: {"name": name, **options, **changed}})
         task = build_task(config)
         if kind == "loss":
             return registry.make(config.training.losses[0])
         return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
 
     rules = models.RULES
-    variants = [{} if registry.get(name).equal_widths else MODELS[0], *MODELS[1:]]
+    is_wide = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
+    variants = [MODELS[0] if is_wide else {}, *MODELS[1:]]
     if kind in ("task", "loss"):
         rules = RULES if kind == "task" else LOSS_RULES
         variants = [{}]
@@ -80,6 +83,13 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
             results[rule] = _reason(check, make(settings, dtype), part)
             if results[rule]:
                 return results
+
+    def results_with(**changed: Any) -> list[Tensor]:
+        made = [make(settings, torch.float64, **changed) for settings in variants]
+        return [tensor for subject in made for tensor in _results(subject)]
+
+    chosen = registry.choose(name, **options)
+    results["options"] = _reason(partial(_check_options, results_with), chosen, part)
     return results
 
 
@@ -141,6 +151,48 @@ def _reason(
     return ""
 
 
+# ---- the effect of options ----
+
+
+def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> None:
+    """Raise `Broken` for an option of which no other value changes the results.
+
+    results_with: what the part computes with these options, and defaults for the others.
+    """
+    expected = results_with()
+    for option, default in chosen:
+        is_used = None
+        for value in _other_values(default):
+            with contextlib.suppress(Exception):  # not a value of this option
+                results = results_with(**{option: value})
+                is_used = not all(map(torch.equal, expected, results))
+            if is_used:
+                break
+        expect(is_used is not False, f"option {option!r} has no effect: other values change nothing")
+
+
+def _other_values(value: Any) -> list[Any]:
+    """Return other values that an option may have; none for texts."""
+    if isinstance(value, str):
+        return []
+    if isinstance(value, bool):
+        return [not value]
+    number = value or 0
+    return [other for other in (number + 2, number / 2, 1, 0) if other != value]
+
+
+def _results(subject: Any) -> list[Tensor]:
+    """Return what a task draws, or what a model computes in evaluation and in training."""
+    if isinstance(subject, Task):
+        drawn = subject.examples(torch.Generator().manual_seed(0), 20 * DRAWN)
+        return [tensor for tensor in vars(drawn).values() if tensor is not None]
+    weights = list(subject.model.state_dict().values())
+    evaluated = subject.forward()
+    subject.model.train()
+    torch.manual_seed(0)
+    return [*weights, evaluated, subject.forward()]
+
+
 # ---- the rules of tasks: each is a function of the task, and raises `Broken` ----
 
 
@@ -162,12 +214,30 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> None:
 
 
 def check_lengths(task: Task) -> None:
-    """Sources shorter and longer than in training give right examples, or a `Seq2AttnError` if no
-    source has that length.
+    """Sources shorter and longer than in training give right examples and answers, or a
+    `Seq2AttnError` if no source has that length. If targets copy what the alignment says, they do
+    so at every length.
     """
-    for length in {max(1, task.min_length - 1), task.max_length + 1}:
+    copies = _copies(_draw(task))
+    longest = task.max_length
+    for length in (max(1, task.min_length - 1), longest + 1, 2 * longest + 1):
         with contextlib.suppress(Seq2AttnError):
             _check_examples_of(task, length)
+            check_answer(task, length)
+            expect(
+                not copies or _copies(_draw(task, length)),
+                f"examples(random, {DRAWN}, {length}): the alignment points at other symbols than "
+                "the target's; at training lengths it does not",
+            )
+
+
+def _copies(examples: Examples) -> bool:
+    """Return whether each target position has the id of the source position that it copies."""
+    alignment = examples.alignment
+    if alignment is None:
+        return False
+    copied = examples.source.gather(1, alignment.clamp(min=0))
+    return torch.equal(copied.masked_fill(alignment < 0, PAD), examples.target)
 
 
 def check_randomness(task: Task) -> None:
@@ -182,9 +252,9 @@ def check_randomness(task: Task) -> None:
         expect(is_same, f"{name} differs between two calls with generators of the same seed")
 
 
-def check_answer(task: Task) -> None:
+def check_answer(task: Task, length: int | None = None) -> None:
     """`answer`, where it knows one, gives the target and the alignment of the examples."""
-    examples = _draw(task)
+    examples = _draw(task, length)
     for row in range(DRAWN):
         source = examples.source[row, : examples.source_lengths[row]]
         target = examples.target[row, : examples.target_lengths[row]]
@@ -312,8 +382,8 @@ def check_loss(loss: Loss) -> None:
 LOSS_RULES: Rules = {"loss": check_loss}
 RULES: Rules = {
     "examples": check_examples,
-    "lengths": check_lengths,
     "randomness": check_randomness,
     "answer": check_answer,
+    "lengths": check_lengths,
     "training": check_training,
 }

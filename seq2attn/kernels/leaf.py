@@ -19,7 +19,7 @@ from seq2attn.kernels.library import load
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
-from seq2attn.model.encoder import Encoded, Encoder, Layer, flip, flip_index
+from seq2attn.model.encoder import Encoded, Layer, RecurrentEncoder, flip, flip_index
 from seq2attn.model.histories import (
     Coverage,
     Location,
@@ -40,7 +40,7 @@ PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of proj
 DECODERS = (BahdanauDecoder, LuongDecoder)
 KNOWN = {
     Reverser,
-    Encoder,
+    RecurrentEncoder,
     Layer,
     GRU,
     *DECODERS,
@@ -114,8 +114,7 @@ class Leaf:
         """As the model itself, up to rounding, with these resets of its states."""
         model = self.model
         lengths = batch.source_lengths
-        width = max(model.encoder.layers[-1].cell.width, model.decoder.cell.width)
-        is_large = len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1
+        is_large = len(batch.source) * model.decoder.cell.width**2 >= LARGE and torch.get_num_threads() > 1
 
         with hooked_points(resets):  # for what is not in C
             if is_large:
@@ -129,7 +128,7 @@ class Leaf:
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         """Read source (B, S) of these lengths (B,)."""
-        encoder = self.model.encoder
+        encoder: Any = self.model.encoder
         if not self.reads:
             return encoder(source, lengths)
 
@@ -201,9 +200,9 @@ def _is_as_written(*modules: nn.Module) -> bool:
     return True
 
 
-def _is_known_encoder(encoder: nn.Module) -> bool:
-    """Return whether the first layer of an encoder is a GRU."""
-    if type(encoder) is not Encoder:
+def _is_known_encoder(encoder: Any) -> bool:
+    """Return whether an encoder is recurrent and its first layer a GRU."""
+    if type(encoder) is not RecurrentEncoder:
         return False
     parts = list(encoder.layers[0].modules())  # the layer itself, its cells and its dropout
     known = {type(part) for part in parts} <= {Layer, GRU, nn.Dropout}

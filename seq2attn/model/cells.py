@@ -228,6 +228,8 @@ class Cells:
     dropout: float = 0.0
     """probability of dropping a number in training: between layers, on embeddings, before the
     output layer"""
+    bidirectional: bool = False
+    """whether a recurrent encoder reads the source in both directions"""
 
     def stack(self, input_width: int) -> Cell:
         """All layers of a decoder."""

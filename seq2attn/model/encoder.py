@@ -1,6 +1,4 @@
-"""The encoder: recurrent layers that read the source, in one direction or both; and the decoder's
-initial state.
-"""
+"""Encoders, which map the source to states; and the decoder's initial state."""
 
 from abc import abstractmethod
 from typing import Any, NamedTuple
@@ -8,31 +6,73 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.points import Point, at
-from seq2attn.parts import INITIAL_STATES
+from seq2attn.parts import ENCODERS, INITIAL_STATES
 
 
 class Encoded(NamedTuple):
-    """The output of the encoder, or of one of its layers."""
+    """The output of an encoder, or of a recurrent layer."""
 
     states: Tensor
-    """(B, S, width) the outputs of the top layer, forward then backward half; past a source's end
-    they are undefined"""
+    """(B, S, width) of the top layer, of a bidirectional one forward then backward half; past a
+    source's end they are undefined, but finite"""
     final: State
-    """the last state of every layer, bottom first, (B, D) each: after each source's last token, or
-    in a bidirectional encoder the backward direction's, after its first"""
+    """(B, D) each: the last state of every recurrent layer, bottom first, after each source's last
+    token, or of the backward direction after its first; of another encoder (summary,), a vector for
+    the whole source"""
+
+
+class Encoder(nn.Module):
+    """Embeds tokens and maps them to the states that the decoder attends to.
+
+    Every encoder is made the same way, `Encoder(vocabulary_size, embedding, cells, **options)`, and
+    defines `encode`. `cells.width` is D, the width of its states; `cells.layers` and
+    `cells.dropout` are the config's.
+    """
+
+    registry = ENCODERS
+    is_recurrent = False
+    """True if it consists of layers of `cells`, which can read both directions and be reset"""
+    final_tensors = 1
+    """how many tensors `Encoded.final` has"""
+    top = -1
+    """index in `Encoded.final` of what `bridge` maps: the summary, or the top layer's hidden state
+    """
+
+    def __init__(self, vocabulary_size: int, embedding: int, cells: Cells) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, embedding)
+        self.width = cells.width
+        self.states = Point("states", "source", "width")
+
+    @abstractmethod
+    def encode(self, embedded: Tensor, lengths: Tensor) -> Encoded:
+        """Encode embedded tokens (B, S, E), right-padded; lengths (B,) real tokens, at least 1.
+
+        Neither the states before a source's end nor the summary may depend on padding.
+        """
+
+    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+        """Encode source (B, S) ids, right-padded; lengths (B,)."""
+        at(0)
+        states, final = self.encode(self.embedding(source), lengths)
+        return Encoded(self.states(states), final)
+
+
+# ---- the recurrent encoder ----
 
 
 class Layer(nn.Module):
-    """One recurrent layer: a cell that reads forwards, and if `bidirectional` another that reads
-    backwards.
+    """One recurrent layer: a cell that reads forwards, and if `cells.bidirectional` another that
+    reads backwards.
     """
 
-    def __init__(self, input_width: int, cells: Cells, *, bidirectional: bool) -> None:
+    def __init__(self, input_width: int, cells: Cells) -> None:
         super().__init__()
         self.cell = cells.make(input_width)
-        self.backward_cell = cells.make(input_width) if bidirectional else None
+        self.backward_cell = cells.make(input_width) if cells.bidirectional else None
         self.dropout = nn.Dropout(cells.dropout)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Encoded:
@@ -51,32 +91,28 @@ class Layer(nn.Module):
         return Encoded(*cell(self.dropout(inputs), first, lengths))
 
 
-class Encoder(nn.Module):
-    """Embedded tokens, and recurrent layers (Cho et al. 2014), of which each reads both directions
-    of the one below.
+class RecurrentEncoder(Encoder):
+    """`recurrent`: layers of cells (Cho et al. 2014), of which each reads both directions of the
+    one below.
     """
 
-    def __init__(
-        self, vocabulary_size: int, embedding: int, cells: Cells, *, bidirectional: bool = False
-    ) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, embedding)
-        self.bidirectional = bidirectional
-        self.width = 2 * cells.width if bidirectional else cells.width
-        widths = [embedding, *[self.width] * (cells.layers - 1)]
-        self.layers: Any = nn.ModuleList(
-            Layer(width, cells, bidirectional=bidirectional) for width in widths
-        )
-        self.states = Point("states", "source", "width")
+    is_recurrent = True
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
-        """Read source (B, S) ids, right-padded; lengths (B,) real tokens, at least 1."""
-        at(0)
-        states, final = self.embedding(source), ()  # (B, S, E)
+    def __init__(self, vocabulary_size: int, embedding: int, cells: Cells) -> None:
+        super().__init__(vocabulary_size, embedding, cells)
+        self.width = 2 * cells.width if cells.bidirectional else cells.width
+        widths = [embedding, *[self.width] * (cells.layers - 1)]
+        self.layers: Any = nn.ModuleList(Layer(width, cells) for width in widths)
+        top: Cell = self.layers[-1].cell
+        self.final_tensors = cells.layers * top.state_tensors
+        self.top = -top.state_tensors
+
+    def encode(self, embedded: Tensor, lengths: Tensor) -> Encoded:
+        states, final = embedded, ()
         for layer in self.layers:
             states, last = layer(states, lengths)
             final += last
-        return Encoded(self.states(states), final)
+        return Encoded(states, final)
 
 
 def flip_index(lengths: Tensor, width: int) -> Tensor:
@@ -124,16 +160,25 @@ class Zeros(InitialState):
 
 class Last(InitialState):
     """s_0 = the encoder's final state, layer by layer: of a bidirectional encoder the backward
-    state.
+    state; of an encoder without recurrent layers its summary, for a state of one tensor.
     """
+
+    def __init__(self, encoder: Encoder, cell: Cell) -> None:
+        super().__init__(encoder, cell)
+        if encoder.final_tensors != cell.state_tensors:
+            raise Seq2AttnError(
+                f"model.initial_state: 'last' cannot work with encoder {type(encoder).__name__}: "
+                f"its final state has {encoder.final_tensors} of the {cell.state_tensors} tensors "
+                "of the decoder's state; use bridge or zeros"
+            )
 
     def forward(self, encoded: Encoded) -> State:
         return encoded.final
 
 
 class Bridge(InitialState):
-    """s_0 = tanh(W h + b), h the top layer's final hidden state; one W for all tensors of s_0
-    together.
+    """s_0 = tanh(W h + b), h the top layer's final hidden state, or the summary of an encoder
+    without recurrent layers; one W for all tensors of s_0 together.
 
     With a bidirectional encoder, h is the backward state at position 1 (Bahdanau et al. 2015,
     appendix A.2.2): it has read the whole source, last token first.
@@ -141,9 +186,8 @@ class Bridge(InitialState):
 
     def __init__(self, encoder: Encoder, cell: Cell) -> None:
         super().__init__(encoder, cell)
-        top: Cell = encoder.layers[-1].cell
-        self.top = -top.state_tensors
-        self.map = nn.Linear(top.width, cell.state_tensors * cell.width)
+        self.top = encoder.top
+        self.map = nn.Linear(cell.width, cell.state_tensors * cell.width)
 
     def forward(self, encoded: Encoded) -> State:
         mapped = torch.tanh(self.map(encoded.final[self.top]))  # (B, state_tensors * D)

@@ -56,11 +56,11 @@ def draw_resets(
     first: the encoder's initial states too, so that positions cannot be recognised by their
     distance from the start. Nothing is drawn where the probability is 0.
     """
-    layers = model.encoder.layers
     resets: dict[Point, Reset] = {}
     if encoder > 0:
+        layers: Any = model.encoder.layers  # rules.py refuses resets for other encoders
         resets |= _draw(random, [layer.cell for layer in layers], source, encoder, first)
-        if model.encoder.bidirectional:
+        if layers[0].backward_cell is not None:
             backward = [layer.backward_cell for layer in layers]
             resets |= _draw(random, backward, source, encoder, first)
     if decoder > 0:

@@ -13,7 +13,7 @@ from seq2attn.data.vocabulary import SOS, SPECIAL
 from seq2attn.inference.changes import set_weights
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.encoder import Encoded
+from seq2attn.model.encoder import Encoded, RecurrentEncoder
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, hooked, points
 
@@ -38,7 +38,7 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
     A recurrent encoder has a function for each of its cells, `encoder_*`. `prepare` returns the
     first `state.*` of `step`, and the `memory.*` that each step takes.
     """
-    encoder = _encoder(model.encoder, source) if isinstance(model, Reverser) else []
+    encoder = _encoder(model.encoder, source) if _has_cells(model) else []
     return [*encoder, _prepare(model, source), _step(model, source, steps)]
 
 
@@ -84,6 +84,11 @@ def _name(path: Any) -> str:
 # ---- the encoder ----
 
 
+def _has_cells(model: Any) -> bool:
+    """Return whether the encoder is a loop over cells; others are a graph as a whole."""
+    return isinstance(model, Reverser) and type(model.encoder) is RecurrentEncoder
+
+
 def _encoder(encoder: Any, source: Tensor) -> list[Function]:
     """Return for each layer and direction the function that reads one token."""
     functions = []
@@ -117,18 +122,18 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
     return Function(name, read, named(example))
 
 
-def _prepare(model: Model, source: Tensor) -> Function:
+def _prepare(model: Any, source: Tensor) -> Function:
     """Return the function that computes the memory and first state of the decoder, from what the
-    encoder's cells made. Of a Transformer it is the whole encoder.
+    encoder's cells made. Of an encoder without cells it is the whole encoder.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
     inputs: dict[str, Any] = {"source": source, "valid": valid}
-    if isinstance(model, Reverser):
+    if _has_cells(model):
         inputs["states"], inputs["final"] = model.encoder(source, valid.sum(dim=1))
 
     def prepare(tensors: Tensors) -> Tensors:
         given = nested(inputs, tensors)
-        if isinstance(model, Reverser):
+        if _has_cells(model):
             encoded = Encoded(given["states"], given["final"])
             memory, state = model.prepare(encoded, given["valid"], given["source"])
         else:

@@ -18,7 +18,15 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.inference.trained_model import TrainedModel, load_run
 from seq2attn.model.histories import History
-from seq2attn.parts import ARCHITECTURES, DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
+from seq2attn.parts import (
+    ARCHITECTURES,
+    DECODERS,
+    ENCODERS,
+    HISTORIES,
+    NORMALISERS,
+    SCORES,
+    WINDOWS,
+)
 from seq2attn.plotting.attention import Snapshot, choose_evenly
 from seq2attn.runs.checkpoint import MODEL, load_checkpoint
 from seq2attn.runs.logs import read_attention
@@ -175,6 +183,7 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     if getattr(history.load(), "scores", History.scores) is not History.scores:
         score, history = history, HISTORIES.get("none")  # it scores in place of the score
     chosen = {
+        "encoder": ENCODERS.get(model.encoder.name),
         "score": score,
         "normaliser": NORMALISERS.get(attention.normaliser.name),
         "window": WINDOWS.get(attention.window.name),
