@@ -11,7 +11,7 @@ from seq2attn.data.batches import Batch
 from seq2attn.model.attention import Attention, NoAttention
 from seq2attn.model.cells import GRU, LSTM, RNN, Cells
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder, PointerDecoder, Reverser
-from seq2attn.model.encoder import Bridge, Encoder, Last, Zeros
+from seq2attn.model.encoder import Bridge, Last, RecurrentEncoder, Zeros
 from seq2attn.model.hard_monotonic import HardMonotonicDecoder
 from seq2attn.model.windows import LocalM, LocalP
 from seq2attn.parts import NORMALISERS, SCORES
@@ -59,10 +59,12 @@ def make_score(name, query_width, key_width, **options):
     return SCORES.load(name)(query_width, key_width, **options)
 
 
-def make_cells(cell="gru", width=5, layers=1, dropout=0.0):
+def make_cells(cell="gru", width=5, layers=1, dropout=0.0, bidirectional=False):
     """Layers of a cell, by its name or class."""
     kind = CELLS[cell] if isinstance(cell, str) else cell
-    return Cells(lambda input_width: kind(input_width, width), width, layers, dropout)
+    return Cells(
+        lambda input_width: kind(input_width, width), width, layers, dropout, bidirectional
+    )
 
 
 def make_model(
@@ -89,8 +91,8 @@ def make_model(
     """A model in training mode, its weights drawn from `seed`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        cells = make_cells(cell, hidden, layers, dropout)
-        encoder = Encoder(vocabulary, embedding, cells, bidirectional=bidirectional)
+        cells = make_cells(cell, hidden, layers, dropout, bidirectional)
+        encoder = RecurrentEncoder(vocabulary, embedding, cells)
         attention = NoAttention()
         if score != "none":
             made = (

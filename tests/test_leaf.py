@@ -19,7 +19,7 @@ from seq2attn.kernels.function import gru
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.encoder import Encoder
+from seq2attn.model.encoder import Encoder, RecurrentEncoder
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import hooked_points
@@ -176,6 +176,7 @@ def doubled(function):
         (BahdanauDecoder, "advance", {}),
         (LuongDecoder, "advance", {"arrangement": "luong"}),
         (Encoder, "forward", {}),
+        (RecurrentEncoder, "encode", {}),
     ],
 )
 def test_a_method_replaced_on_a_class(kind, method, options, monkeypatch):

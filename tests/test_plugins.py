@@ -95,7 +95,10 @@ def test_the_page_has_a_file_of_each_kind():
         )
 
 
-RULES = "shape randomness steps mask batch padding training pairs parameters gradients".split()
+RULES = (
+    "shape randomness steps mask batch padding training context state pairs parameters gradients "
+    "options"
+).split()
 FORMULA = "return self.factor * query @ keys.mT"
 
 

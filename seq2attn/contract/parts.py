@@ -168,7 +168,8 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
                 is_used = not all(map(torch.equal, expected, results))
             if is_used:
                 break
-        expect(is_used is not False, f"option {option!r} has no effect: other values change nothing")
+        message = f"option {option!r} has no effect: other values change nothing"
+        expect(is_used is not False, message)
 
 
 def _other_values(value: Any) -> list[Any]:

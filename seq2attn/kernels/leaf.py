@@ -114,7 +114,8 @@ class Leaf:
         """As the model itself, up to rounding, with these resets of its states."""
         model = self.model
         lengths = batch.source_lengths
-        is_large = len(batch.source) * model.decoder.cell.width**2 >= LARGE and torch.get_num_threads() > 1
+        width = model.decoder.cell.width
+        is_large = len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1
 
         with hooked_points(resets):  # for what is not in C
             if is_large:

@@ -103,7 +103,7 @@ class RecurrentEncoder(Encoder):
         self.width = 2 * cells.width if cells.bidirectional else cells.width
         widths = [embedding, *[self.width] * (cells.layers - 1)]
         self.layers: Any = nn.ModuleList(Layer(width, cells) for width in widths)
-        top: Cell = self.layers[-1].cell
+        top: Any = self.layers[-1].cell
         self.final_tensors = cells.layers * top.state_tensors
         self.top = -top.state_tensors
 

@@ -139,7 +139,7 @@ class Step {
   // Each part's row: how the number at the chosen position is made, by this model's graph, and in a sentence.
   explain(step, t) {
     const {view} = this, {spec, now} = view, {encoder, score, normaliser, window, history, decoder, scalable} = spec.parts, letter = view.symbol(step.written);
-    const encoded = spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : encoder ? `The encoder leaves a vector at each position (${encoder.name}: ${encoder.summary}).` : "The encoder's positions attend to each other; a vector is left at each.";
+    const encoded = spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : encoder ? `The encoder (${encoder.name}) leaves a vector at each position.` : "The encoder's positions attend to each other; a vector is left at each.";
     const chances = probabilities(step.logits.data);
     this.say("output", `p(${letter}) = ${short(chances[step.written])}`, `${view.attends ? "State and context give" : "The state gives"} each symbol a probability. The likeliest is written, and read at the next step.`);
     if (!view.attends) return this.bottleneck(encoded);
