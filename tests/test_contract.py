@@ -17,7 +17,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import LSTM, Cell
 from seq2attn.model.decoder import BahdanauDecoder
-from seq2attn.model.encoder import Last, Zeros
+from seq2attn.model.encoder import Encoded, Encoder, Last, RecurrentEncoder, Zeros
 from seq2attn.model.histories import Coverage, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.scores import Score
@@ -141,6 +141,53 @@ class MovesAndReads(Shift):
 
     def combine(self, weights, logits, step):
         return (super().combine(weights, logits, step) + weights) / 2
+
+
+class Bigrams(Encoder):
+    """h_j = W [x_j; x_{j-1}], and their mean."""
+
+    def __init__(self, vocabulary_size, embedding, cells):
+        super().__init__(vocabulary_size, embedding, cells)
+        self.map = nn.Linear(2 * embedding, self.width)
+
+    def encode(self, embedded, lengths):
+        before = nn.functional.pad(embedded, (0, 0, 1, 0))[:, :-1]
+        states = self.map(torch.cat([embedded, before], dim=2))
+        real = torch.arange(states.size(1)) < lengths.unsqueeze(1)
+        return Encoded(states, ((states * real.unsqueeze(2)).sum(1) / lengths.unsqueeze(1),))
+
+
+def encoded(change):
+    """`Bigrams` whose result for embedded (B, S, E) and lengths is `change(result, embedded)`."""
+    return changed_part(
+        Bigrams,
+        "encode",
+        lambda self, embedded, lengths: change(Bigrams.encode(self, embedded, lengths), embedded),
+    )
+
+
+class LooksAhead(Bigrams):
+    def encode(self, embedded, lengths):
+        after = embedded.roll(-1, 1)
+        return super().encode(embedded + after, lengths)
+
+
+class Unused(Product):
+    def __init__(self, query_width, key_width, *, factor: float = 1.0):
+        super().__init__(query_width, key_width)
+
+
+class WrongLater(Copy):
+    """Beyond length 12, the alignment is wrong, and nothing else says what is right."""
+
+    def answer(self, text):
+        return None
+
+    def examples(self, random, count, length=None):
+        drawn = super().examples(random, count, length)
+        if (length or 0) > 12:
+            drawn.alignment[:, :2] = drawn.alignment[:, :2].flip(1)
+        return drawn
 
 
 class OutsideTheSource(Copy):
@@ -394,6 +441,83 @@ BROKEN = [
             lambda task, random, count, length: (torch.Generator().manual_seed(1), count, length)
         ),
     ),
+    ("padding", "depends on padding", LooksAhead),
+    (
+        "padding",
+        "depends on padding",
+        encoded(lambda result, embedded: result._replace(final=(result.states.mean(1),))),
+    ),
+    (
+        "padding",
+        "depends on padding",
+        encoded(lambda result, embedded: result._replace(states=result.states * embedded.size(1))),
+    ),
+    (
+        "batch",
+        "depends on the other rows",
+        encoded(
+            lambda result, embedded: result._replace(
+                states=result.states - result.states[:, :1].mean(0)
+            )
+        ),
+    ),
+    (
+        "shape",
+        "encoder states: shape (3, 6, 3), expected (3, 6, 4)",
+        encoded(lambda result, embedded: result._replace(states=embedded)),
+    ),
+    (
+        "shape",
+        "final state: Tensor, expected a tuple of 1 tensors",
+        encoded(lambda result, embedded: result._replace(final=result.states[:, 0])),
+    ),
+    (
+        "parameters",
+        "parameter embedding.weight receives no gradient",
+        changed_part(
+            Bigrams,
+            "encode",
+            lambda self, embedded, lengths: Bigrams.encode(self, embedded.detach(), lengths),
+        ),
+    ),
+    (
+        "context",
+        "not those with which its context was averaged",
+        changed_part(
+            BahdanauDecoder,
+            "decode",
+            lambda self, features, weights, memory: BahdanauDecoder.decode(
+                self, features, weights**2 / (weights**2).sum(dim=2, keepdim=True), memory
+            ),
+        ),
+    ),
+    (
+        "state",
+        "return h first",
+        changed_part(
+            LSTM, "step", lambda self, inputs, state: LSTM.step(self, inputs, state)[::-1]
+        ),
+    ),
+    (
+        "state",
+        "return h first",
+        changed_part(
+            LSTM, "step", lambda self, inputs, state: LSTM.step(self, inputs, state[::-1])[::-1]
+        ),
+    ),
+    ("options", "option 'factor' has no effect", Unused),
+    ("lengths", "examples(random, 8, 13): the alignment points at other symbols", WrongLater),
+    (
+        "lengths",
+        "has the alignment [0, 1",
+        changed_part(
+            Reverse,
+            "answer",
+            lambda self, text: Solution(text[::-1], tuple(range(len(text))))
+            if len(text) > 12
+            else Reverse.answer(self, text),
+        ),
+    ),
     ("examples", "points outside the source", OutsideTheSource),
     ("answer", "but an example has", WRONG_ANSWER),
     (
@@ -412,7 +536,7 @@ def test_each_rule_finds_what_it_is_about(rule, reason, broken, own_scores):
     assert reason in check_part(broken.registry.kind, "broken")[rule]
 
 
-@pytest.mark.parametrize("part", [Plain, Shown, MovesAndReads, Picky, Frozen])
+@pytest.mark.parametrize("part", [Plain, Shown, MovesAndReads, Picky, Frozen, Bigrams])
 def test_what_is_odd_but_keeps_the_rules_is_accepted(part, own_scores):
     register("odd", equal_widths=True)(part)
     assert broken_rule(part.registry.kind, "odd") is None

@@ -185,7 +185,7 @@ def _other_values(value: Any) -> list[Any]:
 def _results(subject: Any) -> list[Tensor]:
     """Return what a task draws, or what a model computes in evaluation and in training."""
     if isinstance(subject, Task):
-        drawn = subject.examples(torch.Generator().manual_seed(0), 20 * DRAWN)
+        drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)
         return [tensor for tensor in vars(drawn).values() if tensor is not None]
     weights = list(subject.model.state_dict().values())
     evaluated = subject.forward()
