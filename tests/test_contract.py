@@ -17,7 +17,7 @@ from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import LSTM, Cell
 from seq2attn.model.decoder import BahdanauDecoder
-from seq2attn.model.encoder import Encoded, Encoder, Last, RecurrentEncoder, Zeros
+from seq2attn.model.encoder import Encoded, Encoder, Last, Zeros
 from seq2attn.model.histories import Coverage, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.scores import Score
@@ -513,9 +513,11 @@ BROKEN = [
         changed_part(
             Reverse,
             "answer",
-            lambda self, text: Solution(text[::-1], tuple(range(len(text))))
-            if len(text) > 12
-            else Reverse.answer(self, text),
+            lambda self, text: (
+                Solution(text[::-1], tuple(range(len(text))))
+                if len(text) > 12
+                else Reverse.answer(self, text)
+            ),
         ),
     ),
     ("examples", "points outside the source", OutsideTheSource),

@@ -5,13 +5,14 @@ import json
 import pytest
 import torch
 from inline import ROOT
-from models import make_model
+from models import make_cells, make_model
 from torch.testing import assert_close
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 import onnx
 
+from seq2attn.model.encoder import Encoded, Encoder
 from seq2attn.pages.functions import functions
 
 
@@ -69,3 +70,23 @@ def test_a_score_of_a_plug_in_is_exported(cli, tmp_path, own_scores):
     )
     cli("train --config tiny.yaml --plugin distance.py --name far").check()
     cli("page far").check()  # the plug-in is loaded in this process
+
+
+class Doubled(Encoder):
+    def encode(self, embedded, lengths):
+        return Encoded(2 * embedded, (embedded[:, 0],))
+
+
+def test_an_encoder_without_cells_is_part_of_the_first_graph():
+    model = make_model("general", embedding=5, initial_state="last")
+    model.encoder = Doubled(8, 5, make_cells()).double()
+    prepare, step = functions(model, torch.tensor([[3, 5, 4]]), 1)
+    assert (prepare.name, step.name, set(prepare.inputs)) == (
+        "prepare",
+        "step",
+        {"source", "valid"},
+    )
+    prepared = prepare.call({"source": torch.tensor([[6, 7]]), "valid": torch.ones(1, 2).bool()})
+    expected = 2 * model.encoder.embedding.weight[[6, 7]]
+    assert_close(prepared["memory.values"], expected.unsqueeze(0))
+    assert_close(prepared["state.cell.0"], expected[:1] / 2)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import as_batch, is_real, make_model
+from models import as_batch, is_real, make_cells, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
@@ -19,7 +19,7 @@ from seq2attn.kernels.function import gru
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
-from seq2attn.model.encoder import Encoder, RecurrentEncoder
+from seq2attn.model.encoder import Encoded, Encoder, RecurrentEncoder
 from seq2attn.model.histories import Coverage, Location, Shift
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import hooked_points
@@ -116,6 +116,21 @@ def test_resets_of_states(arrangement):
     random = torch.Generator().manual_seed(1)
     resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
     assert_leaf_agrees(model, batch, resets)
+
+
+class Embedded(Encoder):
+    def encode(self, embedded, lengths):
+        return Encoded(embedded.mT.contiguous().mT, (embedded[:, 0],))
+
+
+def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
+    model = make_model(embedding=5, initial_state="bridge", score="general")
+    model.encoder = Embedded(8, 5, make_cells()).double()
+    batch = batch_for()
+    resets = draw_resets(
+        model, torch.Generator(), batch.source, batch.decoder_input, encoder=0.0, decoder=0.5
+    )
+    assert_leaf_agrees(model, batch, resets, reads=False)
 
 
 def test_rows_in_any_order_and_a_fixed_padding_vector():

@@ -64,6 +64,45 @@ def test_a_part_that_changes_a_builtin_one_makes_its_makes_weights_as_that_does(
     assert "'sparsemax' cannot work with history 'drifting', which makes its own" in said
 
 
+def test_what_an_encoder_without_recurrent_layers_lacks_is_refused(cli, tmp_path):
+    (tmp_path / "convolutional.py").write_text(FILES["convolutional.py"])
+    line = "--plugin convolutional.py --set model.encoder=convolutional"
+    reset = "--set model.bidirectional=true --set training.encoder_reset=0.1"
+    said = cli(f"train -c configs/general.yaml {line} {reset}").refusal
+    assert "model.bidirectional (--set 'model.bidirectional=true'): has no effect, with" in said
+    assert "training.encoder_reset (--set 'training.encoder_reset=0.1'): has no effect, wi" in said
+    assert "encoder 'convolutional', which has no recurrent layers" in said
+    said = cli(f"train -c configs/scaled.yaml {line} --set model.cell=lstm").refusal
+    assert "'last' cannot work with encoder Convolutional: its final state has 1 of the 2" in said
+    assert not (tmp_path / "runs").exists()
+
+
+LOOP = """\
+import torch
+from seq2attn import register
+from seq2attn.model.encoder import Encoded, RecurrentEncoder
+
+@register("summed")
+class Summed(RecurrentEncoder):
+    def encode(self, embedded, lengths):
+        states, final = super().encode(embedded, lengths)
+        return Encoded(states.cumsum(dim=1), final)
+"""
+
+
+@pytest.mark.slow
+def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
+    for name, code in {**FILES, "summed.py": LOOP}.items():
+        (tmp_path / name).write_text(code)
+    for name in ("convolutional", "attending", "summed"):
+        line = f"--plugin {name}.py --set model.encoder={name} --name {name} --device cpu"
+        cli(f"train -c configs/general.yaml {line} {SETTINGS}").check()
+    cli("page convolutional --to 1.html --plugin convolutional.py").check()
+    cli("page attending --to 2.html --plugin attending.py").check()
+    said = cli("export summed --to out --plugin summed.py").refusal
+    assert "cannot export this model: of a source of length 1, prepare gives other numb" in said
+
+
 def test_the_plugin_of_the_examples_keeps_the_contract(cli):
     cli("check --plugin", ROOT / "examples/walking.py").check()
 
