@@ -608,7 +608,7 @@ def test_inspect_s_ledger_counts_every_parameter(work):
 def test_list_names_everything_a_config_can_use():
     everything = rows("list")
     kinds = (
-        "scores tasks normalisers windows histories cells decoders "
+        "scores tasks normalisers windows histories cells encoders decoders "
         "initial-states losses architectures schedules families"
     ).split()
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds

@@ -101,7 +101,7 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
             "to 1, found 0"
         ),
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
-        "architecture, attention, bidirectional, cell, decoder, dropout, embedding, "
+        "architecture, attention, bidirectional, cell, decoder, dropout, embedding, encoder, "
         "hidden, initial_state, layers, "
         "padding_embedding, source_eos",
         (
