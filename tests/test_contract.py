@@ -166,12 +166,6 @@ def encoded(change):
     )
 
 
-class LooksAhead(Bigrams):
-    def encode(self, embedded, lengths):
-        after = embedded.roll(-1, 1)
-        return super().encode(embedded + after, lengths)
-
-
 class Unused(Product):
     def __init__(self, query_width, key_width, *, factor: float = 1.0):
         super().__init__(query_width, key_width)
@@ -441,7 +435,6 @@ BROKEN = [
             lambda task, random, count, length: (torch.Generator().manual_seed(1), count, length)
         ),
     ),
-    ("padding", "depends on padding", LooksAhead),
     (
         "padding",
         "depends on padding",
@@ -489,13 +482,6 @@ BROKEN = [
             lambda self, features, weights, memory: BahdanauDecoder.decode(
                 self, features, weights**2 / (weights**2).sum(dim=2, keepdim=True), memory
             ),
-        ),
-    ),
-    (
-        "state",
-        "return h first",
-        changed_part(
-            LSTM, "step", lambda self, inputs, state: LSTM.step(self, inputs, state)[::-1]
         ),
     ),
     (

@@ -178,13 +178,13 @@ def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
 
 
 def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
-    reasons = {}
+    keys = []
     if model.bidirectional:
-        reasons["model.bidirectional"] = "has no effect"
+        keys.append("model.bidirectional")
     if config.training.encoder_reset:
-        reasons["training.encoder_reset"] = "has no effect"
+        keys.append("training.encoder_reset")
     name = f"encoder {model.encoder.name!r}, which has no recurrent layers"
-    yield from _conflicts(reasons, "model.encoder", name)
+    yield from _conflicts(dict.fromkeys(keys, "has no effect"), "model.encoder", name)
 
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
