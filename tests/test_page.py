@@ -206,7 +206,7 @@ def test_every_operation_follows_the_definition_of_onnx(browser, tmp_path):
         ]
         requests.append([operation, plain, attributes])
     answers = browser.run(
-        f"{asset('multiply.js')} {asset('operations.js')};"
+        f"{asset('multiply.js')} {asset('tensors.js')} {asset('operations.js')};"
         f"return {json.dumps(requests)}.map(([operation, inputs, attributes]) => {{"
         "const tensors = inputs.map(one => tensor(one.type, one.shape, "
         "Float64Array.from(one.data, Number)));"

@@ -22,6 +22,7 @@ from seq2attn.cli.options import (
     option,
 )
 from seq2attn.cli.outputs import FigurePath, Force, check_output, save_figure
+from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
@@ -114,7 +115,9 @@ def page(
     else:
         runs = find_runs(runs_dir, names)
         models = run_models(runs, checkpoint, text or (), snapshots)
-    _write(to, render(models))
+    with make_display(seconds=0) as display:
+        rendered = render(models, display)
+    _write(to, rendered)
 
 
 def export(

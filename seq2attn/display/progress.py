@@ -65,16 +65,17 @@ def decoding_steps(maximum: int) -> Iterator[int]:
         yield step
 
 
-def make_display(wanted: bool | None = True) -> Display:
+def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
     """Return the display that suits standard error. wanted: False: the one that shows nothing;
-    None: that one, too, unless on a terminal or in a notebook.
+    None: that one, too, unless on a terminal or in a notebook. seconds: between two lines about
+    steps in a pipe.
     """
     console = stderr()
     if wanted is False:
         return Display()
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
-    return Lines() if wanted or "ipykernel" in sys.modules else Display()
+    return Lines(seconds) if wanted or "ipykernel" in sys.modules else Display()
 
 
 class Lines(Display):

@@ -41,6 +41,14 @@ function release(t, j) {
   update();
 }
 
+// A score that is divided by √D, as the catalogue writes it: the temperature 1/√D takes that back.
+const dividesByRoot = ({parts: {score}}) => Boolean(score) && /sqrt\(D\)/.test(score.formula);
+const rootOf = ({now, sources}) => {
+  const {query, scores} = now.steps[0];
+  return Math.sqrt(query.data.length * sources.length / scores.data.length);  // per head
+};
+const unscaled = view => Number((1 / rootOf(view)).toPrecision(3));
+
 function undoAll() {
   Object.assign(state, {position: null, temperature: 1, padding: 0, mask: null, force: new Map(), ban: new Set(), write: new Map()});
   update();

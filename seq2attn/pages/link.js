@@ -78,7 +78,7 @@ function save() {
   const view = active.map ? active : views.find(one => one.map);
   if (!view) return;
   const numbers = state.numbers, layout = mapLayout(view.map.columns, view.map.rows, 46 * view.map.columns.length, numbers);
-  const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", held: "#c2410c"};
+  const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", held: "#c2410c", good: "#1a7f37", bad: "#b3261e"};
   pen.fill(0, 0, layout.width + 16, layout.height + 16, "#ffffff");
   paintMap(pen, {...view.map, chosen: null}, {...layout, left: layout.left + 8, top: layout.top + 8}, paper, numbers);
   const blob = new Blob([new XMLSerializer().serializeToString(pen.root)], {type: "image/svg+xml"});

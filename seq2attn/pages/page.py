@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import itertools
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.utils import parameters_to_vector
 
 from seq2attn.colours import CIVIDIS
+from seq2attn.display.progress import Display
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
@@ -24,24 +26,30 @@ from seq2attn.pages.training import training_settings
 if TYPE_CHECKING:
     import onnx
 
-ENGINE = ("multiply.js", "operations.js", "model.js", "worker.js")
+ENGINE = ("multiply.js", "tensors.js", "operations.js", "model.js", "worker.js")
 """what runs models and trains them: in the page, and in its worker"""
 SCRIPTS = (
-    "view.js",
+    "drawing.js",
     "text.js",
     "explain.js",
     "step.js",
+    "view.js",
     "changes.js",
     "play.js",
+    "stops.js",
     "tour.js",
+    "terms.js",
     "link.js",
     "train.js",
     "page.js",
 )
 
 
-def render(models: Sequence[PageModel]) -> str:
-    """Return the page for one model or two, with styles, scripts, graphs and weights inline."""
+def render(models: Sequence[PageModel], display: Display | None = None) -> str:
+    """Return the page for one model or two, with styles, scripts, graphs and weights inline.
+
+    display: shows which graphs are being exported.
+    """
     style = asset("page.css")
     engine = "\n".join(map(asset, ENGINE))
     script = "\n".join(map(asset, SCRIPTS))
@@ -49,7 +57,7 @@ def render(models: Sequence[PageModel]) -> str:
     if any(model.config for model in models):
         allowed += "; worker-src blob:"
     data = {
-        "models": list(map(model_json, models)),
+        "models": _models_json(models, display or Display()),
         "colours": CIVIDIS,
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
@@ -64,14 +72,33 @@ def render(models: Sequence[PageModel]) -> str:
     })  # fmt: skip
 
 
-def model_json(page_model: PageModel) -> dict[str, Any]:
+def _models_json(models: Sequence[PageModel], display: Display) -> list[dict[str, Any]]:
+    phases = sum(3 if model.config else 2 for model in models)
+    display.begin("", phases)
+    counted = itertools.count()
+
+    def tell(text: str) -> None:
+        phase = next(counted)
+        display.step("", phase, f"exporting {text} ({phase + 1} of {phases})")
+
+    described = [model_json(model, tell) for model in models]
+    display.end("")
+    return described
+
+
+def model_json(
+    page_model: PageModel, tell: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
     """Return manifest, graphs and weights of one model as JSON values.
+
+    tell: called with what is exported next.
 
     Raises `Seq2AttnError` for an operation that the page's interpreter lacks, and as
     `export_graphs` does.
     """
     model = page_model.predictor.model
     task = page_model.predictor.task
+    tell(f"the model of {page_model.name}")
     graphs = export_graphs(model)
     described = manifest(page_model.predictor, graphs)
     state = model.state_dict()
@@ -80,6 +107,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     training = None
     training_graphs = []
     if page_model.config:
+        tell(f"the training of {page_model.name}")
         training_graphs = export_training(page_model.config, task)
         training = {**training_settings(page_model.config), "graphs": graphs_json(training_graphs)}
     missing = _missing([*graphs, *training_graphs])
@@ -90,6 +118,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
             hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
         )
     answers = {}
+    tell(f"the task of {page_model.name}")
     rule = export_answer(task)
     if rule and not _missing([rule]):
         graphs = [*graphs, rule]

@@ -3,7 +3,7 @@
 
 const PACE = 900, FASTER = 350;  // milliseconds a part: of the first step that is played, and of the others
 
-let playing = 0;
+let playing = 0, afterwards = null;  // afterwards: what is done once, when playing ends
 
 function light(part) {
   state.part = part;
@@ -36,10 +36,14 @@ function pause() {
   playing = 0;
   light(null);
   showPlaying();
+  const act = afterwards;
+  afterwards = null;
+  if (act) act();
 }
 
 function togglePlay() { if (playing) pause(); else play(); }
 function showPlaying() {
+  document.body.classList.toggle("playing", Boolean(playing));
   for (const view of views) {
     put(view.find(".play"), "textContent", playing ? "❚❚ pause" : "▶ play");
     view.find(".play").setAttribute("aria-label", playing ? "pause the decoding" : "play the decoding");

@@ -25,7 +25,7 @@ class Step {
     for (const [part, [sign, name]] of Object.entries(this.parts)) {
       const row = this.rows[part] = make("div", {className: "part", role: "group", ariaLabel: name, tabIndex: -1}, make("h4", {textContent: `${name} ${sign}`}), make("p", {className: "sum"}), make("p", {className: "why"}), make("div", {className: "vectors"}));
       this.find(".parts").append(row);
-      this.find(".stages").append(make("button", {type: "button", className: part, title: `${name}: to its row`, onclick: () => {
+      this.find(".stages").append(make("button", {type: "button", className: part, "data-tip": TIPS[part], onclick: () => {
         light(part);
         row.scrollIntoView({block: "nearest", behavior: "smooth"});
         row.focus({preventScroll: true});
@@ -167,9 +167,9 @@ class Step {
     const changers = [view.sources.some((_, k) => view.isForced(t, k)) ? "you" : "", window && window.name !== "global" ? `the window ${window.name}` : "", history && history.name !== "none" && !past ? `the history ${history.name}` : "", aligned ? `the decoder ${decoder.name}: how probable this position is after those before` : ""].filter(one => one);
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
     const reread = heads === 1 && history && history.name !== "none" && places.has("memory.values") && context.length > prepared.values[places.get("memory.values")].shape.at(-1);
-    this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : ""].join(" "), {"": query});
+    this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : "", firstQuery(query, states, view.ids.length - 1)].join(" "), {"": query});
     this.say("score", `${score ? `${written(score.formula)}${/√D/.test(written(score.formula)) ? `, D = ${query.length}` : ""}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
-    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
+    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : isUnscaled() ? `Scores are not divided by √D: the temperature is 1/√D = ${exact(state.temperature)}.` : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
     const moved = t && heads === 1 ? e.distribution("weights", "softmax") : null, from = peak(now.steps[Math.max(0, t - 1)].weights.data, width);
     const leaving = moved && Array.from({length: moved.shape.at(-2)}, (_, d) => moved.data[d * moved.shape.at(-1) + from % moved.shape.at(-1)]), reach = moved && (leaving.length - 1) / 2, move = moved && peak(leaving) - reach;
     const signed = distance => `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`, around = from + move < 0 || from + move >= view.count ? ", around the end" : "";
@@ -218,6 +218,13 @@ class Step {
       ];
     }));
   }
+}
+
+// What the first query is, where it is not yet the decoder's: the state that the encoder left, or zeros. states: those of the encoder, after each other.
+function firstQuery(query, states, last) {
+  if (query.every(number => number === 0)) return "It is 0 as yet, so that it fits no key better than another.";
+  if (!states || query.some((number, k) => number !== states[last * query.length + k])) return "";
+  return `It is the encoder's last state as yet, which the key of position ${last + 1} is made of: that it fits there says nothing about the task.`;
 }
 
 function summed(products) {

@@ -1,157 +1,214 @@
 "use strict";
-// Drawing: maps and vectors, on a canvas or as SVG with the same calls.
+// One model on the page: its answer, its maps, and what can be done with a cell of them.
 
-// What the page was made with: {models, colours, signs}.
-const data = JSON.parse(document.getElementById("data").textContent);
-const SVG = "http://www.w3.org/2000/svg";
-const MONO = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
+class View {
+  constructor(spec, number) {
+    this.spec = spec;
+    this.number = number;
+    this.root = by("model").content.firstElementChild.cloneNode(true);
+    this.find = name => this.root.querySelector(name);
+    this.attends = spec.attends;
+    this.symbol = id => shownSymbol(spec.target.tokens[id]);
+    this.load(state.snapshots[number]);
+    this.find("h2").textContent = spec.name;
+    this.find("h2").hidden = data.models.length === 1;
+    this.find(".about").replaceChildren(...describe(spec));
+    this.find(".about").hidden = data.models.length === 1;
+    this.snapshots();
+    this.canvas = this.find("canvas");
+    this.canvas.addEventListener("click", event => {
+      const {left, top, cell} = this.layout, bounds = this.canvas.getBoundingClientRect();
+      active = this;
+      choose(Math.floor((event.clientY - bounds.top - top) / cell), Math.floor((event.clientX - bounds.left - left) / cell));
+      this.canvas.focus();
+    });
+    this.root.addEventListener("focusin", () => { active = this; });
+    this.find(".maps").hidden = !this.attends;
+    this.root.classList.toggle("without", !this.attends);
+    this.rooms = new Map();
+    this.panel = new Step(this);
+  }
 
-function colours() {
-  const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(["card", "text", "quiet", "line", "soft", "held", "positive", "negative"].map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
-}
+  load(snapshot) {
+    const model = new Model(this.spec, this.learnt || decodeBase64(this.spec.snapshots[snapshot].weights));
+    this.plain = new Session(model);
+    this.changed = new Session(model);
+  }
 
-function heat(weight) {
-  const {colours} = data, at = weight * (colours.length - 1), low = Math.min(Math.floor(at), colours.length - 2);
-  return `rgb(${colours[low].map((part, i) => Math.round(part + (at - low) * (colours[low + 1][i] - part))).join()})`;
-}
+  snapshots() {
+    const {snapshots} = this.spec, slider = this.find(".snapshot input"), label = () => { this.find(".snapshot output").textContent = snapshots[slider.value].label; };
+    this.find(".snapshot").hidden = snapshots.length < 2;
+    slider.max = snapshots.length - 1;
+    slider.value = state.snapshots[this.number];
+    label();
+    slider.addEventListener("input", () => {
+      state.snapshots[this.number] = Number(slider.value);
+      this.load(Number(slider.value));
+      label();
+      update();
+    });
+  }
 
-const HEATS = Array.from({length: 256}, (_, level) => heat(level / 255));
+  compute() {
+    const {ids, plain, count, bound, problem, offer} = tokenise(this.spec, state.text, state.features);
+    Object.assign(this, {problem, offer, empty: !ids && !problem});
+    if (!ids) return;
+    Object.assign(this, {ids, count, right: rightAnswer(this.plain.model, state.text, plain)});
+    this.before = this.plain.decode(ids, untouched, bound);
+    this.now = isChanged() ? this.changed.decode(ids, state, bound) : this.before;
+    const pads = new Array(this.now.width - ids.length).fill(this.spec.pad);
+    this.sources = [...ids, ...pads].map(id => shownSymbol(this.spec.source.tokens[id]));
+    const scores = this.attends ? [this.now, this.before].flatMap(({steps}) => steps.map(step => step.scores.data)) : [];
+    this.scale = scores.reduce(([least, most], row) => [Math.min(least, ...row), Math.max(most, ...row)], [0, 0]);  // the same at every step
+  }
 
-// How a symbol is shown: what cannot be seen gets a sign.
-function shownSymbol(symbol) {
-  const known = Object.hasOwn(data.signs, symbol) ? data.signs[symbol] : symbol.replace(/^(?=\p{M})/u, "◌");
-  return Array.from(known, letter => {
-    const code = letter.codePointAt(0);
-    if (code < 32) return String.fromCodePoint(0x2400 + code);
-    if (code === 127) return "␡";
-    if (/\p{Cf}|\p{Zl}|\p{Zp}|\p{Cc}|\p{Cn}|\p{Co}|\p{Cs}/u.test(letter)) return code.toString(16).toUpperCase().padStart(4, "0");
-    return letter === " " || /\p{Zs}/u.test(letter) ? "␣" : letter;
-  }).join("");
-}
+  // Whether a person has set the weight of this cell of this model.
+  isForced(t, j) { return !this.spec.force_reason && state.force.has(`${t},${j}`); }
 
-class CanvasPen {
-  constructor(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1, size = [Math.ceil(width * scale), Math.ceil(height * scale)];
-    this.context = canvas.getContext("2d");
-    if (canvas.width !== size[0] || canvas.height !== size[1]) {
-      [canvas.width, canvas.height] = size;
-      canvas.style.width = `${width}px`;
-      canvas.style.height = `${height}px`;
+  // The session that shows what is on the screen.
+  session() { return this.now === this.before ? this.plain : this.changed; }
+
+  draw(look) {
+    if (this.problem !== undefined || this.empty || !this.now) {
+      this.root.classList.add("stale");
+      if (this.shown) put(this.find(".answer h3"), "textContent", `answer to ${Array.from(this.shown, shownSymbol).join("")}`);
+      return;
     }
-    this.context.setTransform(scale, 0, 0, scale, 0, 0);
-    this.context.clearRect(0, 0, width, height);
+    this.shown = state.text;
+    this.root.classList.remove("stale");
+    const changed = this.now !== this.before;
+    const beside = data.models.length > 1 ? 0.18 : 0.42, narrowest = this.sources.length * (state.numbers ? 38 : 14) + 60;
+    this.root.classList.toggle("long", this.sources.length > LONG || narrowest > inside.width * beside);
+    this.differences = this.compare();
+    this.tiles(this.find(".answer .tiles"), this.now, true);
+    const heading = this.find(".answer h3"), said = `${changed ? "with your changes" : "answer"}${this.verdict(this.now)}`;
+    put(heading, "textContent", said);
+    put(heading, "title", said);
+    this.find(".answer.untouched").hidden = !changed;
+    if (changed) this.tiles(this.find(".answer.untouched .tiles"), this.before, false);
+    if (this.attends) this.maps(look, changed);
+    this.panel.draw(look);
   }
 
-  fill(x, y, width, height, colour) {
-    this.context.fillStyle = colour;
-    this.context.fillRect(x, y, width, height);
-  }
-
-  frame(x, y, width, height, colour, thick) {
-    this.context.strokeStyle = colour;
-    this.context.lineWidth = thick;
-    this.context.strokeRect(x, y, width, height);
-  }
-
-  line(x, y, toX, toY, colour, thick) {
-    this.context.strokeStyle = colour;
-    this.context.lineWidth = thick;
-    this.context.beginPath();
-    this.context.moveTo(x, y);
-    this.context.lineTo(toX, toY);
-    this.context.stroke();
-  }
-
-  // x, y: where the text's middle height is; align: start, middle or end; upright: turned by a quarter.
-  text(x, y, text, size, colour, align = "middle", upright = false) {
-    const {context} = this;
-    context.save();
-    context.translate(x, y);
-    if (upright) context.rotate(-Math.PI / 2);
-    context.font = `${size}px ${MONO}`;
-    context.fillStyle = colour;
-    context.textBaseline = "middle";
-    context.textAlign = align === "middle" ? "center" : align;
-    context.fillText(text, 0, 0);
-    context.restore();
-  }
-}
-
-class SvgPen {
-  constructor(width, height) {
-    this.root = this.add("svg", {xmlns: SVG, width, height, viewBox: `0 0 ${width} ${height}`});
-  }
-
-  add(name, attributes, text) {
-    const made = document.createElementNS(SVG, name);
-    for (const [key, value] of Object.entries(attributes)) if (key !== "xmlns") made.setAttribute(key, value);
-    if (text !== undefined) made.textContent = text;
-    if (this.root) this.root.append(made);
-    return made;
-  }
-
-  fill(x, y, width, height, fill) { this.add("rect", {x, y, width, height, fill}); }
-  frame(x, y, width, height, stroke, thick) { this.add("rect", {x, y, width, height, fill: "none", stroke, "stroke-width": thick}); }
-  line(x1, y1, x2, y2, stroke, thick) { this.add("line", {x1, y1, x2, y2, stroke, "stroke-width": thick}); }
-
-  text(x, y, text, size, fill, align = "middle", upright = false) {
-    const turn = upright ? {transform: `rotate(-90 ${x} ${y})`} : {};
-    this.add("text", {x, y, fill, "font-size": size, "font-family": MONO, "text-anchor": align, "dominant-baseline": "central", ...turn}, text);
-  }
-}
-
-// Where things lie in a map whose cells fit into `room` pixels.
-function mapLayout(columns, rows, room, numbers, most = 76) {
-  const width = symbols => Math.max(1, ...symbols.map(symbol => Array.from(symbol.normalize("NFD").replace(/\p{M}/gu, "")).length));
-  const longest = width(columns), left = 28 + 14 * width(rows);
-  const least = numbers ? 38 : 14;
-  const cell = Math.max(least, Math.floor(Math.min(most, (room - left - 4) / Math.max(1, columns.length))));
-  const size = Math.max(9, Math.min(26, Math.round(cell * 0.5)));
-  const upright = longest * size * 0.62 > cell;
-  const top = upright ? 14 + longest * size * 0.62 : size + 12;
-  return {left, top, cell, size, upright, width: left + columns.length * cell + 3, height: top + rows.length * cell + 3};
-}
-
-// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), masked(j), different: Set t}
-function paintMap(pen, map, layout, look, numbers) {
-  const {left, top, cell, size, upright} = layout;
-  map.columns.forEach((symbol, j) => upright
-    ? pen.text(left + (j + 0.5) * cell, top - 7, symbol, size, look.text, "start", true)
-    : pen.text(left + (j + 0.5) * cell, top - 5 - size / 2, symbol, size, look.text));
-  map.rows.forEach((symbol, t) => pen.text(left - 8, top + (t + 0.5) * cell, map.different.has(t) ? `≠${symbol}` : symbol, size, map.different.has(t) ? look.held : look.text, "end"));
-  map.weights.forEach((row, t) => {
-    for (let j = 0; j < map.columns.length; j++) {
-      const x = left + j * cell, y = top + t * cell, weight = row[j];
-      pen.fill(x, y, cell, cell, HEATS[Math.max(0, Math.min(255, Math.round(255 * weight)))]);
-      if (numbers) pen.text(x + cell / 2, y + cell / 2, weight.toFixed(2).replace(/^0/, ""), Math.min(19, cell * 0.32), weight > 0.55 ? "#111" : "#fff");
-      if (map.banned(t, j)) {
-        pen.line(x + cell * 0.25, y + cell * 0.25, x + cell * 0.75, y + cell * 0.75, look.held, 2);
-        pen.line(x + cell * 0.75, y + cell * 0.25, x + cell * 0.25, y + cell * 0.75, look.held, 2);
-      }
-      if (map.masked(j)) pen.line(x + cell * 0.3, y + cell * 0.7, x + cell * 0.7, y + cell * 0.3, "#9aa6b1", 2);
-      if (map.held.has(`${t},${j}`)) pen.frame(x + 2, y + 2, cell - 4, cell - 4, look.held, 3);
+  // How the steps differ from those without a person's changes: Map t -> "✓" of a symbol that became right, "✗" of one that
+  // became wrong, "≠" of others.
+  compare() {
+    const signs = new Map();
+    for (const [t, step] of this.now.steps.entries()) {
+      const before = this.before.steps[t];
+      if (before && before.written === step.written) continue;
+      const [was, is] = [Boolean(before) && !this.isWrong(before, t), !this.isWrong(step, t)];
+      signs.set(t, !this.right || was === is ? "≠" : is ? "✓" : "✗");
     }
-  });
-  if (map.chosen) {
-    const [t, j] = map.chosen;
-    if (t < map.rows.length) {
-      pen.frame(left - 1, top + t * cell - 1, map.columns.length * cell + 2, cell + 2, look.text, 2);
-      if (j < map.columns.length) pen.frame(left + j * cell + 1, top + t * cell + 1, cell - 2, cell - 2, "#fff", 2);
+    return signs;
+  }
+
+  // What is right, as far as the task knows it.
+  verdict({steps, finished}) {
+    const [shortest, longest] = this.spec.trained, other = views.find(view => view !== this && view.now), notes = [], last = [];
+    if (this.right) {
+      const wrong = !finished || steps.length !== this.right.length + 1 || this.right.some((id, t) => steps[t].written !== id);
+      notes.push(wrong ? "✗ wrong" : "✓ right");
+      if (wrong) last.push(`right is ${this.right.map(this.symbol).join("")}`);
+    }
+    if (this.count < shortest || this.count > longest) notes.push(`${this.count > longest ? "longer" : "shorter"} than trained (${shortest}-${longest})`);
+    if (other && !other.problem) {
+      const written = view => view.now.steps.map(step => step.written), longer = [written(this), written(other)].sort((a, b) => b.length - a.length), from = longer[0].findIndex((id, t) => id !== longer[1][t]);
+      notes.push(from < 0 ? `the same as ${other.spec.name}` : `differs from ${other.spec.name} from step ${from + 1} on`);
+    }
+    return [...notes, ...last].map(note => ` · ${note}`).join("");
+  }
+
+  isWrong(step, t) { return this.right && step.written !== (t < this.right.length ? this.right[t] : this.spec.eos); }
+
+  // The width of an element. Reading it, or that of the window, makes the browser lay out the page: it is kept until something
+  // may change it.
+  room(name) {
+    const key = `${name} ${this.root.className}`;
+    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth);
+    return this.rooms.get(key);
+  }
+
+  tiles(place, result, live) {
+    const focused = live && place.contains(document.activeElement) ? [...place.children].indexOf(document.activeElement) : -1;
+    const sign = t => live && this.differences.get(t), became = {"✓": ", became right", "✗": ", became wrong", "≠": ", changed"};
+    const parts = result.steps.map((step, t) => make("button", {
+      type: "button", textContent: this.symbol(step.written), disabled: !live, title: live ? `step ${t + 1}: click, then type another symbol` : "",
+      ariaLabel: `step ${t + 1}: ${this.symbol(step.written)}${became[sign(t)] || ""}${this.isWrong(step, t) ? `, wrong; right is ${this.symbol(t < this.right.length ? this.right[t] : this.spec.eos)}` : ""}`,
+      className: [live && t === state.step ? "chosen" : "", sign(t) ? "differs" : "", {"✓": "mended", "✗": "broken"}[sign(t)] || "",
+        live && state.write.has(t) ? "written" : "", step.written < 3 ? "special" : "", this.isWrong(step, t) ? "wrong" : ""].join(" "),
+      onclick: () => choose(t, state.position), onkeydown: event => this.tileKey(event, t),
+    }));
+    if (!result.finished) parts.push(make("span", {className: "open", textContent: "… no end"}));
+    place.replaceChildren(...parts);
+    if (focused >= 0 && place.children[focused]) place.children[focused].focus();
+  }
+
+  tileKey(event, t) {
+    if (event.key === "ArrowRight" || event.key === "ArrowLeft") {
+      const to = event.target.parentNode.children[t + (event.key === "ArrowRight" ? 1 : -1)];
+      if (to && to.tagName === "BUTTON") { to.focus(); choose(t + (event.key === "ArrowRight" ? 1 : -1), state.position); }
+      event.preventDefault();
+    } else if (event.key === "Backspace" || event.key === "Delete") {
+      state.write.delete(t);
+      update();
+      event.preventDefault();
+    } else if (Array.from(event.key).length === 1 && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      const id = this.spec.target.tokens.indexOf(event.key);
+      if (id >= 0) hold("write", t, id);
+      else if (event.key === " ") return;
+      else toast(`The model does not write ${shownSymbol(event.key)}.`);
+      event.preventDefault();
     }
   }
-}
 
-// A vector as rows of bars from a middle line: positive numbers upwards, negative ones downwards.
-function paintVector(canvas, values, look, room, numbers) {
-  const most = Math.max(1e-9, ...values.map(Math.abs)), fit = Math.max(1, Math.floor(room / (numbers ? 40 : 5)));
-  const columns = Math.ceil(values.length / Math.ceil(values.length / fit));  // rows of one length
-  const width = Math.max(numbers ? 40 : 5, Math.min(12, Math.floor(room / columns))), bar = 22, height = bar + (numbers ? 16 : 2);
-  const pen = new CanvasPen(canvas, columns * width, Math.ceil(values.length / columns) * height);
-  values.forEach((value, k) => {
-    const x = (k % columns) * width, y = Math.floor(k / columns) * height, share = Math.abs(value) / most * bar / 2;
-    pen.fill(x, y, width - 1, bar, look.soft);
-    pen.fill(x, value < 0 ? y + bar / 2 : y + bar / 2 - share, width - 1, share, value < 0 ? look.negative : look.positive);
-    if (numbers) pen.text(x + width / 2, y + bar + 8, Math.abs(value) < 10 ? value.toFixed(3).replace(/^(-?)0\./, "$1.") : short(value), 11, look.text);
-  });
+  maps(look, changed) {
+    const [figure, beside] = this.root.querySelectorAll("figure");
+    beside.hidden = !changed;
+    figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
+    const rows = result => result.steps.map(step => this.symbol(step.written));
+    const room = this.room(".maps"), count = this.right ? this.right.length + 1 : 0, tall = this.spec.training ? this.sources.length + 2 : this.now.steps.length;
+    const most = Math.max(24, Math.min(48, (inside.height - 430) / tall));  // the cells of both maps, changed or not
+    const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
+    const weights = result => result.steps.map(step => step.weights.data);
+    this.map = {
+      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(this.spec.force_reason ? [] : state.force.keys()),
+      banned: (t, j) => !this.isForced(t, j) && (state.ban.has(`${j}`) || state.ban.has(`${t},${j}`)), masked: j => j >= this.ids.length && masksPadding(), different: this.differences, shown: isUncovered,
+    };
+    this.layout = layoutOf(this.map.columns, this.map.rows);
+    this.canvas.parentNode.style.minHeight = `${this.layout.top + count * this.layout.cell + 3}px`;
+    this.find(".maps").classList.toggle("pair", changed && 2 * this.layout.width + 28 <= room);
+    paintMap(new CanvasPen(this.canvas, this.layout.width, this.layout.height), this.map, this.layout, look, state.numbers);
+    if (changed) {
+      const map = {...this.map, columns: this.sources.slice(0, this.before.width), rows: rows(this.before), weights: weights(this.before), held: new Set(), banned: () => false, chosen: null, different: new Map()};
+      const layout = {...layoutOf(map.columns, map.rows), cell: this.layout.cell, size: this.layout.size};
+      Object.assign(layout, {width: layout.left + map.columns.length * layout.cell + 3, height: layout.top + map.rows.length * layout.cell + 3});
+      paintMap(new CanvasPen(beside.querySelector("canvas"), layout.width, layout.height), map, layout, look, state.numbers);
+    }
+    const uncovered = [...this.now.steps.keys()].filter(t => isUncovered(t));
+    const heaviest = uncovered.map(t => `${t + 1} ${strongest(this, t).symbol}`).join(", ");
+    this.canvas.setAttribute("aria-label", `attention map: arrow keys choose step and position. Each step attends most to: ${heaviest}`);
+    this.cellTools();
+  }
+
+  // The chosen source position; while none is chosen, that of the largest weight.
+  position() {
+    if (state.position !== null) return Math.min(state.position, this.sources.length - 1);
+    const row = this.attends ? Array.from(this.now.steps[Math.min(state.step, this.now.steps.length - 1)].weights.data) : [];
+    return Math.max(0, row.indexOf(Math.max(...row)));
+  }
+
+  // What can be done with the chosen cell.
+  cellTools() {
+    const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`, {force_reason: reason} = this.spec;
+    if (!row || j >= this.sources.length) { place.replaceChildren(); return; }
+    const button = (text, act, pressed, why = "") => make("button", {type: "button", textContent: text, onclick: () => { state.position = j; act(); }, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed)), disabled: Boolean(why), title: why});
+    place.replaceChildren(
+      make("span", {}, `step ${t + 1} attends to ${j + 1}: `, make("b", {textContent: this.sources[j]}), " with ", make("b", {textContent: row[j].toFixed(3)})),
+      button("all attention here", () => hold("force", cell, 1), this.isForced(t, j) && state.force.get(cell) === 1, reason),
+      button("ban here", () => ban(cell), state.ban.has(cell)),
+      button("ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
+      make("button", {type: "button", textContent: "release", disabled: !this.isForced(t, j), onclick: () => release(t, j)}),
+    );
+  }
 }

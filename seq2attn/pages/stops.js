@@ -1,0 +1,175 @@
+"use strict";
+// The stops of the tour: at each a question, something to press, and what came of it, in the words of what the models computed.
+
+const answerOf = (view, {steps} = view.now) =>
+  steps.filter(step => step.written !== view.spec.eos).map(step => view.symbol(step.written)).join("");
+const strongest = (view, t, {steps} = view.now) => {
+  const row = Array.from(steps[t].weights.data), j = row.indexOf(Math.max(...row));
+  return {j, symbol: view.sources[j], value: row[j], weight: short(row[j])};
+};
+const place = ({symbol, j}) => `${symbol}, position ${j + 1}`;
+const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1));
+const letters = view => [...new Set(view.sources.slice(0, view.count))];
+
+// The steps that write a symbol of the answer.
+const writing = ({spec, now}) => [...now.steps.keys()].filter(t => now.steps[t].written !== spec.eos);
+const second = view => Math.min(1, view.now.steps.length - 1);
+// The step whose largest weight is the least, but for the first, whose query may be no state of the decoder.
+const flattest = view => writing(view).slice(1).reduce((best, t) => strongest(view, t).value < strongest(view, best).value ? t : best, second(view));
+const firstWrong = view => view.now.steps.findIndex((step, t) => view.isWrong(step, t));
+// The first step that the changes made write something else, or the first.
+const changed = view => Math.max(0, view.now.steps.findIndex((step, t) => !view.before.steps[t] || step.written !== view.before.steps[t].written));
+// A position that the first step does not attend to by itself, with another symbol where there is one.
+const elsewhere = view => {
+  const {symbol} = strongest(view, 0, view.before);
+  return Math.max(0, view.sources.slice(0, view.count).findIndex((other, j) => j > 0 && other !== symbol));
+};
+// Which way the largest weight moves while the answer is written.
+function direction(view) {
+  const peaks = writing(view).map(t => strongest(view, t).j), moves = peaks.slice(1).map((j, k) => j - peaks[k]);
+  if (moves.every(move => move === 0)) return "it stays";
+  return moves.every(move => move >= 0) ? "to the right" : moves.every(move => move <= 0) ? "to the left" : "it jumps";
+}
+
+const taught = view => view.right ? ` and should write ${view.right.map(view.symbol).join("")}` : " and writes an answer";
+const isSame = view => answerOf(view) === answerOf(view, view.before);
+const compared = view => isSame(view) ? `The answer stays ${answerOf(view)}` : `The answer was ${answerOf(view, view.before)} and is now ${answerOf(view)}`;
+const isRight = view => view.verdict(view.now).includes("✓");
+const rightOrWrong = {guess: () => ["right", "wrong"], truth: view => isRight(view) ? "right" : "wrong"};
+const judged = view => `It writes ${answerOf(view)}${isRight(view) ? ", which is right" : view.right ? `; right is ${view.right.map(view.symbol).join("")}` : ""}.`;
+
+function longText(view) {
+  const word = Array.from(data.models[0].examples[0].split("\t")[0]);
+  return Array.from({length: view.spec.trained[1] + 6}, (_, k) => word[k % word.length]).join(view.spec.source.separator);
+}
+
+// The probability of a symbol at a step.
+const chance = (step, id) => probabilities(step.logits.data)[id];
+// The empty positions that a string lacks to be as long as the longest of training, and the share of a step's attention that
+// goes to empty positions.
+const missing = view => Math.max(1, Math.min(MOST_PADDING, view.spec.trained[1] - view.count));
+const emptyShare = (view, t) => view.now.steps[t].weights.data.slice(view.ids.length).reduce((sum, weight) => sum + weight, 0);
+const vectorOf = view => Object.entries(view.session().encoded.first).filter(([name]) => name.startsWith("state.cell")).flatMap(([, {data: values}]) => Array.from(values));
+
+const attends = spec => spec.attends;
+const without = spec => !spec.attends;
+const masked = spec => spec.attends && spec.mask_padding;
+
+// of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then shows the steps that `shows`
+// chooses; ask: before, with answers to choose from, `guess`; press and act: what to press; tell: after; truth: the right guess.
+// While `act` plays the decoding, nothing is told.
+const STOPS = [
+  {
+    title: "Empty positions", of: spec => spec.attends && !spec.mask_padding,
+    ask: view => `${judged(view)} It was trained without a mask, on strings filled up with empty positions, most to ${view.spec.trained[1]}, that attention could read. Will it be right with ${missing(view)} of them?`,
+    ...rightOrWrong, press: "Add them", act: view => { state.padding = missing(view); update(); },
+    tell: view => `${judged(view)} Step 1 reads ${short(emptyShare(view, 0))} of its context from empty positions${isSame(view) ? "" : ": it learnt to count on them. A mask prevents that"}.`,
+  },
+  {
+    title: "Where does it look?", of: masked, covered: true, shows: t => t === 1, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
+    ask: view => `The model reads ${state.text}${taught(view)}. Rows of the map are steps, columns are positions. Which position will step 2 attend to?`,
+    press: "Uncover it", act: view => choose(second(view), null),
+    tell: view => `It attends to ${place(strongest(view, second(view)))}, with the weight ${strongest(view, second(view)).weight}, and writes ${view.symbol(view.now.steps[second(view)].written)}.`,
+  },
+  {
+    title: "What does it write?", of: without,
+    ask: view => `The model reads ${state.text}${taught(view)}, a symbol a step. It has no attention: there is no map. What does a step need to know of the source?`,
+    press: "Show what it knows", act: () => light("vector"),
+    tell: view => `One vector, the row "one vector": ${view.panel.rows.vector.children[1].textContent}. Everything has to fit in there.`,
+  },
+  {
+    title: "Step after step", of: masked, covered: true, shows: t => t <= state.step, guess: () => ["to the right", "to the left", "it stays", "it jumps"], truth: direction,
+    ask: () => "Next, the decoding is played: query, scores, softmax, weights, context, output, at each step. Which way will the bright cell move?",
+    press: "Play", act: play,
+    tell: view => `The largest weights are at ${writing(view).map(t => strongest(view, t).j + 1).join(", ")}. The last step writes ⏎, the end, which copies nothing.`,
+  },
+  {
+    title: "Step after step", of: without, ask: () => "Next, the decoding is played. What changes from step to step, and what does not?",
+    press: "Play", act: play, tell: () => "The decoder's state changes. The vector it began with stays as it was.",
+  },
+  {
+    title: "How a score is made", of: attends, covered: true, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
+    ask: () => "A score says how well the query, which the decoder asks with, fits a key, which the encoder left at a position. Which position will have the largest score in step 2?",
+    press: "Show it", act: view => { choose(second(view), null); light("score"); view.panel.rows.score.scrollIntoView({block: "center"}); },
+    tell: view => `Position ${strongest(view, second(view)).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`,
+  },
+  {
+    title: "Move its attention", of: spec => masked(spec) && canForce(), guess: letters, truth: view => view.symbol(view.now.steps[0].written),
+    ask: view => `What will the first step write if all its attention goes to ${positions(view)[elsewhere(view)]}?`,
+    press: "Set that weight to 1", act: view => { const j = elsewhere(view); choose(0, j); setWeight(0, j, 1); },
+    tell: view => {
+      const [before, now] = [view.before, view.now].map(({steps}) => view.symbol(steps[0].written));
+      return now === before ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.` : `It writes ${now}, not ${before}. ${compared(view)}: so a weight is a cause, not only a picture.`;
+    },
+  },
+  {
+    title: "And the next step?", of: spec => masked(spec) && canForce(), start: view => setWeight(0, elsewhere(view), 1), guess: () => ["from there", "as before"],
+    truth: view => strongest(view, second(view)).j === strongest(view, second(view), view.before).j ? "as before" : "from there",
+    ask: () => "The first step was made to look elsewhere. Will the second go on from there, or look where it did before?",
+    press: "Go to step 2", act: () => choose(1, null),
+    tell: view => {
+      const [now, before] = [view.now, view.before].map(result => result.steps[1]);
+      if (!now || !before) return "There is no second step.";
+      const to = strongest(view, 1), from = strongest(view, 1, view.before), {likeliest} = before;
+      const moved = to.j === from.j ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight}` : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1}`;
+      const [after, first] = [now, before].map(step => short(chance(step, likeliest)));
+      const why = to.j === from.j ? "The decoder's state knows how far it is." : "It goes on from where it was.";
+      return `${moved}; p(${view.symbol(likeliest)}) was ${first} and is ${after}. ${why}`;
+    },
+  },
+  {
+    title: "Take a position away", of: masked, guess: letters, truth: view => view.symbol(view.now.steps[changed(view)].written),
+    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the softmax. What will be written in its place?`,
+    press: "Ban it", act: view => { ban("0"); choose(changed(view), null); },
+    tell: view => `${compared(view)}. ${isSame(view) ? "No step needed that position." : `Step ${changed(view) + 1} needed that position. Now it attends to what is left: ${place(strongest(view, changed(view)))}.`}`,
+  },
+  {
+    title: "Why divide by √D?", of: spec => spec.attends && dividesByRoot(spec), guess: () => ["larger", "smaller"],
+    truth: view => strongest(view, flattest(view)).value > strongest(view, flattest(view), view.before).value ? "larger" : "smaller",
+    start: view => choose(flattest(view), null),
+    ask: view => `Scores are s · h divided by √D = ${exact(rootOf(view))}. Step ${flattest(view) + 1} has the weight ${strongest(view, flattest(view)).weight} at ${place(strongest(view, flattest(view)))}. Will it be larger or smaller without the division?`,
+    press: "Without √D", act: view => { state.temperature = unscaled(view); update(); light("softmax"); },
+    tell: view => {
+      const [now, before] = [view.now, view.before].map(result => strongest(view, Math.min(state.step, result.steps.length - 1), result));
+      const slopes = [before, now].map(({value}) => Number((value * (1 - value)).toPrecision(2)));
+      return `${now.weight}${now.value > 0.9 ? ": the softmax saturates" : ""}. Its slope p (1 − p), through which the model learns, goes from ${slopes[0]} to ${slopes[1]}. It is the slider's experiment: the temperature is 1/√D.`;
+    },
+  },
+  {
+    title: "Flatter weights", of: attends, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
+    ask: () => "The temperature divides the scores before the softmax. At 5, the weights become flatter. Will the answer survive?",
+    press: "Temperature 5", act: view => { state.temperature = 5; update(); choose(changed(view), null); },
+    tell: view => {
+      const t = Math.min(changed(view), view.before.steps.length - 1), now = strongest(view, t).weight;
+      return `${compared(view)}. The largest weight of step ${t + 1} was ${strongest(view, t, view.before).weight} and is ${now}${now < 0.9 ? ": its context is a mixture of several positions" : ""}.`;
+    },
+  },
+  {
+    title: "Empty positions", of: masked, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
+    ask: view => `In a batch, short strings are filled up with empty positions, and a mask hides those from attention. Will the answer survive ${missing(view)} of them without the mask?`,
+    press: "Add them, unmasked", act: view => { Object.assign(state, {padding: missing(view), mask: false}); update(); },
+    tell: view => `${compared(view)}. At most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's attention goes to empty positions: ${isSame(view) ? "trained with the mask, the model never came to need them" : "trained with the mask, the model was never taught to leave them alone"}.`,
+  },
+  {
+    title: "One symbol more", of: without, ask: () => "The vector always has as many numbers. How many of them change if the string gets one symbol longer?",
+    press: "Add a symbol",
+    act: view => { view.earlier = vectorOf(view); type(state.text + (state.text ? view.spec.source.separator : "") + view.spec.source.symbols[0]); },
+    tell: view => `${vectorOf(view).filter((value, k) => value !== view.earlier[k]).length} of ${vectorOf(view).length}: the symbols have no place of their own in it.`,
+  },
+  {
+    title: "Put words in its mouth", of: without, ask: view => `At each step the model reads what it wrote last. What follows if its first symbol is changed to ${view.symbol(3)}?`,
+    press: "Change it", act: () => hold("write", 0, 3), tell: view => `${compared(view)}. What it has yet to write comes from its state.`,
+  },
+  {
+    title: "As long as in training", of: without, ...rightOrWrong,
+    ask: view => `In training, strings had ${view.spec.trained.join(" to ")} symbols. Will the longest be right?`,
+    press: "Type one", act: view => type(Array.from(longText(view)).slice(0, view.spec.trained[1]).join(""), state.features),
+    tell: view => `${judged(view)} The longer the string, the more has to fit into the vector.`,
+  },
+  {
+    title: "Longer than in training", of: () => true, ...rightOrWrong,
+    ask: view => `In training, strings had ${view.spec.trained.join(" to ")} symbols. Will the answer to ${view.spec.trained[1] + 6} be right?`,
+    press: "Type a longer one", act: view => { type(longText(view), state.features); choose(Math.max(0, firstWrong(view)), null); },
+    tell: view => `${judged(view)} ${!view.spec.attends ? "The vector was never asked to hold as much." : firstWrong(view) < 0 ? "" : `Step ${firstWrong(view) + 1} is the first that is wrong: it attends to position ${strongest(view, firstWrong(view)).j + 1}.`} Now try your own string.`,
+  },
+];
