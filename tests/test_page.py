@@ -750,7 +750,7 @@ def test_the_page_in_the_documentation_answers(browser):
     browser.open(docs / "scaled.html", "#tour=3")
     assert (
         browser.run("return by('tour').querySelector('h2').textContent")
-        == "3 of 8: How a score is made"
+        == "3 of 10: How a score is made"
     )
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
     assert browser.console() == []

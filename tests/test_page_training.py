@@ -128,7 +128,8 @@ def small(tmp_path_factory):
     file = tmp_path_factory.mktemp("training") / "page.html"
     configs = f"--train {CONFIGS}/scaled.yaml --train {CONFIGS}/none.yaml"
     settings = " ".join(f"--set={setting}" for setting in SMALL)
-    call_main(f"page --text abc --to {file} {configs} {settings}").check()
+    said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
+    assert "exporting the training of none (5 of 6)" in said.splitlines()
     assert file.stat().st_size < 1_500_000
     return file
 

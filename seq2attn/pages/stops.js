@@ -61,9 +61,9 @@ const masked = spec => spec.attends && spec.mask_padding;
 const STOPS = [
   {
     title: "Empty positions", of: spec => spec.attends && !spec.mask_padding,
-    ask: view => `${judged(view)} It was trained without a mask, on strings filled up with empty positions, most to ${view.spec.trained[1]}, that attention could read. Will it be right with ${missing(view)} of them?`,
+    ask: view => `${judged(view)} In training, without a mask, it could read the empty positions that fill strings up to ${view.spec.trained[1]}. Will ${missing(view)} of them make it right?`,
     ...rightOrWrong, press: "Add them", act: view => { state.padding = missing(view); update(); },
-    tell: view => `${judged(view)} Step 1 reads ${short(emptyShare(view, 0))} of its context from empty positions${isSame(view) ? "" : ": it learnt to count on them. A mask prevents that"}.`,
+    tell: view => `${judged(view)} ${short(emptyShare(view, 0))} of what step 1 reads is empty positions${isSame(view) ? "" : ": it learnt to count on them"}.`,
   },
   {
     title: "Where does it look?", of: masked, covered: true, shows: t => t === 1, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
@@ -146,9 +146,9 @@ const STOPS = [
   },
   {
     title: "Empty positions", of: masked, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
-    ask: view => `In a batch, short strings are filled up with empty positions, and a mask hides those from attention. Will the answer survive ${missing(view)} of them without the mask?`,
+    ask: view => `In a batch, short strings are filled up with empty positions, and a mask hides those. Will the answer survive ${missing(view)} without it?`,
     press: "Add them, unmasked", act: view => { Object.assign(state, {padding: missing(view), mask: false}); update(); },
-    tell: view => `${compared(view)}. At most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's attention goes to empty positions: ${isSame(view) ? "trained with the mask, the model never came to need them" : "trained with the mask, the model was never taught to leave them alone"}.`,
+    tell: view => `${compared(view)}: at most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's attention goes there, and none did in training.`,
   },
   {
     title: "One symbol more", of: without, ask: () => "The vector always has as many numbers. How many of them change if the string gets one symbol longer?",
