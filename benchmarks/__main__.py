@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
         repeats=5 if quick else 11,
         device=torch.device("cuda"),
     ),
+    "launches": lambda quick: processes.launches(quick=quick),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
     "decoding": lambda quick: decoding.measure(repeats=3 if quick else 7),

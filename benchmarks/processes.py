@@ -121,3 +121,11 @@ def to_target(*, seeds: int) -> list[dict[str, Any]]:
             }
         )
     return records
+
+
+def launches(*, quick: bool) -> list[dict[str, Any]]:
+    """Launches of a training step (`benchmarks/launches.py`), counted in a process of its own."""
+    command = [*PYTHON, "-m", "benchmarks.launches", *["--quick"] * quick]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    records: list[dict[str, Any]] = json.loads(done.stdout)
+    return records

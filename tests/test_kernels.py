@@ -104,7 +104,7 @@ def test_why_a_library_is_not_used(tmp_path, monkeypatch):
             assert str(why_slow(CPU)).startswith(
                 f"{describe(CPU)}; training takes 2.5 times as long as with compiled kernels. "
             )
-    assert describe(torch.device("cuda")) == "none for cuda"
+    assert describe(torch.device("cuda")) == "not compiled: PyTorch's fused operations"
     assert why_slow(torch.device("cuda")) is None
     library._load.cache_clear()
 

@@ -14,8 +14,9 @@ from models import as_batch, is_real, make_cells, make_model
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from seq2attn.kernels import leaf, leaf_for, library
+from seq2attn.kernels import leaf, leaf_for, library, prefers_cpu
 from seq2attn.kernels.function import gru
+from seq2attn.kernels.fused import FUSED
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
@@ -103,6 +104,7 @@ def test_further_settings(options):
         ({"score": "none", "arrangement": "feeding"}, True, False),
         ({"arrangement": "pointer"}, True, False),
         ({"arrangement": "hard_monotonic"}, True, False),
+        ({"cell": "lstm", "initial_state": "last"}, False, False),
     ],
 )
 def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
@@ -131,6 +133,27 @@ def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
         model, torch.Generator(), batch.source, batch.decoder_input, encoder=0.0, decoder=0.5
     )
     assert_leaf_agrees(model, batch, resets, reads=False)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("options", [{"arrangement": "luong"}, {"layers": 2, "window": "local_m"}])
+def test_fused_operations(cell, options, monkeypatch):
+    monkeypatch.setattr(leaf, "load", lambda _: "there is no compiler")
+    model = make_model(cell=cell, initial_state="last", **options)
+    batch = batch_for()
+    assert_leaf_agrees(model, batch, reads=False, decodes=False)
+    random = torch.Generator().manual_seed(1)
+    resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
+    assert_leaf_agrees(model, batch, resets, reads=False, decodes=False)
+    assert not any(type(part) in FUSED.values() for part in model.modules())
+
+
+def test_small_batches_of_a_compiled_model_prefer_the_cpu():
+    model = make_model(hidden=10)
+    assert prefers_cpu(model, leaf.SMALL // 100)
+    assert not prefers_cpu(model, leaf.SMALL // 100 + 1)
+    assert not prefers_cpu(make_model(cell="lstm"), 1)
+    assert not prefers_cpu(make_model(window="local_m"), 1)
 
 
 def test_rows_in_any_order_and_a_fixed_padding_vector():
@@ -246,7 +269,7 @@ def test_other_classes_types_and_hooks_on_the_whole_model():
     model.encoder.layers[0].cell.step = lambda read, state: state
     assert_leaf_agrees(model, reads=False)
     model.decoder.attention.history.__class__ = type("Mine", (Coverage,), {})
-    assert leaf_for(model) is None
+    assert_leaf_agrees(model, reads=False, decodes=False)
     for change in (
         lambda model: model.register_forward_hook(lambda *_: None),
         lambda model: model.decoder.float(),

@@ -1,11 +1,11 @@
-"""A faster form of `model.forward` for training on a CPU: the recurrences in C, and everything else
-by the model's formulas.
+"""A faster form of `model.forward` for training: on a CPU the recurrences in C, elsewhere cells and
+softmax by PyTorch's fused operations, and everything else by the model's formulas.
 
 Only training uses it, and compares it with the formulas as it goes. Without this package the
 formulas do all the work.
 """
 
-from seq2attn.kernels.leaf import leaf_for
+from seq2attn.kernels.leaf import leaf_for, prefers_cpu
 from seq2attn.kernels.library import SWITCH, describe, why_slow
 
-__all__ = ["SWITCH", "describe", "leaf_for", "why_slow"]
+__all__ = ["SWITCH", "describe", "leaf_for", "prefers_cpu", "why_slow"]

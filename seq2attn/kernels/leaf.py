@@ -4,6 +4,7 @@ leaf of the call tree.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,11 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
-from seq2attn.kernels.function import Kernels, gru
-from seq2attn.kernels.library import load
+from seq2attn.kernels.function import TYPES, gru
+from seq2attn.kernels.fused import FUSED, fused, place_together
+from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.cells import GRU
+from seq2attn.model.cells import GRU, LSTM
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Layer, RecurrentEncoder, flip, flip_index
 from seq2attn.model.histories import (
@@ -36,6 +38,10 @@ from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, Scal
 
 LARGE = 2**25
 """B x D^2 from which on PyTorch's products on several threads are faster than the C on one"""
+SMALL = 600_000
+"""B x D^2 up to which a CPU probably trains faster than a GPU. An estimate, without a GPU: with
+batch and width of configs/scaled.yaml and strings of 12, a step in C takes 8.6 ms, and PyTorch
+takes 8.0 ms to call the fused operations, whatever they compute"""
 PRODUCTS = (Dot, Scaled, General, ScaledGeneral, KeyValue)  # scores s.k of projected keys k
 DECODERS = (BahdanauDecoder, LuongDecoder)
 KNOWN = {
@@ -43,6 +49,7 @@ KNOWN = {
     RecurrentEncoder,
     Layer,
     GRU,
+    LSTM,
     *DECODERS,
     Attention,
     NoAttention,
@@ -82,43 +89,66 @@ _WRITTEN = _methods()
 def leaf_for(model: Model) -> Leaf | None:
     """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster.
 
-    None if there is none: it is only for models of built-in parts without forward hooks, changed
-    methods and parametrizations, on a CPU. It reads the model's weights whenever it is called; the
-    model must stay as it is.
+    None if there is none: it is only for recurrent models of which no weight is parametrized, no
+    part of this package has a changed method, and a cell or the attention is built in and without
+    forward hooks. It reads the model's weights whenever it is called; the model must stay as it is.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
-    dtype = next(model.parameters()).dtype
+    first = next(model.parameters())
+    if first.dtype not in TYPES or first.device.type == "mps":  # mps: never tried
+        return None
     for weight in model.parameters():
-        if type(weight) is not nn.Parameter or weight.dtype != dtype or weight.device.type != "cpu":
+        alike = weight.dtype == first.dtype and weight.device == first.device
+        if type(weight) is not nn.Parameter or not alike:
             return None
 
-    kernels = load(dtype)
+    kernels = load(first.dtype)
+    parts = list(_fused_parts(model))
+    if kernels == OFF or not parts:
+        return None
+    for part in parts:
+        if isinstance(part, GRU):
+            place_together(part)
+    if isinstance(kernels, str) or first.device.type != "cpu":
+        return Leaf(model, parts)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    if isinstance(kernels, str) or not (reads or decodes):
-        return None
-    return Leaf(model, kernels, reads, decodes)
+    return Leaf(model, [] if reads and decodes else parts, kernels, reads, decodes)
+
+
+def prefers_cpu(model: Model, rows: int) -> bool:
+    """Return whether batches of so many rows probably train faster on a CPU than on a GPU.
+
+    model: on the CPU.
+    """
+    leaf = leaf_for(model)
+    return leaf is not None and leaf.reads and leaf.decodes and leaf.size(rows) <= SMALL
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A model whose encoder's first layer (`reads`), decoder (`decodes`) or both are in C."""
+    """A model some of whose parts are fused, and perhaps the encoder's first layer (`reads`), the
+    decoder (`decodes`) or both in C.
+    """
 
     model: Reverser
-    kernels: Kernels
-    reads: bool
-    decodes: bool
+    parts: Sequence[nn.Module]
+    kernels: Any = None
+    reads: bool = False
+    decodes: bool = False
+
+    def size(self, rows: int) -> int:
+        """Compute B x D^2, to which the work of a position is proportional."""
+        width: int = self.model.decoder.cell.width
+        return rows * width**2
 
     def __call__(self, batch: Batch, resets: Resets) -> Decoded:
         """As the model itself, up to rounding, with these resets of its states."""
         model = self.model
         lengths = batch.source_lengths
-        width = model.decoder.cell.width
-        is_large = len(batch.source) * width**2 >= LARGE and torch.get_num_threads() > 1
-
-        with hooked_points(resets):  # for what is not in C
-            if is_large:
+        with fused(self.parts), hooked_points(resets):  # for what is not in C
+            if not (self.reads or self.decodes) or self._is_large(batch):
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
             valid = valid_mask(lengths, batch.source.size(1))
@@ -126,6 +156,9 @@ class Leaf:
             if self.decodes:
                 return self._decode(batch, state, memory, resets)
             return model.decoder(batch.decoder_input, state, memory)[0]
+
+    def _is_large(self, batch: Batch) -> bool:
+        return self.size(len(batch.source)) >= LARGE and torch.get_num_threads() > 1
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
         """Read source (B, S) of these lengths (B,)."""
@@ -199,6 +232,17 @@ def _is_as_written(*modules: nn.Module) -> bool:
             if callable(value) and hasattr(kind, name):
                 return False
     return True
+
+
+def _fused_parts(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the parts that a fused form takes the place of."""
+    for part in model.modules():
+        if type(part) is Attention and part.window is None:  # each row has an allowed key
+            part = part.normaliser
+        elif type(part) is Softmax:
+            continue
+        if type(part) in FUSED and _is_as_written(part):
+            yield part
 
 
 def _is_known_encoder(encoder: Any) -> bool:

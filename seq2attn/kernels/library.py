@@ -13,7 +13,8 @@ import torch
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels.function import TYPES, Kernels
 
-SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: PyTorch alone
+SWITCH = "SEQ2ATTN_KERNELS"  # environment variable: `on`, the default, or `off`: the formulas alone
+OFF = f"{SWITCH} is off"
 FOLDER = Path(__file__).parent
 LIBRARY = FOLDER / "recurrence.so"
 WHY_NONE = FOLDER / "recurrence.txt"  # written by setup.py where it could not compile
@@ -24,21 +25,21 @@ def load(dtype: torch.dtype) -> Kernels | str:
     value = os.environ.get(SWITCH) or "on"
     if value not in ("on", "off"):
         raise Seq2AttnError(f"{SWITCH}: unknown value {value!r}; allowed: on, off")
-    return _load(dtype) if value == "on" else f"{SWITCH} is off"
+    return _load(dtype) if value == "on" else OFF
 
 
 def describe(device: torch.device) -> str:
-    """Say which compiled recurrence training on this device uses, or why it uses none."""
-    if device.type != "cpu":
-        return f"none for {device.type}"
+    """Say which kernels training on this device uses, or why it uses none."""
     found = load(torch.float32)
+    if device.type != "cpu" and found != OFF:
+        return "not compiled: PyTorch's fused operations"
     return found if isinstance(found, str) else f"compiled, {found.variant}"
 
 
 def why_slow(device: torch.device) -> str | None:
     """Say how training on this CPU could be faster; None if it is as fast as it can be."""
     found = load(torch.float32)
-    if device.type != "cpu" or not isinstance(found, str) or found.startswith(SWITCH):
+    if device.type != "cpu" or not isinstance(found, str) or found == OFF:
         return None
     return (
         f"{found}; training takes 2.5 times as long as with compiled kernels. To change that, "

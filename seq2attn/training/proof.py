@@ -1,4 +1,4 @@
-"""The proof that the compiled kernels compute what the formulas say."""
+"""The proof that the kernels, compiled or fused, compute what the formulas say."""
 
 import contextlib
 import copy
@@ -22,7 +22,7 @@ MOST_ROUNDING = 30.0
 
 
 class LeafDiffers(Exception):
-    """The compiled kernels gave another loss or other gradients than the formulas."""
+    """The kernels gave another loss or other gradients than the formulas."""
 
 
 def is_due(step: int) -> bool:
@@ -43,7 +43,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     leaf = _loss_and_gradients(step, step.leaf, batch, number)
     if largest_error(leaf, formulas) <= 1:
         return
-    exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, torch.device("cpu"))
+    exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
     if formulas[0].dtype == torch.float32 and exact.leaf is not None:
         prove(exact, batch, number)
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)
@@ -51,7 +51,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
         allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
         if largest_error(leaf, right) <= allowed:
             return
-    raise LeafDiffers(f"The compiled kernels disagree with PyTorch at step {number}.")
+    raise LeafDiffers(f"The kernels disagree with the formulas at step {number}.")
 
 
 def _loss_and_gradients(

@@ -23,7 +23,7 @@ from seq2attn.display.progress import Display
 from seq2attn.errors import LESS_MEMORY, Seq2AttnError, need_count
 from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
-from seq2attn.kernels import describe, why_slow
+from seq2attn.kernels import describe, prefers_cpu, why_slow
 from seq2attn.plugins import load_plugins, plugin_error
 from seq2attn.runs.checkpoint import check_tensors
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
@@ -63,7 +63,9 @@ def train(
     plug-in fails when it is tried.
 
     threads: of the CPU; None: as many as the run was started with, 1 for a new one. This process
-        keeps the setting. device: a run that was started on a CPU stays there with `auto`.
+        keeps the setting.
+    device: `auto` is a CUDA GPU if there is one, but the CPU for what probably trains faster there;
+        a run that was started on a CPU stays there with `auto`.
     should_stop: called before each step, by a caller who handles signals; None: signals stop.
     """
     display = display or Display()
@@ -76,21 +78,26 @@ def train(
     if device == "auto" and before and before.device == "cpu":
         device = "cpu"
     chosen_device = choose_device(device)
+    torch.backends.cudnn.allow_tf32 = False  # or a GPU rounds what cuDNN computes to 10 bits
     dtype = default_dtype(before.dtype) if before else contextlib.nullcontext()
     # whatever the context of the caller: a run is a function of its config
     autocast = torch.autocast(chosen_device.type, enabled=False)
-    with dtype, autocast, torch.inference_mode(False), torch.enable_grad():
-        return _train_on(chosen_device, config, where, threads, display, should_stop)
+    autocast_cpu = torch.autocast("cpu", enabled=False)
+    may_move = device == "auto" and before is None
+    with dtype, autocast, autocast_cpu, torch.inference_mode(False), torch.enable_grad():
+        return _train_on(chosen_device, may_move, config, where, threads, display, should_stop)
 
 
 def _train_on(
     device: torch.device,
+    may_move: bool,
     config: Config,
     where: Run | NewRun,
     threads: int,
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
+    """may_move: to the CPU, if that is probably faster."""
     if isinstance(where, Run):
         if where.environment.own_loop:
             raise Seq2AttnError(
@@ -102,7 +109,12 @@ def _train_on(
     task = load_task(config)
     check_parts(config, task, device)
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
-    model = build_model(config, task).to(device)
+    model = build_model(config, task)
+    if may_move and device.type != "cpu" and prefers_cpu(model, config.training.batch_size):
+        faster = "training on the CPU, which is faster for a model this small"
+        display.say(f"{faster}; --device {device} takes the GPU")
+        device = torch.device("cpu")
+    model.to(device)
     data = build_training_data(config, device, task)
     training_span(config.training, data)  # raises before a run is created, as the next one does
     watched_strings(config, task)

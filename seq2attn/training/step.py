@@ -44,7 +44,7 @@ class TrainingStep:
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
         self.model = model
         self.config = config
-        self.leaf: Forward | None = leaf_for(model) if device.type == "cpu" else None
+        self.leaf: Forward | None = leaf_for(model)
         """the faster form of the model; None if there is none, or it is not to be used"""
         self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
         """what a checkpoint keeps, by name: the number of updates, and two moments of each

@@ -1,0 +1,44 @@
+"""Launches of a training step on a GPU, counted on a simulated one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.simulated_device import DEVICE, launches
+from benchmarks.training import QUICK, UNITS, Unit
+from seq2attn.build import build_model, build_training_data
+from seq2attn.config import Config
+from seq2attn.training.step import TrainingStep
+
+
+def count(config: Config, *, formulas: bool = False) -> int:
+    """Count the launches of one step.
+
+    formulas: of the model itself, not of its faster form.
+    """
+    step = TrainingStep(build_model(config).to(DEVICE), config, DEVICE)
+    if formulas:
+        step.leaf = None
+    batch = next(build_training_data(config, DEVICE).batches())
+    launches.clear()
+    losses = step.losses(step.forward(batch, 0), batch)
+    step.gradients(losses.total)
+    step.update(1e-3)
+    return launches.total()
+
+
+def measure(units: tuple[Unit, ...]) -> list[dict[str, Any]]:
+    """One record per unit: launches of a step, and of the formulas."""
+    records = []
+    for unit in dict.fromkeys(replace(unit, threads=1) for unit in units):
+        config = unit.config()
+        formulas = count(config, formulas=True)
+        records.append({"unit": unit.describe(), "launches": count(config), "formulas": formulas})
+    return records
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(QUICK if "--quick" in sys.argv else UNITS)))

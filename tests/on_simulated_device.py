@@ -1,0 +1,65 @@
+"""What trains on a CPU trains on a GPU. `test_device.py` runs this in a process of its own."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from models import CPU, TRANSFORMER, make_config
+from test_combinations import config_of, pairwise
+
+from benchmarks.launches import count
+from benchmarks.simulated_device import DEVICE, waits
+from seq2attn.build import build_model, build_training_data, load_task
+from seq2attn.config.load import load_config
+from seq2attn.inference.evaluation import evaluate
+from seq2attn.inference.predictor import Predictor
+from seq2attn.model.scores import Dot
+from seq2attn.training.proof import prove
+from seq2attn.training.step import TrainingStep
+
+RESETS = "training.encoder_reset=.5 training.decoder_reset=.5"
+
+
+def configs():
+    """Configs in which every part of a recurrent model is met; and a Transformer."""
+    yield make_config(TRANSFORMER)
+    yield make_config(f"model.hidden=8 {RESETS}")
+    met = set()
+    for choices in pairwise():
+        if not met.issuperset(choices.items()):
+            met.update(choices.items())
+            yield config_of(choices)
+
+
+@pytest.mark.parametrize("config", list(configs()))
+def test_training_evaluation_and_prediction(config):
+    model = build_model(config).to(DEVICE, torch.float64)
+    step = TrainingStep(model, config, DEVICE)
+    data = replace(build_training_data(config, DEVICE), batch_size=4)
+    for number, batch in zip(range(2), data.batches(), strict=False):
+        if not number:
+            prove(step, batch, number)
+        waits.clear()
+        losses = step.losses(step.forward(batch, number), batch)
+        step.gradients(losses.total)
+        step.update(1e-2)
+        assert not waits
+    on_cpu = build_model(config).double()
+    on_cpu.load_state_dict(model.state_dict())
+    answers = []
+    for module, device in ((model, DEVICE), (on_cpu, CPU)):
+        predictor = Predictor(module, load_task(config), config.model.source_eos, device)
+        values = [row.value for row in evaluate(predictor, [2], samples=4, seed=1).rows]
+        answers.append(([answer.output for answer in predictor.predict(["ab", "c"])], values))
+    assert answers[0][0] == answers[1][0]
+    assert answers[0][1] == pytest.approx(answers[1][1], abs=1e-6)
+
+
+def test_a_tensor_left_on_the_cpu_is_refused(monkeypatch):
+    monkeypatch.setattr(Dot, "project", lambda score, keys: keys * torch.ones(keys.size(2)))
+    with pytest.raises(RuntimeError, match="same device"):
+        count(make_config("model.attention.score=dot"))
+
+
+def test_few_launches():
+    assert count(load_config("configs/scaled.yaml")) <= 450
