@@ -38,12 +38,19 @@ def train(
 ) -> Run:
     """Train a model, as `seq2attn train` does, and return its run.
 
-    config: a YAML file, its keys and values, or a `Config`; or a run, to continue it. overrides:
-    `KEY=VALUE`, several of them, or a mapping. runs_dir: the directory of the runs; by default the
-    environment variable SEQ2ATTN_RUNS, or `runs`. name: of the run; by default derived from the
-    config's file name. note: a text about the run. plugins: files with your own parts. resume: the
-    name of a run to continue, in place of a config. progress: True to show it; by default it is
-    shown in a notebook and on a terminal. The first Ctrl-C saves and raises `KeyboardInterrupt`.
+    config: a YAML file, its keys and values, or a `Config`; or a run, to continue it.
+    overrides: `KEY=VALUE`, several of them, or a mapping.
+    runs_dir: the directory of the runs; by default the environment variable SEQ2ATTN_RUNS, or
+        `runs`.
+    name: the name of the run; by default derived from the config's file name.
+    note: a text about the run.
+    device: `cpu`, `cuda` or `mps`; `auto` is cuda if there is one, otherwise cpu.
+    threads: how many threads an operation on the CPU uses; by default 1.
+    plugins: files with your own parts.
+    resume: the name of a run to continue, in place of a config.
+    progress: True to show it; by default it is shown in a notebook and on a terminal.
+
+    The first Ctrl-C saves and raises `KeyboardInterrupt`.
     """
     from seq2attn.training import session
 
@@ -78,8 +85,9 @@ def load(
 ) -> TrainedModel:
     """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
 
-    run: the run or its name. checkpoint: best, last, or `step-64`, one of those that
-    `training.snapshot_weights` keeps. runs_dir, plugins: as for `train`.
+    run: the run or its name.
+    checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
+    runs_dir, device, plugins: as for `train`.
     """
     load_plugins(plugins)
     if not isinstance(run, Run):
@@ -97,8 +105,10 @@ def evaluate(
     plugins: Sequence[str | Path] = (),
     **options: Any,
 ) -> Evaluation:
-    """Measure a run and save the results with it, as `seq2attn eval` does. options: those of
-    `TrainedModel.evaluate`; with changes to the model, nothing is saved.
+    """Measure a run and save the results with it, as `seq2attn eval` does.
+
+    run, checkpoint, runs_dir, device, plugins: as for `load`.
+    lengths, options: those of `TrainedModel.evaluate`. With changes to the model, nothing is saved.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
@@ -121,18 +131,26 @@ def compare(
     progress: bool | None = None,
     **options: Any,
 ) -> Comparison:
-    """Train and measure every trial of an experiment file, or of base `configs` and what to `vary`,
-    as `seq2attn compare` does.
+    """Train and measure every trial of a comparison, as `seq2attn compare` does.
 
-    configs: files, or their keys and values, which are called config_1, config_2, ... executor:
-    where trials run: by default in processes on this machine; `dask:ADDRESS`, or a function that
-    makes any standard Executor whose workers are processes that see `runs_dir`.
+    Trials run in their own processes, so a script must call this below
+    `if __name__ == "__main__":`.
+
+    experiment: a file that describes the comparison; or leave it out, and give `configs` and
+        `vary`.
+    configs: files, or their keys and values, which are called config_1, config_2, ...
+    vary: the values of keys to combine, such as `seed=1-5`.
+    overrides: of every trial, as for `train`.
+    workers: how many trials run at once; by default one for each core.
+    executor: where trials run: by default in processes on this machine; `dask:ADDRESS`, or a
+        function that makes any standard Executor whose workers are processes that see `runs_dir`.
+    runs_dir, device, plugins, progress: as for `train`.
     options: `name`, `baseline`, `metric`, `lengths`, `families`, `samples` and `checkpoint`, as on
-    the command line. runs_dir, plugins, progress: as for `train`. Trials run in their own
-    processes, so a script must call this below `if __name__ == "__main__":`. The result's `failed`
-    has the reasons of failed trials, and `busy` the trials that another process trains. Raises
-    `Seq2AttnError` if trials failed and none is done. The first Ctrl-C saves and raises
-    `KeyboardInterrupt`.
+        the command line.
+
+    The result's `failed` has the reasons of failed trials, and `busy` the trials that another
+    process trains. Raises `Seq2AttnError` if trials failed and none is done. The first Ctrl-C saves
+    and raises `KeyboardInterrupt`.
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment

@@ -217,8 +217,13 @@ def register(
     or str by annotation or, without it, by their default: `width: int | None = None`. A line of the
     class's docstring such as `width: the hidden layer's width` is an option's meaning; a class
     attribute `limits = {"width": (1, None)}` its smallest and largest value. The summary is the
-    docstring's first line. `equal_widths`, for a score function, refuses configs whose queries and
-    keys differ in width.
+    docstring's first line.
+
+    name: the name in a config.
+    formula, source: for `seq2attn list`: what it computes, and the paper that describes it.
+    synonyms: other names, which a config may use, too.
+    equal_widths: for a score function, True to refuse configs whose queries and keys differ in
+        width.
     """
 
     def decorate(cls: PartType) -> PartType:

@@ -34,13 +34,13 @@ class Comparison:
 
     name: str
     metric: str
-    groups: tuple[Group, ...]  # those with at least one trial done
-    failed: Mapping[str, str] = field(default_factory=dict)  # the trials that failed: run -> reason
-    busy: tuple[str, ...] = ()  # the trials that another process trains, which are left to it
-    stopped_by: int | None = None  # the number of the signal that stopped it
-    planned: int = 0  # trials
+    groups: tuple[Group, ...]  #: those with at least one trial done
+    failed: Mapping[str, str] = field(default_factory=dict)  #: run -> why its trial failed
+    busy: tuple[str, ...] = ()  #: the trials that another process is training
+    stopped_by: int | None = None  #: the number of the signal that stopped it
+    planned: int = 0  #: how many trials the experiment has
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """what the experiment set in every trial: config key -> value"""
+    #: what the experiment set in every trial: config key -> value
 
     def __repr__(self) -> str:
         return "\n\n".join(map(str, self.tables()))
@@ -133,7 +133,7 @@ class Comparison:
         return self.table().records()
 
     def table(self) -> Table:
-        """Return the same as one table."""
+        """Return `records()` as one table."""
         rows = []
         for group in self.groups:
             for row in group.rows:

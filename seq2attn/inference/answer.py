@@ -37,22 +37,24 @@ class Answer:
     """
 
     source: str
+    """the string that was read"""
     output: str
+    """the string that was written"""
     finished: bool
     """False if the model emitted no `<eos>` within the maximum number of steps"""
     source_symbols: tuple[str, ...] = ()
-    """as the model reads them, with `<eos>` if it does: the columns of `weights`"""
+    """the tokens that the model read, with `<eos>` if it reads one: the columns of `weights`"""
     output_symbols: tuple[str, ...] = ()
     """the emitted tokens, with `<eos>`: the rows of `weights`"""
     output_ids: tuple[int, ...] = ()
-    """their ids in the target's vocabulary"""
+    """the ids of `output_symbols` in the target's vocabulary"""
     weights: NDArray[np.floating] | None = None
-    """(T, S) attention; None if not requested, without attention, and for sources of more than
-    1,000 symbols"""
+    """(T, S) the attention weights; None if they were not requested, of a model without attention,
+    and of a source of more than 1,000 symbols"""
     hypotheses: tuple[Hypothesis, ...] = ()
     """what beam search found, best first: the first is the output"""
     task: Task | None = None
-    """which may know the right answer"""
+    """the task, which may know the right answer"""
 
     @property
     def expected(self) -> str | None:
@@ -85,7 +87,9 @@ class Answer:
     def plot(self, ax: Axes | None = None, *, ideal: bool = False) -> Axes:
         """Draw the attention map into `ax`, by default a new figure's, and return it.
 
-        ideal: outline the ideal alignment. Raises `Seq2AttnError` for an answer without weights.
+        ideal: True to outline the ideal alignment.
+
+        Raises `Seq2AttnError` for an answer without weights.
         """
         from seq2attn.plotting.attention import draw_map
 

@@ -33,17 +33,20 @@ class Cache(dict[str, NDArray[Any]]):
     with the axis `string`; past the end of a string, they are nan (False in `attention.allowed`),
     and `lengths` has the ends.
 
-    encoder.states: of the top layer; in a bidirectional encoder forward beside backward half.
+    encoder.states: those of the top layer; in a bidirectional encoder, the forward half beside the
+        backward half.
     decoder.state: what each step reads from the one before; row 0 is the initial state. Of an LSTM
         h, then c; of several layers the bottom one first.
     decoder.gates: r, z, n of a GRU; i, f, g, o of an LSTM; the bottom layer's first.
-    attention.query, attention.keys: what the score compares. attention.allowed: the keys that may
-        be attended to. attention.scores: of the score function. attention.logits: what the
-        normaliser gets. attention.normalised: its weights, before a window's factor or a history
-        changes them. attention.weights: those of the context. attention.context. Of
-        `hard_monotonic`, the weights are those of the answer, and attention.transition has those
-        that its attention computes.
-    logits: before the softmax over symbols.
+    attention.query, attention.keys: what the score function compares.
+    attention.allowed: the keys that may be attended to.
+    attention.scores: what the score function returns.
+    attention.logits: what the normaliser gets.
+    attention.normalised: its weights, before a window's factor or a history changes them.
+    attention.weights: the weights of the context; of `hard_monotonic`, those of the answer.
+    attention.context: the weighted mean of the values.
+    attention.transition: of `hard_monotonic`, the weights that its attention computes.
+    logits: the scores of the symbols, before their softmax.
 
     A Transformer has encoder.states, attention.* of each layer's attention to the source, and
     logits.

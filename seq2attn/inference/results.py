@@ -108,24 +108,24 @@ class Evaluation:
     """What was measured of one model, on strings that a task draws or on the pairs of a file."""
 
     rows: tuple[Row, ...]
-    """by family, length and metric"""
+    """a row for each family of strings, length and metric"""
     answers: tuple[PairAnswer, ...] = ()
-    """of pairs: one per different source, in the order of the pairs; of strings that a task draws:
-    those that are wrong"""
+    """of pairs, an answer to each different source, in the order of the pairs; of strings that a
+    task draws, the wrong answers, if they were kept"""
     checkpoint: str = ""
     """best, last or step-N, whichever was measured"""
     step: NonNegativeInt | None = None
-    """after which the checkpoint was written"""
+    """the step after which the checkpoint was written"""
     seed: NonNegativeInt = 0
-    """of the strings"""
+    """the seed of the strings"""
     created: str | None = None
     """when it was measured, ISO 8601"""
     trained_steps: NonNegativeInt | None = None
     """the run's last step at that time; only `compare` records this and the parameters"""
     parameters: dict[str, NonNegativeInt] | None = None
-    """by part, and their total"""
+    """how many parameters each part has, and their total"""
     data: dict[str, Any] | None = None
-    """of pairs: name, bytes, pairs and sha256 of their file, and `per` what words were counted"""
+    """of pairs: name, bytes, number of pairs and sha256 of their file; `per`: what was counted"""
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):

@@ -41,7 +41,7 @@ class TrainedModel:
     run: Run
     config: Config
     predictor: Predictor
-    """has the PyTorch module and the task"""
+    """the PyTorch module with the task"""
     checkpoint: str
     """best, last or step-N: whichever was loaded"""
     step: int
@@ -68,20 +68,25 @@ class TrainedModel:
     ) -> Any:
         """Return the `Answer` to one string, or a list of those to several, in order.
 
-        weights: True to keep the attention weights. beam: search with so many hypotheses instead of
-        greedily; length_penalty: the exponent of its length normalisation, 0 for none.
+        weights: True to keep the attention weights.
+        beam: search with so many hypotheses instead of greedily.
+        length_penalty: the exponent of the beam's length normalisation, 0 for none.
 
         The others change what is computed while a string is decoded; steps of the output and
         positions of the source count from 0:
 
         force: (step, position) -> the attention weight there, 0 to 1; the others of the step are
-        scaled to sum to the rest. ban: positions, or (step, position), that get no attention.
-        temperature: the scores are divided by it. write: step -> the symbol that the output gets
-        there, and the next step reads, instead of the model's own. padding: so many empty positions
-        after the source; mask_padding: True if attention is kept from them, by default as in
-        training. patch: (name, step) -> an array in place of what the model computes there
-        (activation patching): a row of decoder.state, attention.weights or attention.context as
-        `run_with_cache` returns them, or with a position in place of the step, of encoder.states.
+            scaled to sum to the rest.
+        ban: positions, or (step, position), that get no attention.
+        temperature: the scores are divided by it.
+        write: step -> the symbol that the output gets there, and the next step reads, instead of
+            the model's own.
+        padding: so many empty positions after the source.
+        mask_padding: True to hide the padding from attention; by default as in training.
+        patch: (name, step) -> an array in place of what the model computes there (activation
+            patching): a row of decoder.state, attention.weights or attention.context as
+            `run_with_cache` returns them, or with a position in place of the step, of
+            encoder.states.
 
         Raises `Seq2AttnError` for an empty string, symbols outside the vocabulary, and changes that
         do not fit.
@@ -96,8 +101,8 @@ class TrainedModel:
         return answers[0] if isinstance(text, str) else answers
 
     def run_with_cache(self, text: str | Iterable[str], **changes: Any) -> tuple[Any, Cache]:
-        """Answer a string, or several, greedily, with the changes of `predict`, and return what the
-        model computed, too: an `Answer`, or a list, and a cache.
+        """Answer a string, or several, greedily, with the changes of `predict`. Return an `Answer`,
+        or a list of them, and a `Cache` of what the model computed.
         """
         predictor = replace(self.predictor, search=None, changes=Changes(**changes))
         answers, cache = predictor.run_with_cache(_listed(text))
@@ -119,11 +124,18 @@ class TrainedModel:
         """Measure accuracy on new strings of each length, such as `[3, 5]` or `["1-12"]`; the
         config has the defaults.
 
+        samples: how many strings of each length.
+        families: the families of strings, such as `["random", "palindrome"]`, or `["all"]`.
+        seed: another seed draws other strings.
         data: of a model trained on pairs of strings, the file of pairs to measure it on; nothing
-        else is then chosen but `per`: "type" to count each different source once, "token" to count
-        each line. errors: keep the wrong answers to strings that the task draws; those to pairs are
-        always kept. watch: called after each length of a family. changes: as for `predict`, in
-        every string. Nothing is saved.
+            else is then chosen but `per`.
+        per: of pairs, "type" to count each different source once, "token" to count each line.
+        errors: True to keep the wrong answers to strings that the task draws; those to pairs are
+            always kept.
+        watch: called after each length of a family.
+        changes: as for `predict`, in every string.
+
+        Nothing is saved.
         """
         predictor = self.predictor
         if changes:
@@ -187,8 +199,10 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     """Answer `text` with each row of `quantity` in turn taken from the model that reads `other`
     (Meng et al. 2022).
 
-    quantity: as in `patch` of `predict`. Every step reads what the unpatched model wrote. Rows that
-    one of the two strings lacks are left out.
+    quantity: a name as in `patch` of `TrainedModel.predict`, such as `encoder.states`.
+
+    Every step reads what the unpatched model wrote. Rows that one of the two strings lacks are left
+    out.
     """
     answer, cache = model.run_with_cache(text)
     other_answer, source = model.run_with_cache(other)

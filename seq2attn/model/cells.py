@@ -21,9 +21,10 @@ State = tuple[Tensor, ...]
 
 
 class Cell(nn.Module):
-    """A recurrent cell. Every one is made the same way, `Cell(input_width, width, **options)`.
+    """A recurrent cell.
 
-    A cell of your own defines `step`.
+    Every cell is constructed as `Cell(input_width, width, **options)`. A cell of your own defines
+    `step`.
     """
 
     registry = CELLS

@@ -44,7 +44,7 @@ class Decoder(nn.Module):
     """Embedding, recurrent layers, attention and an output layer; an arrangement defines their
     order (`advance`).
 
-    Every arrangement is made the same way, `Decoder(vocabulary_size, embedding, attention, cells,
+    Every arrangement is constructed as `Decoder(vocabulary_size, embedding, attention, cells,
     **options)`.
     """
 
@@ -55,7 +55,7 @@ class Decoder(nn.Module):
     """True if it works only where source and target have the same symbols, as for copying ids of
     the source"""
     copies = False
-    """as of the model: `Model.copies`"""
+    """True if it may copy a symbol of the source that its vocabulary lacks"""
     cell: Cell
     """the recurrent layers, which each arrangement makes"""
 

@@ -135,8 +135,9 @@ def flip(rows: Tensor, index: Tensor) -> Tensor:
 
 
 class InitialState(nn.Module):
-    """Maps `Encoded` to the first state of the decoder's `cell`, `cell.state_tensors` tensors (B,
-    D).
+    """The first state of the decoder, computed from what the encoder has read.
+
+    Every initial state is constructed as `InitialState(encoder, cell)`.
     """
 
     registry = INITIAL_STATES
@@ -147,7 +148,8 @@ class InitialState(nn.Module):
         self.width = cell.width
 
     @abstractmethod
-    def forward(self, encoded: Encoded) -> State: ...
+    def forward(self, encoded: Encoded) -> State:
+        """Compute the first state of the decoder's cell, `cell.state_tensors` tensors (B, D)."""
 
 
 class Zeros(InitialState):

@@ -33,8 +33,8 @@ class History(nn.Module):
     """How attention depends on its past.
 
     Every history is constructed as `History(query_width, key_width, feature_width, **options)`,
-    where feature_width is the width of the features that the score expects; those below hand on
-    these three as `*widths`. A history of your own overrides some of these methods.
+    where feature_width is the width of the features that the score expects. A history of your own
+    overrides some of these methods.
     """
 
     registry = HISTORIES

@@ -13,18 +13,22 @@ from seq2attn.parts import NORMALISERS
 
 
 class Normaliser(nn.Module):
-    """What makes weights of scores. Every one is constructed as `Normaliser(**options)`."""
+    """A function from scores to weights. Every normaliser is constructed as
+    `Normaliser(**options)`, and defines `normalise`.
+    """
 
     registry = NORMALISERS
     sums_to_one = True
     """True if the weights of a row with an allowed key sum to 1"""
 
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
-        """Compute weights over the valid entries of the last dimension.
+        """Compute weights (..., S) over the valid entries of the last dimension.
 
-        scores (..., S); valid broadcasts to it, True = may be attended to. Returns weights (...,
-        S): exactly 0 where not valid; a row without valid entries is all zeros, with zero
+        They are exactly 0 where not valid; a row without valid entries is all zeros, with zero
         gradients.
+
+        scores: (..., S).
+        valid: broadcasts to scores; True = may be attended to.
         """
         invalid = ~valid
         filled = scores.masked_fill(invalid, torch.finfo(scores.dtype).min)

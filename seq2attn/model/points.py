@@ -31,14 +31,14 @@ CONTAINERS = {"models", "layers", "heads", "cells", "cell"}
 class Point:
     """A named value in the computation of a model; an attribute of one of its modules.
 
-    Called with the value, it returns it, unless a hook replaces it.
+    A call returns the value that it is given, unless a hook replaces it.
 
     name: the last part of the public name; the first parts are those of the modules around it. A
         name with a dot is whole.
-    axes: what the dimensions after the batch are: `step` (output positions), `source` (source
-        positions) and so on. Without these two, a call is about a single position. Without axes, a
-        cache leaves the point out.
-    each: what the points that share this name in one model are, such as `head`.
+    axes: the dimensions after the batch: `step` (output positions), `source` (source positions) and
+        so on. Without these two, a call is about a single position. Without axes, a cache leaves
+        the point out.
+    each: what distinguishes the points that share this name in one model, such as `head`.
     fixed: why a hook may look at the value but not replace it; empty if it may.
     """
 

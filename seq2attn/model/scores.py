@@ -37,9 +37,9 @@ class Score(nn.Module):
         """width of the features in `with_features`"""
 
     def project(self, keys: Tensor) -> Tensor:
-        """Compute what depends on the keys alone, once per sequence.
+        """Compute what depends on the keys (B, S, key_width) alone, once per sequence.
 
-        keys (B, S, key_width) -> (B, S, ...), passed to `forward` as `keys`. The default: the keys.
+        `forward` gets the result (B, S, ...) as its `keys`. The default: the keys as they are.
         """
         return keys
 
@@ -48,14 +48,14 @@ class Score(nn.Module):
         """Score query (B, L, query_width) with keys (B, S, ...) from `project`: (B, L, S)."""
 
     def values(self, states: Tensor) -> Tensor:
-        """Compute the values (B, S, value_width) that contexts average. The default: the states.
-
-        states (B, S, key_width)
+        """Compute the values (B, S, value_width) that contexts average, from states (B, S,
+        key_width). The default: the states.
         """
         return states
 
     def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
-        """As `forward`, with features (B, L, S, feature_width) of each key.
+        """Score as `forward` does, with features (B, L, S, feature_width) of each key from a
+        history.
 
         The default: they are added to the scores.
         """

@@ -14,7 +14,7 @@ from seq2attn.parts import WINDOWS
 
 
 class View(NamedTuple):
-    """The window of L queries."""
+    """The window of L queries: which keys each may attend to, and how much."""
 
     allowed: Tensor
     """(B, L, S) True = inside the window"""
@@ -43,8 +43,9 @@ class Window(nn.Module):
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         """Return the window of each query (B, L, query_width).
 
-        first: the output position of the first of the L queries; lengths (B,), real source tokens;
+        lengths: (B,) the real tokens of each source.
         width: S, including padding.
+        first: the output position of the first of the L queries.
         """
 
     def inside(self, centre: Tensor, width: int) -> Tensor:

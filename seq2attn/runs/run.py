@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(unsafe_hash=True)  # nothing changes its path
 class Run:
-    """One run directory. Besides the files below it has TensorBoard's events.out.*."""
+    """One run directory. `config_file`, `metrics_file` and so on are the paths of its files."""
 
     path: Path
 

@@ -24,10 +24,10 @@ from seq2attn.registry import Registry
 class Examples:
     """N sources with their targets: ids without `<sos>` and `<eos>`, right-padded with `<pad>`."""
 
-    source: Tensor  # (N, S) ids of the source vocabulary
-    source_lengths: Tensor  # (N,)
-    target: Tensor  # (N, T) ids of the target vocabulary
-    target_lengths: Tensor  # (N,), 1 or more
+    source: Tensor  #: (N, S) ids of the source vocabulary
+    source_lengths: Tensor  #: (N,)
+    target: Tensor  #: (N, T) ids of the target vocabulary
+    target_lengths: Tensor  #: (N,), 1 or more
     alignment: Tensor | None = None
     """(N, T) the source position that each target position copies, -1 past the target's end; None
     if nothing is copied"""
@@ -35,8 +35,8 @@ class Examples:
 
 @dataclass(frozen=True)
 class Solution:
-    """The right answer to one source, and the source position that each of its characters copies,
-    if it copies any.
+    """The right answer to one source, and the source position that each of its characters copies;
+    None if it copies none.
     """
 
     text: str
@@ -44,22 +44,24 @@ class Solution:
 
 
 class Task(ABC):
-    """Pairs of source and target strings. The constructor takes the options as keywords and sets
-    these attributes.
+    """Pairs of source and target strings.
+
+    The constructor takes the options as keywords, and sets the attributes below that have no
+    default.
     """
 
     registry: ClassVar[Registry] = parts.TASKS
 
     source_vocabulary: Vocabulary
     target_vocabulary: Vocabulary
-    min_length: int  # shortest source in training, symbols
-    max_length: int  # longest source in training
+    min_length: int  #: shortest source in training, symbols
+    max_length: int  #: longest source in training
     training_set: Sequence[Pair] | None = None
     """the pairs that training goes through, epoch after epoch; None: examples are drawn without end
     """
     dev_set: Sequence[Pair] = ()
     """with a training set: the pairs that training is measured on, to choose the best weights"""
-    notes: Sequence[str] = ()  # what a user should know about the task's data before training
+    notes: Sequence[str] = ()  #: what a user should know about the task's data before training
 
     @abstractmethod
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
