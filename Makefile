@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
+SPHINX := $(VENV)/.sphinx
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site test-site tensorboard clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -22,7 +23,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
 	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
 
-test-slow: $(TOOLS)  ## the slow tests: train and evaluate every shipped recipe
+test-slow: $(TOOLS) $(SPHINX)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/pytest -m slow --ignore tests/faults
 
 torture: $(TOOLS)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
@@ -63,17 +64,30 @@ g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder D
 	@test -n "$(DATA)" || { echo 'Name the folder: make g2p DATA=FOLDER. docs/studies/pronunciations.md says where to get it.'; exit 2; }
 	$(BIN)/python -m benchmarks.g2p $(DATA) --workers 2
 
+site: $(SPHINX)  ## build the site of the documentation in site/, which opens from disk: site/index.html
+	@rm -rf site
+	$(BIN)/sphinx-build --quiet --fail-on-warning --fresh-env -c docs/site -d build/doctrees . site
+	@echo 'Open site/index.html.'
+
+test-site: $(TOOLS) $(SPHINX)  ## open the site in a browser, from disk
+	$(BIN)/pytest -m slow tests/test_site.py
+
 tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
-	rm -rf $(VENV) .venv-lowest build *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest build site *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TOOLS): $(READY)
 	@echo 'Setting up what the tests and tools need, once: another 100 MB.'
 	@$(INSTALL) --editable ".[dev]"
 	@touch $(TOOLS)
+
+$(SPHINX): $(READY)
+	@echo 'Setting up what the site needs, once: another 30 MB.'
+	@$(INSTALL) --editable ".[site]"
+	@touch $(SPHINX)
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'

@@ -57,6 +57,10 @@ class Browser:
             "POST", f"/session/{self._session}/execute/sync", {"script": script, "args": []}
         )
 
+    def enter_frame(self, number):
+        """Let `run` see a frame of the page, until another page is opened."""
+        self._ask("POST", f"/session/{self._session}/frame", {"id": number})
+
     def devtools(self, command, **parameters):
         body = {"cmd": command, "params": parameters}
         return self._ask("POST", f"/session/{self._session}/goog/cdp/execute", body)

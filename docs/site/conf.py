@@ -1,0 +1,170 @@
+"""Sphinx's configuration of the site: `make site` builds it from the pages of the repository.
+
+The source directory is the repository itself, so that links between its files, and from the
+site to copies of them, are the same on the site as on a forge.
+"""
+
+import inspect
+import re
+import shutil
+from pathlib import Path
+from pydoc import locate
+from xml.etree import ElementTree
+
+import ziamath
+from docutils.nodes import SkipNode, reference
+from sphinx.addnodes import download_reference
+from sphinx.application import Sphinx
+
+import seq2attn
+
+ROOT = Path(__file__).parents[2]
+RESULTS = [  # what functions return, where `import seq2attn` does not offer it
+    "seq2attn.inference.answer.Hypothesis",
+    "seq2attn.inference.results.Row",
+    "seq2attn.inference.results.PairAnswer",
+]
+PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
+    "seq2attn.register",
+    "seq2attn.Score",
+    "seq2attn.Normaliser",
+    "seq2attn.Window",
+    "seq2attn.View",
+    "seq2attn.History",
+    "seq2attn.model.histories.AttentionStep",
+    "seq2attn.Cell",
+    "seq2attn.Decoder",
+    "seq2attn.InitialState",
+    "seq2attn.model.encoder.Encoded",
+    "seq2attn.StringTask",
+    "seq2attn.Task",
+    "seq2attn.data.tasks.Examples",
+    "seq2attn.Solution",
+    "seq2attn.Vocabulary",
+    "seq2attn.Seq2AttnError",
+]
+PAGES = {  # of docs/, that run a model, for the landing page
+    "scaled": "trained",
+    "unmasked": "without a mask",
+    "train": "to train",
+    "race": "a race",
+}
+
+ziamath.config.svg2 = False  # no ids, which several formulas of a page would share
+ziamath.config.precision = 1
+
+project = "seq2attn"
+copyright = "seq2attn contributors"
+version = release = seq2attn.__version__
+root_doc = "docs/site/contents"
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**"]
+exclude_patterns = [".*", "build", "runs", "site"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
+
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 4
+default_role = "code"
+highlight_language = "text"
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+python_maximum_signature_line_length = 90
+
+html_theme = "furo"
+html_title = "seq2attn"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+templates_path = ["."]
+html_additional_pages = {"index": "landing.html"}
+html_context = {"pages": {k: v for k, v in PAGES.items() if (ROOT / f"docs/{k}.html").exists()}}
+html_math_renderer = "svg"
+html_show_search_summary = False  # it fetches pages, which a browser refuses from disk
+html_copy_source = False
+
+
+def setup(app: Sphinx):
+    """Connect what Sphinx and MyST lack."""
+    app.add_html_math_renderer("svg", (formula, None), (displayed_formula, None))
+    app.connect("source-read", list_names)
+    app.connect("autodoc-process-signature", hide_signature)
+    app.connect("autodoc-process-docstring", mark_arguments)
+    app.connect("doctree-read", link_to_copies, priority=100)  # before files are collected
+    app.connect("build-finished", copy_models)
+    app.connect("html-page-context", begin_at_landing_page)
+
+
+def formula(writer, node):
+    """Write a formula as an SVG on the line of the text: no fonts or scripts are needed."""
+    writer.body.append(drawn(node.astext(), inline=True))
+    raise SkipNode
+
+
+def displayed_formula(writer, node):
+    """Write a formula on lines of its own."""
+    writer.body.append(f'<div class="formula">{drawn(node.astext(), inline=False)}</div>')
+    raise SkipNode
+
+
+def drawn(text, inline):
+    """Draw a formula of LaTeX in the colour of the text around it."""
+    drawing = ziamath.Latex(text, size=17, color="currentColor", inline=inline)
+    svg = drawing.svgxml()
+    svg.set("role", "img")
+    svg.set("aria-label", text)
+    svg.set("class", "formula")
+    if inline:
+        svg.set("style", f"vertical-align: {drawing.getyofst():.1f}px")
+    return ElementTree.tostring(svg, encoding="unicode")
+
+
+def list_names(app, page, source):
+    """Add the public names to the page of the reference: functions, classes, what parts need."""
+    if page != "docs/site/api":
+        return
+    names = [f"seq2attn.{name}" for name in seq2attn.__all__]
+    others = [name for name in names if name not in PARTS]
+    functions = [name for name in others if inspect.isfunction(locate(name))]
+    classes = [name for name in others if name not in functions]
+    sections = {"Functions": functions, "Classes": classes + RESULTS, "Parts of your own": PARTS}
+    for title, members in sections.items():
+        source[0] += f"\n{title}\n{'-' * len(title)}\n"
+        for name in members:
+            kind = "class" if inspect.isclass(locate(name)) else "function"
+            fields = "   :undoc-members:\n" if name in sections["Classes"] else ""
+            anchor = f"seq2attn.{name.split('.')[-1]}"  # what the pages of sources link to
+            if anchor != name:
+                source[0] += f'\n.. raw:: html\n\n   <span id="{anchor}"></span>\n'
+            source[0] += f"\n.. auto{kind}:: {name}\n{fields}"
+
+
+def hide_signature(app, what, name, *_):
+    """Hide how results are constructed, which is not for users."""
+    return ("", None) if what == "class" and name not in PARTS else None
+
+
+def mark_arguments(app, what, name, thing, options, lines):
+    """Turn lines `name: text` into a definition list of reStructuredText."""
+    text = "\n".join(lines)
+    lines[:] = re.sub(r"^([\w.]+(?:, [\w.]+)*): ", r"`\1`\n    ", text, flags=re.M).split("\n")
+
+
+def link_to_copies(app, doctree):
+    """Let a link to a file that is not a page lead to a copy of it, at the same place."""
+    for node in list(doctree.findall(download_reference)):
+        file = (Path(doctree["source"]).parent / node["reftarget"]).resolve()
+        copy = app.outdir / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+        node.replace_self(reference("", "", *node.children, refuri=node["reftarget"]))
+
+
+def copy_models(app, error):
+    """Copy the pages that run a model, which the landing page shows."""
+    for name in () if error else html_context["pages"]:
+        shutil.copyfile(ROOT / f"docs/{name}.html", app.outdir / f"docs/{name}.html")
+
+
+def begin_at_landing_page(app, page, template, context, doctree):
+    """Let the name of the project lead to the landing page, not to the table of contents."""
+    context["master_doc"] = context["root_doc"] = "index"
