@@ -45,8 +45,8 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 ]
 PAGES = {  # of docs/, that run a model, for the landing page
     "scaled": "trained",
-    "unmasked": "without a mask",
-    "train": "to train",
+    "unmasked": "unmasked",
+    "train": "train one",
     "race": "a race",
 }
 
