@@ -47,7 +47,7 @@ PAGES = {  # of docs/, that run a model, for the landing page
     "scaled": "trained",
     "unmasked": "unmasked",
     "train": "train one",
-    "race": "a race",
+    "race": "race",
 }
 
 ziamath.config.svg2 = False  # no ids, which several formulas of a page would share
