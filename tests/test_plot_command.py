@@ -1,9 +1,11 @@
 """`seq2attn plot`, and the records that it reads."""
 
 import json
+import shutil
 import tracemalloc
 from pathlib import Path
 
+import matplotlib
 import pytest
 from inline import process
 from PIL import Image
@@ -85,9 +87,11 @@ def test_the_newest_evaluation_is_the_last_eval(cli, tiny):
 
 
 def test_figures_are_written(cli, tiny):
+    shutil.copytree(tiny.path, tiny.path.with_name("other"))
     for number, (words, ending) in enumerate([
         ("accuracy", "pdf"),
         ("accuracy tiny --by-length", "png"),
+        ("accuracy tiny other --by-length", "png"),
         ("attention", "svg"),
         ("attention tiny --ideal", "png"),
     ]):  # fmt: skip
@@ -96,6 +100,17 @@ def test_figures_are_written(cli, tiny):
         assert done.out == ""
         assert f"figure: {file}" in done.err
         assert Path(file).stat().st_size > 1000
+
+
+def test_a_figure_may_be_dark_and_large(cli, tiny):
+    with matplotlib.rc_context():
+        cli("plot accuracy tiny --by-length --plot a.png").check()
+        cli("plot accuracy tiny --by-length --dark --scale 1.5 --plot b.png").check()
+    with Image.open("a.png") as plain, Image.open("b.png") as dark:
+        assert dark.size == tuple(1.5 * side for side in plain.size)
+        assert plain.convert("L").getpixel((0, 0)) == 255
+        assert dark.convert("L").getpixel((0, 0)) == 0
+        assert dark.convert("L").getextrema()[1] == 255  # the text
 
 
 def test_one_string_can_be_chosen(cli, tiny):
@@ -135,6 +150,8 @@ def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
         "batch_size: 2}"
     )
     cli(f"train -c {config} --name plain").check()
+    why = "no map: a model with the score none has no attention"
+    assert why in cli("predict a --run plain --map digits").check().err
     done = cli("predict a --run plain --plot x.png")
     assert done.code == 2
     assert "there is no attention to draw\nA model without attention has no maps." in done.err

@@ -29,7 +29,6 @@ from seq2attn.plotting.curves import (
     accuracy_curves_figure,
     accuracy_figure,
     curves_figure,
-    runs_figure,
 )
 from seq2attn.plotting.style import looks, save_figure
 
@@ -249,9 +248,8 @@ def test_accuracy_through_training_is_the_mean_and_the_worst():
 
 
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
-    (axes,) = accuracy_figure(
-        evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False)), "mine"
-    ).axes
+    results = evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    (axes,) = accuracy_figure({"run": results}, ["scaled"], "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
     beside = [
@@ -274,7 +272,7 @@ def test_runs_are_drawn_by_exact_match():
         "one": evaluation((3, 0.8, True)),
         "two": evaluation((3, 0.5, True), (4, 0.25, True)),
     }
-    (axes,) = runs_figure(results, ["dot", "scaled"]).axes
+    (axes,) = accuracy_figure(results, ["dot", "scaled"]).axes
     first, second = axes.containers
     assert first.get_label() == "one"
     assert second.get_label() == "two"

@@ -150,11 +150,25 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
         "rows": [*length(2, 1.0), *length(10, 1.0)],
     }
     run.evaluations.mkdir()
-    (run.evaluations / "best-001.json").write_text(json.dumps(record))
-    (run.evaluations / "best-002.json").touch()  # an `eval` that is still running
+    newest = {**record, "rows": [*length(2, 0.5), *length(4, 0.25)]}
+    for number, (checkpoint, saved) in enumerate(
+        [
+            ("last", {**record, "checkpoint": "last", "rows": length(12, 1.0)}),  # of other weights
+            ("best", record),
+            ("best", newest),
+        ]
+    ):
+        saved = {**saved, "created": f"2030-01-0{number + 1}T12:00:00+00:00"}
+        (run.evaluations / f"{checkpoint}-00{number}.json").write_text(json.dumps(saved))
+    (run.evaluations / "best-003.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
-    assert "eval, best-001.json" in sections["Accuracy by string length"]
-    assert [row[1] for row in cells(sections["Accuracy by string length"])[1:]] == ["2", "10"]
+    assert "one: eval of best" in sections["Accuracy by string length"]
+    rows = cells(sections["Accuracy by string length"])[1:]
+    assert [(row[1], row[2][:5]) for row in rows] == [
+        ("2", "0.500"),
+        ("4", "0.250"),
+        ("10", "1.000"),
+    ]
 
 
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):

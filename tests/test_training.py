@@ -183,8 +183,13 @@ def test_attention_images_are_recorded(often_watched):
         image = Image.open(io.BytesIO(picture))
         assert image.format == "PNG"
         weights = maps[step]
-        rows = image.height // len(weights)
-        columns = image.width // len(weights[0])
+        rows = image.height // (len(weights) + 1)
+        columns = image.width // (len(weights[0]) + 1)
+        ink = image.convert("L").point(lambda grey: 255 * (grey < 128))
+        for place, inked in ((0, 0), False), ((1, 0), True), ((0, 1), True):  # letters
+            left, top = place[0] * columns, place[1] * rows
+            letter = ink.crop((left, top, left + columns, top + rows))
+            assert bool(letter.getbbox()) == inked
         for row, line in enumerate(weights):
             for column, weight in enumerate(
                 line
@@ -192,7 +197,7 @@ def test_attention_images_are_recorded(often_watched):
                 upper = weight >= 0.5
                 below, above = ((125, 120), (254, 56)) if upper else ((0, 78), (125, 120))
                 share = 2 * weight - upper
-                red, _, blue = image.getpixel((column * columns + 1, row * rows + 1))
+                red, _, blue = image.getpixel(((column + 1) * columns + 1, (row + 1) * rows + 1))
                 assert red == pytest.approx(below[0] + share * (above[0] - below[0]), abs=8)
                 assert blue == pytest.approx(below[1] + share * (above[1] - below[1]), abs=16)
 

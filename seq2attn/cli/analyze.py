@@ -25,7 +25,7 @@ from seq2attn.cli.options import (
     option,
     run_names,
 )
-from seq2attn.cli.outputs import Force, Plot, save_figure
+from seq2attn.cli.outputs import Dark, Force, Plot, Scale, save_figure
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
@@ -78,6 +78,8 @@ def variance(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     plugin: Plugins = None,
 ) -> None:
     """Compare the variance of a score over random queries s and keys h with its formula.
@@ -110,6 +112,8 @@ def saturation(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     plugin: Plugins = None,
 ) -> None:
     """Show that attention weights saturate with the width under raw scores, not under scaled ones.
@@ -138,6 +142,8 @@ def gradient(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
 ) -> None:
     """Measure the gradient of the largest attention weight against the scale of the scores.
 
@@ -168,6 +174,8 @@ def entropy(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     plugin: Plugins = None,
 ) -> None:
     """Measure the entropy of attention over random keys against the width, in nats.
@@ -199,6 +207,8 @@ def ledger(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
 ) -> None:
     """Count what each score costs: parameters, operations per query, bytes of intermediates.
 
@@ -225,6 +235,8 @@ def masks(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
 ) -> None:
     """Draw the windows of attention: where each output position may attend to.
 
@@ -259,6 +271,8 @@ def importance(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     checkpoint: CheckpointName = "best",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,

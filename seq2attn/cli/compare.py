@@ -21,7 +21,7 @@ from seq2attn.cli.options import (
     option,
     stop,
 )
-from seq2attn.cli.outputs import Force, check_figure
+from seq2attn.cli.outputs import Dark, Force, Scale, check_figure
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
@@ -94,6 +94,8 @@ def compare(
         ),
     ] = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     device: Device = "auto",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,

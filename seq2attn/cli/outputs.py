@@ -58,6 +58,17 @@ def _check_plot(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+def _use_style(parameter: typer.CallbackParam, value: float) -> float:
+    """Change how matplotlib draws in this process, as --dark or --scale says."""
+    if value != parameter.default:
+        from matplotlib import style
+
+        from seq2attn.plotting.style import DPI
+
+        style.use("dark_background" if parameter.name == "dark" else {"savefig.dpi": DPI * value})
+    return value
+
+
 Force = Annotated[
     bool,
     typer.Option(
@@ -69,6 +80,17 @@ Force = Annotated[
 Plot = Annotated[
     Path | None,
     option("FILE", "Also save a figure: .png, .svg or .pdf.", callback=_check_plot),
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.", callback=_use_style)]
+Scale = Annotated[
+    float,
+    option(
+        "X",
+        "Make a .png figure X times as large.",
+        min=0.1,
+        max=10,
+        callback=_use_style,
+    ),
 ]
 FigurePath = Annotated[
     Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot", callback=_check_plot)

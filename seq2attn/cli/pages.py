@@ -21,12 +21,12 @@ from seq2attn.cli.options import (
     group,
     option,
 )
-from seq2attn.cli.outputs import FigurePath, Force, check_output, save_figure
+from seq2attn.cli.outputs import Dark, FigurePath, Force, Scale, check_output, save_figure
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
-from seq2attn.text import quoted
+from seq2attn.text import first_of, quoted
 
 HtmlPath = Annotated[Path, option("FILE", "The page to write.")]
 
@@ -172,54 +172,61 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 def accuracy(
     file: FigurePath,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
         typer.Option(
             "--by-length",
-            help="Draw the last evaluation of one run by string length, with intervals.",
+            help="Draw what `eval` measured by string length, with intervals.",
         ),
     ] = False,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
-    """Draw the exact match of one or several runs through training.
+    """Draw the exact match of one or several runs through training, or by string length.
 
-    A line is the mean over the trained lengths; the shading below it reaches down to the worst
-    length.
+    Through training, a line is the mean over the trained lengths; the shading below it reaches down
+    to the worst length. By length, all calls of `eval` on the same weights count, and one run alone
+    is drawn with all its accuracies.
 
     Examples:
 
       seq2attn plot accuracy scaled-001 dot-001 --plot accuracy.svg
 
-      seq2attn plot accuracy scaled-001 --by-length --plot lengths.png
+      seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
     runs = find_runs(runs_dir, names)
+    scores = [str(run.status().score) for run in runs]
     if not by_length:
         curves = {run.name: read_metrics(run, losses=False).evaluations for run in runs}
         for name, evaluations in curves.items():
             if not evaluations:
                 raise Seq2AttnError(f"run {name!r} has no evaluation yet")
-        scores = [str(run.status().score) for run in runs]
         save_figure(accuracy_curves_figure(curves, scores), file)
         return
-    if len(runs) > 1:
-        raise Seq2AttnError("--by-length draws one run")
-    (run,) = runs
-    latest = latest_by_length(run)
-    if latest is None:
-        hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
-        raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
-    when, evaluation = latest
-    save_figure(accuracy_figure(evaluation, f"{run.name}: {when}"), file)
+    results = {}
+    sources = []
+    for run in runs:
+        latest = latest_by_length(run)
+        if latest is None:
+            hint = f"Make one: seq2attn eval {run.name}{runs_dir_option(runs_dir)}"
+            raise Seq2AttnError(f"run {run.name!r} has no evaluation yet", hint=hint)
+        source, results[run.name] = latest
+        sources.append(source)
+    title = f"{first_of(list(results))}: {', '.join(dict.fromkeys(sources))}"
+    save_figure(accuracy_figure(results, scores, title), file)
 
 
 @plot.command(cls=Command)
 def attention(
     file: FigurePath,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     name: RunArgument = None,
     strings: Annotated[
         Texts,

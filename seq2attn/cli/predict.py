@@ -28,7 +28,7 @@ from seq2attn.cli.options import (
     note_checkpoint,
     option,
 )
-from seq2attn.cli.outputs import Force, Plot, save_figure
+from seq2attn.cli.outputs import Dark, Force, Plot, Scale, save_figure
 from seq2attn.display.console import (
     on_terminal,
     print_error,
@@ -63,6 +63,8 @@ def predict(
     as_json: AsJson = False,
     plot: Plot = None,
     force: Force = False,
+    dark: Dark = False,
+    scale: Scale = 1.0,
     ideal: Ideal = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
@@ -234,6 +236,7 @@ def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) ->
 def _print_map(answer: Answer, *, digits: bool) -> None:
     from rich.text import Text
 
+    from seq2attn.inference.predictor import LONGEST_WITH_WEIGHTS
     from seq2attn.plotting.cells import heat_map, legend
 
     console = stdout()
@@ -243,6 +246,11 @@ def _print_map(answer: Answer, *, digits: bool) -> None:
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
     if answer.map is None:
+        too_long = len(answer.source_symbols) > LONGEST_WITH_WEIGHTS
+        why = (
+            "the string is too long" if too_long else "a model with the score none has no attention"
+        )
+        say(f"no map: {why}")
         return
     drawn = heat_map(answer.map, console, digits=digits)
     if drawn is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -142,6 +142,11 @@ class Evaluation:
         measured.
         """
         return self._by_key.get((metric, length, family))
+
+    def completed(self, other: Evaluation) -> Evaluation:
+        """Return this evaluation with the rows that only the other has, by length."""
+        rows = {**other._by_key, **self._by_key}.values()
+        return replace(self, rows=tuple(sorted(rows, key=lambda row: row.length or 0)))
 
     def by_length(self, metric: str) -> list[Row]:
         """Return the rows of a metric that have a length."""

@@ -25,7 +25,6 @@ from seq2attn.plotting.curves import (
     accuracy_curves_figure,
     accuracy_figure,
     curves_figure,
-    runs_figure,
 )
 from seq2attn.plotting.style import svg
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
@@ -176,22 +175,20 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
 
 
 def _lengths(runs: Sequence[Run]) -> str:
-    """Draw the last `eval` of each run, or else the last evaluation of its training."""
+    """Draw what `eval` measured of each run, or else the last evaluation of its training."""
     results = {}
     scores = []
     sources = []
     for run in runs:
         latest = latest_by_length(run)
-        if latest is not None and latest[1].lengths:
+        if latest is not None:
             source, results[run.name] = latest
             sources.append(f"{run.name}: {source}")
             scores.append(run.config.score_name)
     if not results:
         return ""
     title = "; ".join(sources)
-    figure = runs_figure(results, scores)
-    if len(runs) == 1:
-        figure = accuracy_figure(results[runs[0].name], title)
+    figure = accuracy_figure(results, scores)
     places = set()
     for evaluation in results.values():
         places.update(evaluation.places)

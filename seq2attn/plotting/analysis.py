@@ -39,7 +39,7 @@ def saturation_figure(result: Analysis) -> Figure:
             panel.plot(
                 range(1, keys + 1),
                 row.weights,
-                color=colormaps[COLOUR_MAP](number / len(rows)),
+                color=colormaps[COLOUR_MAP](0.25 + 0.7 * number / len(rows)),
                 marker=MARKERS[number % len(MARKERS)],
                 label=f"D = {row.width:,}",
             )

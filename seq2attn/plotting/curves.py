@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.colours import SERIES_COLOURS
 from seq2attn.inference.results import Evaluation, Row
 from seq2attn.plotting.style import (
+    GREY,
     MARKERS,
     clean,
     draw_intervals,
@@ -116,36 +117,26 @@ def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 # ---- by string length ----
 
 
-def accuracy_figure(results: Evaluation, title: str) -> Figure:
-    """Draw accuracy by length with 95 % intervals, lengths outside training on grey. Of results on
-    several families of strings: exact match of each family.
-    """
-    label = "accuracy"
-    series = {name: results.by_length(metric) for name, metric in METRICS.items()}
-    if len(results.families) > 1:
-        label = "exact match (greedy)"
-        series = {family: _of_family(results, family) for family in results.families}
-    return _lengths_figure(series, SERIES_COLOURS, label, title)
-
-
-def _of_family(results: Evaluation, family: str) -> list[Row]:
-    return [row for row in results.by_length("exact_match") if row.family == family]
-
-
-def runs_figure(results: Mapping[str, Evaluation], scores: Sequence[str]) -> Figure:
-    """Draw exact match by length of several runs, with 95 % intervals; of several families of
-    strings the first.
-    """
-    series = {}
-    for name, evaluation in results.items():
-        series[name] = _of_family(evaluation, evaluation.families[0])
-    return _lengths_figure(series, [look.colour for look in looks(scores)], "exact match")
-
-
-def _lengths_figure(
-    series: Mapping[str, Sequence[Row]], colours: Sequence[str], ylabel: str, title: str = ""
+def accuracy_figure(
+    results: Mapping[str, Evaluation], scores: Sequence[str], title: str = ""
 ) -> Figure:
-    """Draw a line for each series, beside one another where they would coincide."""
+    """Draw accuracy by length with 95 % intervals, lengths outside training on grey: run ->
+    evaluation. Lines that would coincide are drawn beside one another.
+
+    Of several runs, draw the exact match of each, on its first family of strings. Of one run, draw
+    the exact match of each family, or all accuracies if there is one family.
+    """
+    ylabel = "exact match (greedy)"
+    colours: Sequence[str] = SERIES_COLOURS
+    evaluation, *others = results.values()
+    if others:
+        colours = [look.colour for look in looks(scores)]
+        series = {name: _of_family(each, each.families[0]) for name, each in results.items()}
+    elif len(evaluation.families) > 1:
+        series = {family: _of_family(evaluation, family) for family in evaluation.families}
+    else:
+        ylabel = "accuracy"
+        series = {name: evaluation.by_length(metric) for name, metric in METRICS.items()}
     figure, (panel,) = new_panels()
     for number, (label, rows) in enumerate(series.items()):
         shift = BESIDE * (number - (len(series) - 1) / 2) / max(3, len(series))
@@ -169,6 +160,10 @@ def _lengths_figure(
     return figure
 
 
+def _of_family(results: Evaluation, family: str) -> list[Row]:
+    return [row for row in results.by_length("exact_match") if row.family == family]
+
+
 def draw_lengths(
     panel: Any, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
 ) -> None:
@@ -180,7 +175,8 @@ def draw_lengths(
         panel.axvspan(
             middle - 0.5,
             middle + 0.5,
-            color="0.93",
+            color=GREY,
+            alpha=0.2,
             lw=0,
             zorder=0,
         )

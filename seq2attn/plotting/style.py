@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMATS = (".png", ".svg", ".pdf")
-DPI = 160  # of a PNG file
+DPI = 160  # of a PNG file, unless matplotlib's settings have savefig.dpi
 CREATOR = "seq2attn figure"  # in the metadata of a figure's file, where commands look for it
 MISSING = r"Glyph (\d+) .* missing from"
 GREY = "0.45"
@@ -83,7 +83,7 @@ def new_panels(
 def clean(panel: Any, title: str = "") -> None:
     """Draw horizontal grid lines behind the data and no frame at the top and right."""
     panel.set_title(title, fontsize=11, loc="left")
-    panel.grid(axis="y", color="0.9", lw=0.6)
+    panel.grid(axis="y", color=GREY, alpha=0.2, lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
 
@@ -127,9 +127,12 @@ def save_figure(figure: Figure, path: Path) -> str:
     """Write a figure in the format that the file's name ends with. Return a note on characters that
     are drawn as boxes, since no font has them; empty if there are none.
     """
+    import matplotlib
+
+    dpi = matplotlib.rcParams["savefig.dpi"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message=MISSING)
-        write_atomically(path, render(figure, check_format(path), DPI))
+        write_atomically(path, render(figure, check_format(path), DPI if dpi == "figure" else dpi))
     missing = [re.match(MISSING, str(warning.message)) for warning in caught]
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:

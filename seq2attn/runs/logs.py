@@ -89,15 +89,19 @@ def evaluations(
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """Return the last `eval`, or else the last evaluation in training, with a text that says which
-    it is; None if there is neither.
+    """Return all that `eval` measured of the weights, and on the data, of its last call, the newest
+    row of each kind; or else the last evaluation in training. A text says which it is. None if
+    there is neither.
     """
-    saved = evaluations(run)
+    saved = [evaluation for _, evaluation in evaluations(run) if evaluation.lengths]
     if saved:
-        name, evaluation = saved[-1]
-        return f"eval, {name}", evaluation
-    trained = read_metrics(run, losses=False).evaluations
-    if trained:
-        step, evaluation = trained[-1]
-        return f"training, after step {step:,}", evaluation
+        newest = saved[-1]
+        subject = (newest.checkpoint, newest.step, newest.data)
+        for older in reversed(saved):
+            if (older.checkpoint, older.step, older.data) == subject:
+                newest = newest.completed(older)
+        return f"eval of {newest.checkpoint}", newest
+    for step, evaluation in reversed(read_metrics(run, losses=False).evaluations):
+        if evaluation.lengths:
+            return f"training, after step {step:,}", evaluation
     return None

@@ -6,10 +6,12 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
@@ -18,6 +20,7 @@ from seq2attn.colours import weight_colour
 from seq2attn.config import Config
 from seq2attn.data.batches import generator
 from seq2attn.data.tasks import Task
+from seq2attn.display.signs import sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.maps import LARGEST_SIDE, AttentionMap
 from seq2attn.inference.predictor import output_bound
@@ -95,10 +98,22 @@ class Recorder:
 
 
 def _heat_map(attention: AttentionMap) -> Summary.Image:
-    """Draw a square of pixels for each weight: rows are output tokens, columns source tokens."""
-    image = Image.new("RGB", (len(attention.source_symbols), len(attention.weights)))
-    image.putdata([weight_colour(weight) for row in attention.weights for weight in row])
-    image = image.resize((CELL * image.width, CELL * image.height), Image.Resampling.NEAREST)
+    """Draw a square of pixels for each weight, between the letters of its row, an output token, and
+    of its column, a source token.
+    """
+    columns = len(attention.source_symbols)
+    rows = len(attention.output_symbols)
+    cells = Image.new("RGB", (columns, rows))
+    cells.putdata([weight_colour(weight) for row in attention.weights for weight in row])
+    image = Image.new("RGB", (CELL + CELL * columns, CELL + CELL * rows), "white")
+    image.paste(cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST), (CELL, CELL))
+    letters = ImageDraw.Draw(image)
+    font = _font()
+    middle = CELL // 2
+    for place, symbol in enumerate(attention.source_symbols, start=1):
+        letters.text((place * CELL + middle, middle), sign(symbol)[:2], "black", font, "mm")
+    for place, symbol in enumerate(attention.output_symbols, start=1):
+        letters.text((middle, place * CELL + middle), sign(symbol)[:2], "black", font, "mm")
     png = io.BytesIO()
     image.save(png, format="PNG")
     return Summary.Image(
@@ -107,6 +122,13 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
         colorspace=3,
         encoded_image_string=png.getvalue(),
     )
+
+
+@cache
+def _font() -> ImageFont.FreeTypeFont:
+    """Return the font of matplotlib's figures, without importing matplotlib, which takes long."""
+    file = distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSans.ttf")
+    return ImageFont.truetype(str(file), CELL * 0.6)
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:
