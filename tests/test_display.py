@@ -10,7 +10,7 @@ from inline import Terminal, plain
 from rich.console import Console
 
 from seq2attn.display.console import say
-from seq2attn.display.progress import Bars, Display, Lines, make_display
+from seq2attn.display.progress import Bars, Display, Line, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.inference.statistics import Estimate
 
@@ -183,10 +183,20 @@ def test_progress_in_a_pipe_names_the_trials(capsys):
     assert err.splitlines() == ["training runs/a", *steps, "b: done"]
 
 
-def test_a_notebook_gets_lines_unless_they_are_not_wanted(monkeypatch):
+def test_progress_in_a_notebook_is_a_line_that_changes(capsys, monkeypatch):
+    lines = []
+    handle = SimpleNamespace(update=lambda content, raw: lines.append(content["text/plain"]))
+    first = lambda content, **_: handle.update(content, raw=True) or handle  # noqa: E731
+    monkeypatch.setattr("IPython.display.display", first)
+    show_two(Line(seconds=0))
+    assert lines == ["step 1 of 4", "exact match 0.5", "step 2 of 4; b: step 0"]
+    assert capsys.readouterr().err.splitlines() == ["training runs/a", "b: done"]
+
+
+def test_a_notebook_gets_a_line_unless_they_are_not_wanted(monkeypatch):
     monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert [type(make_display(wanted)) for wanted in (None, True, False)] == [Lines, Lines, Display]
+    assert [type(make_display(wanted)) for wanted in (None, True, False)] == [Line, Line, Display]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""The progress of one training or of many: bars on a terminal, lines in a pipe and in a notebook,
-or nothing.
+"""The progress of one training or of many: bars on a terminal, lines in a pipe, one line in a
+notebook, or nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Display(AbstractContextManager["Display"]):
     def end(self, trial: str, text: str = "") -> None:
         """End a trial."""
         if text:
-            self.evaluation(trial, text)
+            self.say(_named(trial, text), "")
 
     def say(self, text: str, style: str = "dim") -> None:
         """Show a line that stays."""
@@ -75,7 +75,9 @@ def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> 
         return Display()
     if console.is_terminal and not console.is_dumb_terminal:
         return Bars(console)
-    return Lines(seconds) if wanted or "ipykernel" in sys.modules else Display()
+    if "ipykernel" in sys.modules:
+        return Line()
+    return Lines(seconds) if wanted else Display()
 
 
 class Lines(Display):
@@ -100,7 +102,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.say(line)
+            self.evaluation("", line)
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -108,6 +110,22 @@ class Lines(Display):
 
     def say(self, text: str, style: str = "dim") -> None:
         say(text, style)
+
+
+class Line(Lines):
+    """In a notebook, a single one of these lines, which the next replaces; ends stay."""
+
+    _shown: Any = None
+
+    def evaluation(self, trial: str, text: str) -> None:
+        import IPython.display
+
+        ipython: Any = IPython.display  # it has no types
+        content = {"text/plain": _named(trial, text)}
+        if self._shown is None:
+            self._shown = ipython.display(content, raw=True, display_id=True)
+        else:
+            self._shown.update(content, raw=True)
 
 
 class Bars(Display):
