@@ -65,7 +65,7 @@ def test_commands_and_their_options_exist(line):
     while hasattr(command, "commands") and not words[0].startswith("-"):
         command = command.commands[words.pop(0)]
     options = {option for parameter in command.params for option in parameter.opts}
-    given = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+    given = {word.partition("=")[0] for word in words if re.match("--?[a-z-]+(=|$)", word)}
     assert given <= options | {"--help", "--install-completion"}
 
 

@@ -3,6 +3,7 @@ its tolerance.
 """
 
 import re
+import shlex
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ def test_its_first_line_says_what_to_install_and_its_answers_are_folded():
         for words in ("make run", '-e ".[export]"', "parts 1 and 2 need nothing but a browser")
     )
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
-    assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 5
+    assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 4
     last = max(map(LESSON.index, ("## 6.", "## Advanced")))
     assert last < min(map(LESSON.index, ("analyze ledger", "analyze variance")))
 
@@ -115,11 +116,40 @@ def test_what_it_says_of_variances_entropies_and_gradients(cli):
     assert f"median {medians['16']:.4f}, at 1 it has {medians['1']:.2f}" in said
 
 
-# ---- what was trained: minutes each, so `make test-slow` ----
-
-
 def commands(heading, word):
     return re.findall(rf"^    seq2attn ({word} .*)$", part(heading), re.M)
+
+
+SOLUTIONS = re.findall(
+    r"```python\n(.*?)```", (ROOT / "examples/lesson_solutions.md").read_text("utf-8"), re.DOTALL
+)
+MISTAKES = {  # in the last solution: what is written instead, and how `check` calls it
+    "return -": ("return ", "the sign is wrong"),
+    " / self.query_width**0.5": ("", "a division by sqrt(D), D = 12, is missing"),
+    "query.unsqueeze": ("keys.unsqueeze", "keys-twice"),
+    ".sum(": (".mean(", "a mean over D = 12 components in place of their sum"),
+    "query.unsqueeze(2)": ("0 * query.unsqueeze(2)", "query-ignored"),
+}
+
+
+def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
+    scaled, distance = SOLUTIONS
+    (tmp_path / "mine.py").write_text(scaled)
+    cli("check --plugin mine.py --expect scaled").check()
+    (check,) = commands("6. Exercises", "check")
+    (tmp_path / "distance.py").write_text(distance)
+    cli(*shlex.split(check), "distance").check()
+    for number, (right, (wrong, said)) in enumerate(MISTAKES.items()):
+        name = f"distance{number}"
+        assert right in distance
+        text = distance.replace(right, wrong).replace('"distance"', f'"{name}"')
+        (tmp_path / f"{name}.py").write_text(text)
+        done = cli(*shlex.split(check.replace("distance.py", f"{name}.py")), name)
+        assert done.code == 1
+        assert said in done.out, right
+
+
+# ---- what was trained: minutes each, so `make test-slow` ----
 
 
 @pytest.fixture
@@ -165,10 +195,7 @@ def test_training_through_its_steps(lesson):
 
 @pytest.mark.slow
 def test_the_exercises(lesson, tmp_path):
-    readme = (ROOT / "README.md").read_text("utf-8")
-    (tmp_path / "distance.py").write_text(
-        re.search(r"```python\n(# distance.py.*?)```", readme, re.DOTALL)[1]
-    )
+    (tmp_path / "distance.py").write_text(SOLUTIONS[1])
     for line in commands("6. Exercises", "train"):
         lesson(line)
     assert lesson("predict hello --run sort --json").json["output"] == "ehllo"
