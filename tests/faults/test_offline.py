@@ -1,5 +1,6 @@
 """No network, and an installed package that brings what it needs."""
 
+import json
 import shutil
 import zipfile
 from functools import partial
@@ -67,6 +68,22 @@ def test_the_installed_wheel_finds_its_configs(wheel, work):
     assert installed("-m seq2attn inspect configs/scald.yaml").err.startswith(
         "error: configs/scald.yaml: no such file\nThere are: configs/scaled.yaml, "
     )
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_lesson_runs_with_the_wheel_in_an_empty_folder(wheel, tmp_path):
+    place = tmp_path / "installed"
+    process(tmp_path, f"-m pip install --quiet --no-deps --target {place} {wheel}").check()
+    notebook = json.loads((ROOT / "examples/lesson.ipynb").read_text("utf-8"))
+    sources = ["".join(c["source"]) for c in notebook["cells"] if c["cell_type"] == "code"]
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (empty / "lesson.py").write_text("\n".join([*sources, "print(seq2attn.__file__)"]))
+    done = process(empty, "lesson.py", PYTHONPATH=str(place)).check()
+    for line in ("step 240: hello -> olleh", "{'ban': [0]} hello -> ollee", "the sign is wrong"):
+        assert line in done.out
+    assert done.out.endswith(f"{place}/seq2attn/__init__.py\n")
+    assert (empty / "steps.png").stat().st_size > 1000
 
 
 def test_a_user_s_config_takes_precedence_over_a_shipped_one(work, cli):
