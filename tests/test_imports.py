@@ -30,6 +30,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "model": "registry parts data",
     "build": "parts config data model",
     "inference": "parts config plugins data model build display runs plotting",
+    "doctor": "parts model",
     "contract": "options registry parts config plugins data model build inference",
     "analysis": "parts data model build inference",
     "runs": "files config plugins data model build inference display",
@@ -40,8 +41,8 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "api": "config plugins inference runs training comparison display",
     "pages": "colours parts config plugins data model build analysis inference training runs "
     "comparison plotting display",
-    "cli": "files options registry parts config plugins data model build contract analysis "
-    "inference runs training plotting comparison api pages display",
+    "cli": "files options registry parts config plugins data model build contract doctor "
+    "analysis inference runs training plotting comparison api pages display",
 }
 REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from seq2attn import __version__
-from seq2attn.cli import compare, configs, evaluate, pages, predict, runs, split, train
+from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.options import Command, UsageError, group
 from seq2attn.display.console import escape_streams, print_error
@@ -26,7 +26,7 @@ COMMANDS: dict[str, Any] = {
     "inspect": configs.inspect,
     "config": configs.config,
     "list": configs.list_names,
-    "check": configs.check,
+    "check": check.check,
     "report": pages.report,
     "page": pages.page,
     "export": pages.export,

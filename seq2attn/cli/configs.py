@@ -1,6 +1,4 @@
-"""`seq2attn list`, `check`, `config` and `inspect`: the parts that a config can name, and what a
-config says.
-"""
+"""`seq2attn list`, `config` and `inspect`: what a config can name, and what it says."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn import parts
-from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, Texts, argument, run_names
+from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
@@ -48,11 +46,6 @@ COLUMNS = [
     Column("options"),
     Column("source", optional=True),
 ]
-CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
-HINT = (
-    "`help(seq2attn.Score)`, and so on for other kinds, says what a part returns. A score that "
-    'needs keys as wide as queries says so: @register("name", equal_widths=True)'
-)
 
 
 def list_names(
@@ -101,80 +94,6 @@ def _table(kind: str) -> Table:
             {**vars(entry), "kind": kind, "synonyms": synonyms, "options": names or None}
         )
     return Table.of_records(records, COLUMNS, f"{kind}  ({key})")
-
-
-def check(
-    names: Annotated[
-        Texts,
-        argument(
-            "NAME...",
-            "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
-            autocompletion=lambda: list(_known()),
-        ),
-    ] = None,
-    plugin: Plugins = None,
-) -> None:
-    """Check parts of models, tasks and losses against their contracts.
-
-    Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
-    of a batch, teacher forcing against single steps, contexts against the weights of answers,
-    gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
-    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Every
-    option has its default value; in the end it gets another one, which must change something.
-
-    Examples:
-
-      seq2attn check --plugin my_parts.py
-
-      seq2attn check additive
-    """
-    from seq2attn.contract.parts import check_part
-    from seq2attn.plugins import foreign_parts
-
-    foreign = foreign_parts()
-    added = [part for part, cls in _known().items() if cls in foreign]
-    chosen = []
-    for word in names or added or _known():
-        chosen += _find(word)
-    rows = []
-    for part in chosen:
-        kind, _, name = part.partition("/")
-        registry = CHECKED[kind]
-        for rule, reason in check_part(registry.kind, name).items():
-            result = reason.partition("\n")[0] or "passed"
-            rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
-    Table.of_records(rows).show()
-    say("Options had their default values. `train` checks the values that its config chooses.")
-    broken = sum(row["result"] != "passed" for row in rows)
-    if broken:
-        raise Seq2AttnError(
-            f"{broken} of {len(chosen)} parts broke a rule; later rules build on it and were not "
-            "checked",
-            hint=HINT,
-            exit_code=1,
-        )
-
-
-def _known() -> dict[str, object]:
-    """Return KIND/NAME of every part that can be checked, with its class or where that is."""
-    return {
-        f"{kind}/{entry.name}": entry.implementation
-        for kind, registry in CHECKED.items()
-        for entry in registry
-        if entry.implementation and not entry.files
-    }
-
-
-def _find(word: str) -> list[str]:
-    """Return the KIND/NAME of each part that NAME or KIND/NAME means."""
-    kind, _, name = word.rpartition("/")
-    if kind in CHECKED:
-        CHECKED[kind].get(name)  # registers a part of an installed package
-    matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
-    if not matching:
-        guess = did_you_mean(word, [part.partition("/")[2] for part in _known()])
-        raise Seq2AttnError(f"no part {quoted(word)}; {guess}allowed: {', '.join(_known())}")
-    return matching
 
 
 def config(
