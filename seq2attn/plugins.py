@@ -39,9 +39,25 @@ def load_plugin(path: Path) -> list[type]:
         for registry in PARTS.values():
             registry.forget(name)
     before = foreign_parts()
+    _, code = run_file(path, name, "plugin ")
+    added = [cls for cls in foreign_parts() if cls not in before]
+    if not added:
+        raise Seq2AttnError(
+            f"plugin {path}: registered nothing",
+            hint="from seq2attn import Score, register    and above your class, derived from "
+            'Score: @register("name")',
+        )
+    loaded[path.resolve()] = hashlib.sha256(code).hexdigest()
+    return added
+
+
+def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
+    """Run a Python file as the module `name`; also return what it contains. An error becomes a
+    `Seq2AttnError` with file and line.
+    """
     if not path.is_file():
-        raise Seq2AttnError(f"plugin {path}: no such Python file")
-    code = path.read_bytes()
+        raise Seq2AttnError(f"{kind}{path}: no such Python file")
+    code, file = path.read_bytes(), str(path.absolute())
     sys.modules[name] = module = ModuleType(name)
     module.__file__ = file
     try:
@@ -53,16 +69,8 @@ def load_plugin(path: Path) -> list[type]:
         if isinstance(error, Seq2AttnError):
             message, hint = error.message, error.hint
         where = "".join(lines[-1:])
-        raise Seq2AttnError(f"plugin {path}{where}: {message}", hint=hint) from error
-    added = [cls for cls in foreign_parts() if cls not in before]
-    if not added:
-        raise Seq2AttnError(
-            f"plugin {path}: registered nothing",
-            hint="from seq2attn import Score, register    and above your class, derived from "
-            'Score: @register("name")',
-        )
-    loaded[path.resolve()] = hashlib.sha256(code).hexdigest()
-    return added
+        raise Seq2AttnError(f"{kind}{path}{where}: {message}", hint=hint) from error
+    return module, code
 
 
 def foreign_parts(config: Config | None = None) -> list[type]:

@@ -30,7 +30,7 @@ BELOW = {  # room -> the rooms that it may import from, beside itself, `text` an
     "model": "registry parts data",
     "build": "parts config data model",
     "inference": "parts config plugins data model build display runs plotting",
-    "doctor": "parts model",
+    "doctor": "plugins parts model contract",
     "contract": "options registry parts config plugins data model build inference",
     "analysis": "parts data model build inference",
     "runs": "files config plugins data model build inference display",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 from seq2attn import parts
@@ -36,9 +37,20 @@ def check(
             "width D.",
         ),
     ] = None,
+    attention: Annotated[
+        str | None,
+        option("FILE:NAME", "Examine this attention, a function, a class or a module, instead."),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        option("N,N", "What the constructor of --attention is given; by default some are tried."),
+    ] = None,
+    allow: Annotated[
+        Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of models, and tasks, against their contracts.
+    """Check parts of models, and tasks, against their contracts, or any attention.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, gradients against finite differences. Tasks:
@@ -54,7 +66,12 @@ def check(
       seq2attn check --plugin mine.py --expect scaled
 
       seq2attn check --plugin mine.py --expect "-norm(s - h)**2"
+
+      seq2attn check --attention homework.py:Attention
     """
+    if attention is not None:
+        _examine(attention, sizes or "", expect, allow or [], as_json)
+        return
     from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
 
@@ -83,6 +100,20 @@ def check(
             hint=HINT,
             exit_code=1,
         )
+
+
+def _examine(place: str, sizes: str, expect: str | None, allow: list[str], as_json: bool) -> None:
+    """Examine an attention that need not be of seq2attn."""
+    from seq2attn.doctor.examine import check_attention, load_attention
+
+    given = [int(size) if size.isdigit() else size for size in sizes.split(",") if size]
+    report = check_attention(load_attention(place), sizes=given, expect=expect, allow=allow)
+    if as_json:
+        write_json(asdict(report))
+    else:
+        print(report)
+    if report.faults:
+        raise Seq2AttnError(f"{place}: {len(report.faults)} faults", exit_code=1)
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:

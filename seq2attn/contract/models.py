@@ -4,19 +4,16 @@ Each rule is a function of a `Subject`, called `check_` and its name, and raises
 may leave its subject in training mode or with gradients, so each needs a new subject.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 from torch.func import functional_call
-from torch.nn.functional import pad
 
 from seq2attn.contract.subject import B, L, Rules, Subject, expect, expect_equal
 from seq2attn.data.padding import valid_mask
-from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
@@ -25,8 +22,6 @@ from seq2attn.model.points import hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
-EXTRA = 2  # columns of padding
-GARBAGE = len(SPECIAL)  # the token that replaces padding
 LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
@@ -183,12 +178,9 @@ def check_padding(subject: Subject) -> None:
 
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
-    batch, expected = subject.batch, subject.forward()
-    wider = pad(batch.source, (0, EXTRA))
-    garbage = wider.masked_fill(~valid_mask(batch.source_lengths, wider.size(1)), GARBAGE)
-    for source in (garbage, garbage[:, :-EXTRA]):
-        results = subject.forward(replace(batch, source=source))
-        expect_equal(results, expected, "the result depends on padding")
+    expected = subject.forward()
+    for batch in subject.other_padding():
+        expect_equal(subject.forward(batch), expected, "the result depends on padding")
 
 
 def check_batch(subject: Subject) -> None:
@@ -197,7 +189,7 @@ def check_batch(subject: Subject) -> None:
     A part that normalises over the batch breaks this.
     """
     results = subject.forward()
-    for row in range(B):
+    for row in range(len(results)):
         here = slice(row, row + 1)
         alone = subject.forward(subject.batch.select(here))
         expect_equal(alone, results[here], "a row's result depends on the other rows")
@@ -309,11 +301,18 @@ def check_gradients(subject: Subject) -> None:
         decoded = functional_call(subject.model, moved, subject.batch)
         return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
 
+    expect_gradients(results, subject.draw().mul(0))
+
+
+def expect_gradients(results: Callable[[Tensor], Tensor], step: Tensor, **tolerance: Any) -> None:
+    """Raise `Broken` unless the derivatives of `results` at `step` agree with central differences.
+
+    tolerance: options of `gradcheck`, whose values here are for float64.
+    """
     agree = gradcheck(
         results,
-        subject.draw().mul(0).requires_grad_(),
-        atol=1e-7,
-        rtol=1e-5,
+        step.requires_grad_(),
+        **{"atol": 1e-7, "rtol": 1e-5, **tolerance},
         raise_exception=False,
         check_undefined_grad=False,
         fast_mode=True,

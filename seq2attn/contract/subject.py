@@ -1,13 +1,13 @@
 """What the rules of models are checked on: a small model with a few strings."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 from seq2attn.build import build_model
 from seq2attn.config import Config
@@ -22,6 +22,8 @@ from seq2attn.model.interface import Decoded
 
 LENGTHS = ((5, 2), (3, 3), (1, 1))
 """of source and target of the strings that a model is checked on"""
+EXTRA = 2  # columns of padding
+GARBAGE = len(SPECIAL)  # the token that replaces padding
 B, L = 3, 4  # strings, and outputs of the longest target with its `<eos>`
 
 Rules = dict[str, Callable[[Any], None]]
@@ -91,6 +93,16 @@ class Subject:
         results = self.results_of(self.model(batch))
         real = valid_mask(batch.decoder_lengths, results.size(1))
         return results.masked_fill(~real.unsqueeze(2), 0)
+
+    def other_padding(self) -> Iterator[Batch]:
+        """Yield the strings with more padding and with another token in it, then with the latter
+        alone.
+        """
+        batch = self.batch
+        wider = pad(batch.source, (0, EXTRA))
+        garbage = wider.masked_fill(~valid_mask(batch.source_lengths, wider.size(1)), GARBAGE)
+        yield replace(batch, source=garbage)
+        yield replace(batch, source=garbage[:, :-EXTRA])
 
     def backward(self) -> float:
         """Compute the gradients of the loss, and return the loss."""

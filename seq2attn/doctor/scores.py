@@ -17,7 +17,7 @@ from seq2attn.parts import SCORES
 B, L, S = 8, 2, 5  # rows, queries and keys of a sample
 WIDTHS = (8, 12)  # of queries and keys, where they may differ
 TOLERANCE = 2e-3  # relative
-MATCHES = 64  # ways to assign parameters that are tried
+MATCHES = 1000  # ways to assign parameters that are tried
 FUNCTIONS = {name: getattr(torch, name) for name in ("exp", "log", "sqrt", "tanh", "relu")}
 """of a formula, with dot(a, b) and norm(a)"""
 REPLACED = (
@@ -104,22 +104,35 @@ def compare(sample: Sample, expected: str) -> Difference:
         return Difference("shape", f"the scores are {tuple(scores.shape)}, not (B, L, S) = {shape}")
     if _is_constant(scores, 1):
         return Difference("query-ignored", "all queries have the same scores: the query is ignored")
-    return Difference("other", f"it is {name_of(sample) or 'another function'}")
+    found = match(sample)
+    return Difference("other", f"it is {found.name if found else 'another function'}")
 
 
-def name_of(sample: Sample) -> str:
-    """Return the name of the score that comes with seq2attn and gives the scores of a sample, with
-    a factor; the empty string if none does.
+class Match(NamedTuple):
+    """The score that gives the scores of a sample."""
+
+    name: str
+    """with its factor"""
+    mistake: str
+    """what its factor tells of a product without parameters"""
+
+
+def match(sample: Sample) -> Match | None:
+    """Return the score that comes with seq2attn and gives the scores of a sample; None if none
+    does.
     """
+    matches = []
     for entry in SCORES:
         is_ours = isinstance(entry.implementation, str)
         for score in _expected(entry.name, sample) if is_ours else ():
-            scores = score(sample.query, score.project(sample.keys))
-            factor = _factor(scores, sample.scores)
+            factor = _factor(score(sample.query, score.project(sample.keys)), sample.scores)
             if factor is not None:
-                rounded = f"{factor:.4g}"
-                return entry.name if rounded == "1" else f"{rounded} * {entry.name}"
-    return ""
+                is_usual = abs(abs(factor) - 1) < TOLERANCE
+                text = _explained("", "", factor, score, sample.widths).text
+                is_mistake = entry.equal_widths and (factor < 0 or ": " in text)
+                name = entry.name if f"{factor:.4g}" == "1" else f"{factor:.4g} * {entry.name}"
+                matches.append((not is_usual, Match(name, text if is_mistake else "")))
+    return min(matches)[1] if matches else None
 
 
 # ---- the expected scores ----
@@ -200,6 +213,8 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
         if matrix.size(-1) == sum(widths):
             parts += torch.split_with_sizes(matrix, widths, -1)
             parts += torch.split_with_sizes(matrix, widths[::-1], -1)
+        if matrix.size(0) == 3 * matrix.size(1):  # of nn.MultiheadAttention
+            parts += matrix.chunk(3)
         for part in parts:
             yield from (part, part.mT)
 

@@ -1,0 +1,122 @@
+"""`check_attention` names planted bugs, and finds nothing wrong with our own parts."""
+
+import pytest
+from torch import nn
+
+import seq2attn
+from seq2attn.build import build_model, build_task
+from seq2attn.config import check_config
+from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
+
+FILE = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, query_size, key_size):
+        super().__init__()
+        self.project = nn.Linear(key_size, query_size, bias=False)
+        self.dropout = nn.Dropout()
+
+    def forward(self, query, keys, values, valid=None):
+        scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+        if valid is not None:
+            scores = scores.masked_fill(~valid, -math.inf)
+        weights = torch.softmax(scores, dim=1)
+        return (weights.unsqueeze(1) @ values).squeeze(1), weights
+"""
+SOFTMAX = "torch.softmax(scores, dim=1)"
+SCORED = "        if valid"
+BUGS = [  # code of the finding, a text of FILE, what stands in its place
+    ("axis", "dim=1", "dim=0"),
+    ("negative", SOFTMAX, "scores"),
+    ("sums", SOFTMAX, "torch.sigmoid(scores)"),
+    ("in-place", "scores = (self", "keys *= 2; scores = (self"),
+    ("state", SCORED, f"        scores = self.s = scores - getattr(self, 's', 0) / 2\n{SCORED}"),
+    ("random", SCORED, f"        scores = nn.functional.dropout(scores)\n{SCORED}"),
+    ("no-mask", "valid=None):", "):\n        valid = None"),
+    ("mask-ignored", "scores = scores.masked", "scores.masked"),
+    ("mask-inverted", "~valid", "valid"),
+    ("mask-constant", "-math.inf", "0"),
+    ("mask-after-softmax", "scores = scores.masked_fill(~valid, -math.inf)", "pass"),
+    ("mask-crash", "~valid", "~valid[:, None, :, None]"),
+    ("padding-leak", "self.project(keys)", "self.project(keys / keys.norm(dim=1, keepdim=True))"),
+    ("batch", SCORED, f"        scores = scores * scores[0].abs().sum()\n{SCORED}"),
+    ("batch", ")).squeeze(2)", ")).squeeze()"),
+    ("gradient", "query.unsqueeze", "query.detach().unsqueeze"),
+    ("dead-parameter", "self.dropout", "self.unused = nn.Linear(3, 3, bias=False); self.dropout"),
+    ("overflow", SOFTMAX, "scores.exp() / scores.exp().sum(1, True)"),
+    ("keys-as-values", "@ values", "@ keys"),
+    ("before-dropout", "(weights.un", "(self.dropout(weights).un"),
+    ("query-ignored", "query.unsqueeze(2)", "torch.ones_like(query).unsqueeze(2)"),
+    ("score-mistake", "self.project(keys)", "-keys"),
+]
+
+
+def examined(code, path, *names, **options):
+    path.write_text(code)
+    made = {}
+    exec(compile(code, path, "exec"), made)
+    return seq2attn.check_attention(made["Attention"], **options)
+
+
+@pytest.mark.parametrize("code, text, bug", BUGS)
+def test_a_planted_bug_is_named(tmp_path, code, text, bug):
+    source = FILE.replace(text, bug)
+    if code == "mask-after-softmax":
+        source = source.replace(SOFTMAX, f"{SOFTMAX} * (1 if valid is None else valid)")
+    report = examined(source, tmp_path / "a.py", allow=["empty-row"], **WIDTHS.get(code, {}))
+    found = {finding.code for finding in report.findings if finding.level != "note"}
+    assert found == {code}, report
+
+
+WIDTHS = {"score-mistake": {"query_width": 16, "key_width": 16}}
+
+
+def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
+    (tmp_path / "mine.py").write_text(FILE)
+    done = cli("check --attention mine.py:Attention --sizes 16,12 --allow empty-row").check()
+    assert "note: score: The score is scaled_general." in done.out
+    assert "attention(query=query, keys=keys, values=values, valid=valid)" in done.out
+    done = cli("check --attention mine.py:Attention --expect general")
+    assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
+    (tmp_path / "mine.py").write_text(FILE.replace("~valid", "valid"))
+    done = cli("check --attention mine.py:Attention --json")
+    assert (done.code, '"code": "mask-inverted"' in done.out) == (1, True)
+
+
+class Own(nn.Module):
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, query, keys, valid):
+        memory = self.attention.prepare(keys, valid)
+        attended = self.attention(query.unsqueeze(1), memory, self.attention.begin(memory))
+        return attended.context.squeeze(1), attended.weights.squeeze(1)
+
+
+PARTS = {"score": SCORES, "window": WINDOWS, "history": HISTORIES, "normaliser": NORMALISERS}
+
+
+@pytest.mark.parametrize(
+    "kind, name", [(kind, entry) for kind, parts in PARTS.items() for entry in parts.names()]
+)
+def test_our_own_parts_have_no_fault(kind, name):
+    if name == "none" and kind == "score":
+        return
+    model = {"hidden": 16, "decoder": "bahdanau", "attention": {kind: name}}
+    config = check_config({"model": model, "task": {"alphabet": "abc"}})
+    attention = build_model(config, build_task(config)).decoder.attention
+    widths = {"query_width": attention.score.query_width, "key_width": attention.score.key_width}
+    report = seq2attn.check_attention(Own(attention), **widths)
+    assert not report.faults, report
+    assert not {finding.code for finding in report.findings} & {"unfinished", "empty-row"}, report
+    if kind == "score":
+        assert report.findings[-1].text == f"The score is {name}."
+
+
+def test_the_attention_of_torch_is_called_as_it_is_documented():
+    report = seq2attn.check_attention(nn.MultiheadAttention(16, 1, batch_first=True))
+    assert not report.faults
+    assert "key_padding_mask=~valid" in report.adapter
