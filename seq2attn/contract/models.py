@@ -312,10 +312,9 @@ def expect_gradients(results: Callable[[Tensor], Tensor], step: Tensor, **tolera
     agree = gradcheck(
         results,
         step.requires_grad_(),
-        **{"atol": 1e-7, "rtol": 1e-5, **tolerance},
+        **{"atol": 1e-7, "rtol": 1e-5, "fast_mode": True, **tolerance},
         raise_exception=False,
         check_undefined_grad=False,
-        fast_mode=True,
     )
     expect(
         agree,

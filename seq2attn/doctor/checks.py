@@ -203,7 +203,8 @@ def gradients(trial: Trial) -> Found:
             return trial.adapter(given).joined
 
         try:
-            expect_gradients(results, torch.zeros(()), eps=1e-2, atol=2e-4, rtol=5e-2)
+            zero = torch.zeros(())
+            expect_gradients(results, zero, eps=5e-3, atol=3e-4, rtol=5e-2, fast_mode=False)
         except Broken:
             yield "gradient", {"name": name}
     result = trial.adapter(trial.unmasked)
