@@ -50,12 +50,13 @@ def check(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check parts of models, and tasks, against their contracts, or any attention.
+    """Check parts of models, tasks and losses against their contracts, or examine any attention.
 
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
-    of a batch, teacher forcing against single steps, gradients against finite differences. Tasks:
-    ids, lengths, padding, randomness, alignments and answers, one step of training and an
-    evaluation. Every option has its default value.
+    of a batch, teacher forcing against single steps, contexts against the weights of answers,
+    gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
+    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Every
+    option has its default value; in the end it gets another one, which must change something.
 
     Examples:
 
