@@ -190,6 +190,9 @@ class _Worker(SpawnProcess):
     """
 
     def start(self) -> None:
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            super().start()
+            return
         resource_tracker.ensure_running()  # starting it later would unblock SIGINT
         before = signal.pthread_sigmask(
             signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP}
