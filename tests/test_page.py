@@ -536,7 +536,7 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, monkeypatch):
     fixed = make_shown(f"mechanisms.yaml model.decoder=hard_monotonic {small}")
     exported = functools.cache(lambda name: model_json(shown[name]))
     shown = {fixed.name: fixed}
-    monkeypatch.setattr(page_module, "model_json", lambda one: exported(one.name))
+    monkeypatch.setattr(page_module, "model_json", lambda one, _: exported(one.name))
     page = render([fixed])
     open_page(browser, tmp_path, page)
     (known,) = points(fixed.predictor.model)["attention.weights"]

@@ -17,7 +17,7 @@ from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
 from seq2attn.contract.subject import Broken, Rules, expect, expect_equal, make_subject
-from seq2attn.data.batches import make_batch
+from seq2attn.data.batches import Batch, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.tasks.base import pad_pairs
@@ -183,7 +183,13 @@ def _other_values(value: Any) -> list[Any]:
 
 
 def _results(subject: Any) -> list[Tensor]:
-    """Return what a task draws, or what a model computes in evaluation and in training."""
+    """Return what a task draws, a weighted loss, or what a model computes in evaluation and in
+    training.
+    """
+    torch.manual_seed(0)
+    if isinstance(subject, Loss):
+        compute, _, *outputs = _loss_example(subject)
+        return [subject.weight * compute(*outputs)]
     if isinstance(subject, Task):
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)
         return [tensor for tensor in vars(drawn).values() if tensor is not None]
@@ -358,26 +364,35 @@ def check_loss(loss: Loss) -> None:
 
     It is given attention weights, and an alignment, only if it says that it needs them.
     """
+    compute, batch, logits, scores = _loss_example(loss)
+    value = compute(logits, scores)
+    is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
+    expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
+    past = (batch.decoder_output == PAD).unsqueeze(2)
+    again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
+    expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
+    agree = gradcheck(compute, (logits, scores), raise_exception=False)
+    expect(agree, "the gradients are not those that finite differences give")
+
+
+def _loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:
+    """Return the loss as a function of logits (B, L, V) and scores (B, L, S), its batch, and drawn
+    logits and scores.
+    """
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
         examples = replace(examples, alignment=torch.tensor([[1, 0], [0, -1]]))
     batch = make_batch(examples, source_eos=True)  # L = 3, S = 4
     valid = valid_mask(batch.source_lengths, 4).unsqueeze(1)  # (B, 1, S)
 
-    def compute(outputs: Tensor) -> Tensor:
-        scores = outputs[..., 7:].masked_fill(~valid, -torch.inf)  # weights on padding are 0
+    def compute(logits: Tensor, scores: Tensor) -> Tensor:
+        scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        return loss.forward(Decoded(outputs[..., :7], weights), batch)
+        return loss.forward(Decoded(logits, weights), batch)
 
-    outputs = torch.randn(2, 3, 7 + 4, dtype=torch.float64, requires_grad=True)
-    value = compute(outputs)
-    is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
-    expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
-    past = (batch.decoder_output == PAD).unsqueeze(2)
-    again = compute(outputs.masked_fill(past, 5.0))
-    expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
-    agree = gradcheck(compute, outputs, raise_exception=False)
-    expect(agree, "the gradients are not those that finite differences give")
+    logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
+    scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+    return compute, batch, logits, scores
 
 
 LOSS_RULES: Rules = {"loss": check_loss}

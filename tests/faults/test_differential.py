@@ -38,7 +38,10 @@ STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
 
 
-COVERAGE = ["cross_entropy", {"name": "coverage", "weight": 0.5}]
+COVERAGE = [
+    {"name": "cross_entropy", "weight": 1.0, "label_smoothing": 0.0},
+    {"name": "coverage", "weight": 0.5},
+]
 CHOICES = {  # key -> its values; what stands twice is drawn twice as often
     "task.name": TASKS,
     "task.alphabet": ("a", "ab", "abc", "abcd"),

@@ -54,7 +54,7 @@ def test_a_closed_terminal(server, reference, work):
 
 def test_a_closed_stdout(server, run_copy, work):
     os.mkfifo(work / "out")
-    server.start(work, "eval tiny --samples 1")
+    server.start(work, "eval tiny --samples 1 --lengths 9")  # where it has nothing to note
     os.close(os.open(work / "out", os.O_RDONLY))
     assert server.wait() == 141
     assert len(list(run_copy.evaluations.iterdir())) == 1
