@@ -21,7 +21,7 @@ from seq2attn.cli.options import (
     option,
     stop,
 )
-from seq2attn.cli.outputs import Dark, Force, Scale, check_figure
+from seq2attn.cli.outputs import Dark, Force, Scale, check_figure, save_figure
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.inference.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
@@ -136,12 +136,13 @@ def compare(
         checkpoint=checkpoint,
     )
     if plot:
-        from seq2attn.comparison.figures import figure_files, save_figures
+        from seq2attn.comparison.figures import figure_files, figures_of
         from seq2attn.plotting.style import check_format
 
         if plot.is_file():
             check_format(plot)
-        for path in figure_files(composed.name, plot).values():
+        files = figure_files(composed.name, plot)
+        for path in files.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             check_figure(path, force)
     comparison = run.compare(
@@ -154,8 +155,8 @@ def compare(
         for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
     if plot:
-        for path in save_figures(comparison, plot):
-            say(f"figure: {path}")
+        for drawn, figure in figures_of(comparison).items():
+            save_figure(figure, files[drawn])
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")

@@ -7,7 +7,7 @@ panels.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from seq2attn.plotting.style import (
     logarithmic,
     looks,
     new_panels,
-    save_figure,
 )
 
 if TYPE_CHECKING:
@@ -66,16 +65,8 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     return figures
 
 
-def save_figures(comparison: Comparison, place: Path) -> Iterator[Path]:
-    """Draw every figure that has data into its file, and yield the file."""
-    paths = figure_files(comparison.name, place)
-    for name, figure in figures_of(comparison).items():
-        save_figure(figure, paths[name])
-        yield paths[name]
-
-
 def figure_files(comparison: str, place: Path) -> dict[str, Path]:
-    """Return the file of each figure that `save_figures` may write: `NAME-loss.png` and so on in a
+    """Return the file of each figure that a comparison may have: `NAME-loss.png` and so on in a
     folder; for a file such as `wide.svg`, `wide-loss.svg` beside it.
     """
     folder, start, ending = place, comparison, ".png"
