@@ -30,6 +30,7 @@ from pages import (
 )
 from refusal import refused
 
+import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load, load_config
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
@@ -722,6 +723,27 @@ def test_the_command_writes_a_page(cli, browser, tmp_path, runs_copy):
     browser.open(tmp_path / "tiny.html")
     assert browser.run("return [document.title, by('text').value]") == ["tiny", "abc"]
     assert browser.console() == []
+
+
+def test_what_a_pointer_copies_has_the_name_that_it_has_in_the_source(browser, tmp_path, cli):
+    Path("few.tsv").write_text("ab\tb\nba\ta\nbb\tb\nac\ta\n")  # the targets have no c
+    config = {
+        "task": {"name": "pairs", "train": "few.tsv", "dev": "few.tsv"},
+        "model": {"hidden": 6, "embedding": 4, "decoder": "pointer"},
+        "training": {"epochs": 1, "batch_size": 4, "snapshots": 0},
+    }
+    run = seq2attn.train(config, name="few", device="cpu", progress=False)
+    (shown,) = run_models([run])
+    shown.predictor.model.decoder.generate.bias.data.fill_(-9.0)  # it copies at every step
+    open_page(browser, tmp_path, render([shown]))
+    said = []
+    for text in ("azb", "zzyb", "cab", "yc"):
+        answer = next(iter(shown.predictor.predict([text])))
+        assert browser.run(f"{TYPE} type_('{text}'); return {ANSWER}")[: len(answer.output)] == [
+            *answer.output
+        ]
+        said += answer.output
+    assert {"z", "c"} & set(said)
 
 
 def test_the_page_in_the_documentation_answers(browser):

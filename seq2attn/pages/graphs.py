@@ -282,6 +282,7 @@ def manifest(predictor: Predictor, graphs: Sequence[onnx.ModelProto]) -> dict[st
         "eos": EOS,
         "source_eos": predictor.source_eos,
         "attends": "attention.weights" in points(model),
+        "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
         "layers": list(layers.values()),

@@ -35,8 +35,8 @@ class Step {
 
   draw(look) {
     const {view, find} = this, {now} = view, t = Math.min(state.step, now.steps.length - 1), step = now.steps[t], {tokens} = view.spec.target;
-    const read = t ? view.symbol(now.steps[t - 1].written) : shownSymbol(tokens[view.spec.sos]);
-    find(".heading h3").replaceChildren(`step ${t + 1} of ${now.steps.length}: reads `, make("b", {textContent: read}), `${t ? "" : " (start)"}, writes `, make("b", {textContent: view.symbol(step.written)}));
+    const read = t ? view.wrote(now.steps[t - 1]) : shownSymbol(tokens[view.spec.sos]);
+    find(".heading h3").replaceChildren(`step ${t + 1} of ${now.steps.length}: reads `, make("b", {textContent: read}), `${t ? "" : " (start)"}, writes `, make("b", {textContent: view.wrote(step)}));
     find(".previous").disabled = t === 0;
     find(".next").disabled = t === now.steps.length - 1;
     if (view.attends) this.bars(step, t);
@@ -138,7 +138,7 @@ class Step {
 
   // Each part's row: how the number at the chosen position is made, by this model's graph, and in a sentence.
   explain(step, t) {
-    const {view} = this, {spec, now} = view, {encoder, score, normaliser, window, history, decoder, scalable} = spec.parts, letter = view.symbol(step.written);
+    const {view} = this, {spec, now} = view, {encoder, score, normaliser, window, history, decoder, scalable} = spec.parts, letter = view.wrote(step);
     const encoded = spec.layers.length ? `The encoder reads the source and leaves ${spec.layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"} at each position.` : encoder ? `The encoder (${encoder.name}) leaves a vector at each position.` : "The encoder's positions attend to each other; a vector is left at each.";
     const chances = probabilities(step.logits.data);
     this.say("output", `p(${letter}) = ${short(chances[step.written])}`, `${view.attends ? "State and context give" : "The state gives"} each symbol a probability. The likeliest is written, and read at the next step.`);

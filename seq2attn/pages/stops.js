@@ -2,7 +2,7 @@
 // The stops of the tour: at each a question, something to press, and what came of it, in the words of what the models computed.
 
 const answerOf = (view, {steps} = view.now) =>
-  steps.filter(step => step.written !== view.spec.eos).map(step => view.symbol(step.written)).join("");
+  steps.filter(step => step.written !== view.spec.eos).map(step => view.wrote(step)).join("");
 const strongest = (view, t, {steps} = view.now) => {
   const row = Array.from(steps[t].weights.data), j = row.indexOf(Math.max(...row));
   return {j, symbol: view.sources[j], value: row[j], weight: short(row[j])};
@@ -69,7 +69,7 @@ const STOPS = [
     title: "Where does it look?", of: masked, covered: true, shows: t => t === 1, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
     ask: view => `The model reads ${state.text}${taught(view)}. Rows of the map are steps, columns are positions. Which position will step 2 attend to?`,
     press: "Uncover it", act: view => choose(second(view), null),
-    tell: view => `It attends to ${place(strongest(view, second(view)))}, with the weight ${strongest(view, second(view)).weight}, and writes ${view.symbol(view.now.steps[second(view)].written)}.`,
+    tell: view => `It attends to ${place(strongest(view, second(view)))}, with the weight ${strongest(view, second(view)).weight}, and writes ${view.wrote(view.now.steps[second(view)])}.`,
   },
   {
     title: "What does it write?", of: without,
@@ -94,11 +94,11 @@ const STOPS = [
     tell: view => `Position ${strongest(view, second(view)).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`,
   },
   {
-    title: "Move its attention", of: spec => masked(spec) && canForce(), guess: letters, truth: view => view.symbol(view.now.steps[0].written),
+    title: "Move its attention", of: spec => masked(spec) && canForce(), guess: letters, truth: view => view.wrote(view.now.steps[0]),
     ask: view => `What will the first step write if all its attention goes to ${positions(view)[elsewhere(view)]}?`,
     press: "Set that weight to 1", act: view => { const j = elsewhere(view); choose(0, j); setWeight(0, j, 1); },
     tell: view => {
-      const [before, now] = [view.before, view.now].map(({steps}) => view.symbol(steps[0].written));
+      const [before, now] = [view.before, view.now].map(({steps}) => view.wrote(steps[0]));
       return now === before ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.` : `It writes ${now}, not ${before}. ${compared(view)}: so a weight is a cause, not only a picture.`;
     },
   },
@@ -118,7 +118,7 @@ const STOPS = [
     },
   },
   {
-    title: "Take a position away", of: masked, guess: letters, truth: view => view.symbol(view.now.steps[changed(view)].written),
+    title: "Take a position away", of: masked, guess: letters, truth: view => view.wrote(view.now.steps[changed(view)]),
     ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the softmax. What will be written in its place?`,
     press: "Ban it", act: view => { ban("0"); choose(changed(view), null); },
     tell: view => `${compared(view)}. ${isSame(view) ? "No step needed that position." : `Step ${changed(view) + 1} needed that position. Now it attends to what is left: ${place(strongest(view, changed(view)))}.`}`,

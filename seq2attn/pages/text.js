@@ -17,8 +17,9 @@ function tokenise(spec, text, features) {
   if (!ids.length) return {};
   if (source.features && !wanted.length) return {problem: "Give the features, too."};
   if (ids.length > spec.most_steps.length) return {problem: `At most ${spec.most_steps.length} symbols.`};
-  const count = ids.length;
-  return {count, plain: ids, ids: [...ids.map(id => id < 0 ? UNKNOWN : id), ...(spec.source_eos ? [spec.eos] : [])], bound: spec.most_steps[count - 1]};
+  const count = ids.length, lacks = symbol => !source.symbols.includes(symbol) || !spec.target.symbols.includes(symbol);
+  const copyable = new Map([...symbols.entries()].filter(([, symbol]) => lacks(symbol)));  // position -> symbol
+  return {count, copyable, plain: ids, ids: [...ids.map(id => id < 0 ? UNKNOWN : id), ...(spec.source_eos ? [spec.eos] : [])], bound: spec.most_steps[count - 1]};
 }
 
 const normal = (source, text) => source.normalise === "none" ? text : text.normalize(source.normalise.toUpperCase());

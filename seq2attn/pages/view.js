@@ -50,16 +50,23 @@ class View {
   }
 
   compute() {
-    const {ids, plain, count, bound, problem, offer} = tokenise(this.spec, state.text, state.features);
+    const {ids, plain, count, bound, problem, offer, copyable} = tokenise(this.spec, state.text, state.features);
     Object.assign(this, {problem, offer, empty: !ids && !problem});
     if (!ids) return;
-    Object.assign(this, {ids, count, right: rightAnswer(this.plain.model, state.text, plain)});
+    Object.assign(this, {ids, count, copyable, right: rightAnswer(this.plain.model, state.text, plain)});
     this.before = this.plain.decode(ids, untouched, bound);
     this.now = isChanged() ? this.changed.decode(ids, state, bound) : this.before;
     const pads = new Array(this.now.width - ids.length).fill(this.spec.pad);
     this.sources = [...ids, ...pads].map(id => shownSymbol(this.spec.source.tokens[id]));
     const scores = this.attends ? [this.now, this.before].flatMap(({steps}) => steps.map(step => step.scores.data)) : [];
     this.scale = scores.reduce(([least, most], row) => [Math.min(least, ...row), Math.max(most, ...row)], [0, 0]);  // the same at every step
+  }
+
+  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest weight of those that it can only copy.
+  wrote(step) {
+    if (!this.spec.copies || step.written !== UNKNOWN || !this.copyable.size) return this.symbol(step.written);
+    const weight = j => step.weights.data[j], positions = [...this.copyable.keys()];
+    return shownSymbol(this.copyable.get(positions.reduce((best, j) => weight(j) > weight(best) ? j : best)));
   }
 
   // Whether a person has set the weight of this cell of this model.
@@ -133,8 +140,8 @@ class View {
     const focused = live && place.contains(document.activeElement) ? [...place.children].indexOf(document.activeElement) : -1;
     const sign = t => live && this.differences.get(t), became = {"✓": ", became right", "✗": ", became wrong", "≠": ", changed"};
     const parts = result.steps.map((step, t) => make("button", {
-      type: "button", textContent: this.symbol(step.written), disabled: !live, title: live ? `step ${t + 1}: click, then type another symbol` : "",
-      ariaLabel: `step ${t + 1}: ${this.symbol(step.written)}${became[sign(t)] || ""}${this.isWrong(step, t) ? `, wrong; right is ${this.symbol(t < this.right.length ? this.right[t] : this.spec.eos)}` : ""}`,
+      type: "button", textContent: this.wrote(step), disabled: !live, title: live ? `step ${t + 1}: click, then type another symbol` : "",
+      ariaLabel: `step ${t + 1}: ${this.wrote(step)}${became[sign(t)] || ""}${this.isWrong(step, t) ? `, wrong; right is ${this.symbol(t < this.right.length ? this.right[t] : this.spec.eos)}` : ""}`,
       className: [live && t === state.step ? "chosen" : "", sign(t) ? "differs" : "", {"✓": "mended", "✗": "broken"}[sign(t)] || "",
         live && state.write.has(t) ? "written" : "", step.written < 3 ? "special" : "", this.isWrong(step, t) ? "wrong" : ""].join(" "),
       onclick: () => choose(t, state.position), onkeydown: event => this.tileKey(event, t),
@@ -166,7 +173,7 @@ class View {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
     figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
-    const rows = result => result.steps.map(step => this.symbol(step.written));
+    const rows = result => result.steps.map(step => this.wrote(step));
     const room = this.room(".maps"), count = this.right ? this.right.length + 1 : 0, tall = this.spec.training ? this.sources.length + 2 : this.now.steps.length;
     const most = Math.max(24, Math.min(48, (inside.height - 430) / tall));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
