@@ -111,7 +111,7 @@ def _train_on(
     task.check_evaluation(config.evaluation.families, config.evaluation.lengths or ())
     model = build_model(config, task)
     if may_move and device.type != "cpu" and prefers_cpu(model, config.training.batch_size):
-        faster = "training on the CPU, which is faster for a model this small"
+        faster = "training on the CPU, which is probably faster for a model this small"
         display.say(f"{faster}; --device {device} takes the GPU")
         device = torch.device("cpu")
     model.to(device)
