@@ -32,10 +32,12 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.View",
     "seq2attn.History",
     "seq2attn.model.histories.AttentionStep",
+    "seq2attn.Encoder",
+    "seq2attn.Encoded",
     "seq2attn.Cell",
     "seq2attn.Decoder",
     "seq2attn.InitialState",
-    "seq2attn.model.encoder.Encoded",
+    "seq2attn.Loss",
     "seq2attn.StringTask",
     "seq2attn.Task",
     "seq2attn.data.tasks.Examples",
@@ -57,7 +59,7 @@ project = "seq2attn"
 copyright = "seq2attn contributors"
 version = release = seq2attn.__version__
 root_doc = "docs/site/contents"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**", "examples/*.md"]
 exclude_patterns = [".*", "build", "runs", "site"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 
