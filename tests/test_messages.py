@@ -132,7 +132,7 @@ MISTAKES = [  # with a run `tiny`
     (
         "train -c good.yaml --name tiny",
         (
-            "run 'tiny' already exists in runs\nChoose another --name, or continue it: "
+            "run 'tiny' already exists in runs\nChoose another name, or continue it: "
             "seq2attn train --resume tiny"
         ),
     ),

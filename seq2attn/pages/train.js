@@ -10,7 +10,7 @@ function prepareTraining() {
   for (const id of ["train", "train-help"]) by(id).hidden = false;
   by("train-rate").value = Math.log10(state.rate);
   by("train-seed").value = state.seed;
-  by("intro").textContent = "This model begins untrained: press Train, and watch the answer become right.";
+  by("intro").textContent = `${data.models.length > 1 ? "These models begin" : "This model begins"} untrained: press Train, and watch the answer become right.`;
   by("mask-name").textContent = "mask it, in training too";
   const source = `${by("engine").textContent}\nserve();`;
   training.worker = new Worker(URL.createObjectURL(new Blob([source], {type: "text/javascript"})));

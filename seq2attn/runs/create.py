@@ -132,7 +132,7 @@ def _rename(made: Path, new: NewRun) -> Path:
                 raise
     raise RunExists(
         f"run {new.name!r} already exists in {new.root}",
-        hint=f"Choose another --name, or continue it: {resume_command(Run(path))}",
+        hint=f"Choose another name, or continue it: {resume_command(Run(path))}",
     )
 
 
