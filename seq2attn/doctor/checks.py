@@ -1,354 +1,335 @@
-"""Checks of an attention: each is a function of a `Trial` and yields codes with their evidence."""
+"""Checks of an attention: each is a function of a `Trial`, and yields codes with their evidence, or
+raises an exception: a finding of its own name, or else that it is unfinished.
+"""
 
 import contextlib
-import copy
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from seq2attn.contract.models import check_batch, check_padding, expect_gradients
-from seq2attn.contract.subject import Broken
-from seq2attn.doctor.adapter import Inputs, with_values
+from seq2attn.contract.subject import expect
+from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.trial import Trial, first_line, gap, sums
 
 CLOSE = 1e-4  # smaller differences are rounding
-LONG = 500  # keys
 MANY = 200  # rows, for statistics
+MORE = 3  # columns of padding
+SCALE = 30  # of large inputs
 Found = Iterator[tuple[str, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An attention with inputs, which keeps the rules of the contract of our own parts."""
+
+    run: Adapter
+    batch: Inputs
+    module: nn.Module
+    expect: str | None = None
+
+    @property
+    def takes_mask(self) -> bool:
+        """True if there is an argument for the mask"""
+        return "{mask}" in self.run.call
+
+    def forward(self, inputs: Inputs | None = None) -> Tensor:
+        """Return weights and context, (B, H S + Dv)."""
+        return self.run(inputs or self.batch).joined
+
+    def draw(self, rows: int = B, length: int = S) -> Inputs:
+        """Draw other inputs."""
+        widths = self.batch.query.size(1), self.batch.keys.size(2)
+        return draw_inputs(widths, rows, length)
+
+    def other_padding(self) -> Iterator[Inputs]:
+        """Yield the inputs with other numbers in their padding, and then with more of it."""
+        query, keys, valid = self.batch
+        yield self.batch.with_noise()
+        yield Inputs(query, pad(keys, (0, 0, 0, MORE), value=1.0), pad(valid, (0, MORE)))
+
+
+@contextlib.contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """Set the numbers, their types and the modes of a module to what they were, in the end."""
+    modes = {part: part.training for part in module.modules()}
+    saved = [tensor.detach().clone() for tensor in _tensors(module)]
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+        for tensor, before in zip(_tensors(module), saved, strict=True):
+            tensor.data = before
+
+
+def _tensors(module: nn.Module) -> Iterator[Tensor]:
+    return chain(module.parameters(), module.buffers())
+
+
+def gap(left: Tensor, right: Tensor) -> float:
+    """Return the largest difference; infinity where a number is NaN."""
+    differences = (left - right).abs().nan_to_num(torch.inf)
+    return max(differences.flatten().tolist(), default=0.0)
+
+
+def expect_sums(weights: Tensor) -> None:
+    """Raise `Broken` unless weights sum to 1."""
+    low, high = weights.sum(2).aminmax()
+    expect(low > 0.99 and high < 1.01, f"weights sum to {low:.3f} .. {high:.3f}")
 
 
 # ---- what everything rests on ----
 
 
-def axis(trial: Trial) -> Found:
-    """Weights are those of a softmax over the keys."""
-    result = trial.run(trial.unmasked)
-    weights, (low, high) = result.weights, sums(result).aminmax()
-    if weights.min() < 0:
-        yield "negative", {"low": float(weights.min())}
-    elif not max(abs(low - 1), abs(high - 1)) < 1e-3:
-        evidence = {"low": float(low), "high": float(high)}
-        if (weights.sum(0) - 1).abs().max() < 1e-3:
-            why = "they sum to 1 over the batch: the softmax runs over the wrong axis"
-            yield "axis", {**evidence, "why": why}
-        elif (weights - 1).abs().max() < 1e-3:
-            why = "each is 1, from a softmax over an axis of length 1"
-            yield "axis", {**evidence, "why": why}
-        else:
-            yield "sums", evidence
-
-
-def changes(trial: Trial) -> Found:
-    """Arguments stay as they are."""
-    given = trial.batch if trial.takes_mask else trial.unmasked
-    copies = given.copy()
-    with torch.no_grad(), contextlib.suppress(Exception):
-        trial.adapter.called(copies)
-    for name, before, after in zip(Inputs._fields, given, copies, strict=True):
-        if before is not None and not torch.equal(before, after):
-            yield "in-place", {"name": "mask" if name == "valid" else name}
-
-
-def memory(trial: Trial) -> Found:
+def state(trial: Trial) -> Found:
     """In evaluation the same input gives the same result, after other calls too."""
     results = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        try:
-            results.append(trial.forward(trial.unmasked))
-        except Exception as error:
-            yield "state", {"by": first_line(error)}
-            return
-        with contextlib.suppress(Exception):  # a mask that fails
-            trial.run(trial.draw())
+        results.append(trial.forward(trial.batch.unmasked))
+        trial.run(trial.draw().unmasked)
     first, again, other = results
-    if gap(first, again) > CLOSE:
-        yield "state", {"by": f"weights differ by {gap(first, again):.2g}"}
-    elif gap(first, other) > CLOSE:
+    expect(gap(first, again) < CLOSE, f"they differ by {gap(first, again):.2g}")
+    if gap(first, other) > CLOSE:
         yield "random", {"by": gap(first, other)}
+
+
+def axis(trial: Trial) -> Found:
+    """Weights are those of a softmax over the keys."""
+    weights = trial.run(trial.batch.unmasked).weights
+    low, high = map(float, weights.sum(2).aminmax())
+    if weights.min() < 0:
+        yield "negative", {"low": float(weights.min())}
+    elif not max(abs(low - 1), abs(high - 1)) < 1e-3:
+        of_rows = (weights.sum(0) - 1).abs().max() < 1e-3
+        of_itself = (weights - 1).abs().max() < 1e-3
+        yield "axis" if of_rows or of_itself else "sums", {"low": low, "high": high}
+
+
+def in_place(trial: Trial) -> None:
+    """Arguments stay as they are."""
+    given = trial.batch.unmasked
+    copies = given.copy()
+    trial.run.called(copies)
+    expect(torch.equal(given.query, copies.query), "the query changes")
+    expect(torch.equal(given.keys, copies.keys), "the keys change")
 
 
 # ---- masks ----
 
 
+def mask_crash(trial: Trial) -> None:
+    """It takes a mask."""
+    trial.run(trial.batch)
+
+
 def padding(trial: Trial) -> Found:
     """Padding gets no weight, and changes nothing."""
-    plain = trial.run(trial.unmasked)
-    on_padding = (plain.weights * trial.padding).sum(2)
-    most = float(on_padding.max())
     if not trial.takes_mask:
-        yield "no-mask", {"width": trial.padding.size(2), "most": most}
+        yield "no-mask", {}
         return
-    try:
-        masked, other = trial.run(), trial.run(next(trial.other_padding()))
-    except Exception as error:
-        yield "mask-crash", {"error": first_line(error)}
-        return
-    on_padding = (masked.weights * trial.padding).sum(2)
-    padded = ~trial.batch.valid.all(1)
-    most, least = float(on_padding.max()), float(on_padding[padded].min())
-    total, by = float(sums(masked).min()), gap(masked.joined, other.joined)
-    evidence = {"most": most, "least": least, "total": total, "by": by}
-    of_context = gap(masked.context, other.context)
-    on_each = masked.weights.masked_fill(~trial.padding, torch.nan)
-    is_flat = (on_each - on_each.nanmean(2, keepdim=True)).abs().nan_to_num(0).max() < 1e-7
-    valid_alone = (plain.weights * ~trial.padding - masked.weights).abs().max()
+    given, noisy = trial.batch, trial.batch.with_noise()
+    plain, masked, other = map(trial.run, (given.unmasked, given, noisy))
+    on_padding = (masked.weights * given.padding).sum(2)
+    most, least = float(on_padding.max()), float(on_padding[~given.valid.all(1)].min())
+    total, by = float(masked.weights.sum(2).min()), gap(masked.joined, other.joined)
+    is_same_context = masked.context.size(1) > 0 and gap(masked.context, other.context) < CLOSE
+    valid_alone = gap(plain.weights * ~given.padding, masked.weights)
     causes = {
         "mask-ignored": gap(masked.joined, plain.joined) < 1e-7,
         "mask-inverted": least > 0.99,
         "mask-after-softmax": total < 0.999 and valid_alone < CLOSE,
-        "weights-before-mask": masked.context.size(1) > 0 and most > 1e-3 and of_context < CLOSE,
-        "mask-constant": most > 1e-6 and is_flat,
+        "weights-before-mask": most > 1e-3 and is_same_context,
+        "mask-constant": most > 1e-6 and gap(masked.weights, other.weights) < 1e-7,
         "padding-leak": most > 1e-6 or by > CLOSE,
         "mask-all": not total > 0.999,
+        "polarity": "~" in trial.run.mask,
     }
     for code, holds in causes.items():
         if holds:
-            yield code, evidence
+            yield code, {"most": most, "least": least, "total": total, "by": by}
             return
-    if "~" in trial.adapter.mask:
-        yield "polarity", {}
-    try:
-        subject: Any = trial
-        check_padding(subject)
-    except Exception as error:
-        yield "padding-amount", {"by": first_line(error)}
 
 
-def empty_row(trial: Trial) -> Found:
+def padding_amount(trial: Trial) -> None:
+    """Neither what padding holds nor how much there is of it changes anything."""
+    subject: Any = trial
+    check_padding(subject)
+
+
+def empty_row(trial: Trial) -> None:
     """A row without valid keys is no error, and gives no NaN."""
-    if not trial.takes_mask:
-        return
     valid = trial.batch.valid.clone()
     valid[-1] = False
-    try:
-        result = trial.run(trial.batch._replace(valid=valid))
-    except Exception as error:
-        yield "empty-row", {"what": f"raises {first_line(error)}"}
-        return
-    if not result.weights[-1].isfinite().all():
-        yield "empty-row", {"what": "gives NaN"}
+    weights = trial.run(trial.batch._replace(valid=valid)).weights
+    expect(weights[-1].isfinite().all(), "NaN")
 
 
-# ---- rows, lengths and memory layout ----
+# ---- rows, lengths and types ----
 
 
-def rows(trial: Trial) -> Found:
+def batch(trial: Trial) -> None:
     """A row has the same result alone as in a batch."""
-    try:
-        subject: Any = replace(trial, batch=trial.unmasked)
-        check_batch(subject)
-    except Exception as error:
-        yield "batch", {"by": first_line(error)}
+    subject: Any = replace(trial, batch=trial.batch.unmasked)
+    check_batch(subject)
 
 
-def strides(trial: Trial) -> Found:
-    """Keys need not be contiguous."""
-    given = trial.unmasked
-    transposed = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
-    try:
-        with torch.no_grad():
-            other = trial.adapter(with_values(given._replace(keys=transposed)))
-        by = gap(other.joined, trial.forward(given))
-        reason = f"weights differ by {by:.2g}" if by > CLOSE else ""
-    except Exception as error:
-        reason = first_line(error)
-    if reason:
-        yield "strides", {"by": reason}
-
-
-def lengths(trial: Trial) -> Found:
+def length(trial: Trial) -> None:
     """Sources may be short or long."""
-    reasons = {}
-    for length in (1, LONG):
-        try:
-            low, high = sums(trial.run(trial.draw(length=length)._replace(valid=None))).aminmax()
-            is_right = low > 0.999 and high < 1.001
-            reasons[length] = "" if is_right else f"weights sum to {low:.3f} .. {high:.3f}"
-        except Exception as error:
-            reasons[length] = first_line(error)
-    if all(reasons.values()):
-        yield "fixed-length", {"why": reasons[1]}
-        return
-    for length, why in reasons.items():
-        if why:
-            yield "length", {"length": length, "why": why}
+    for keys in (1, 500):
+        expect_sums(trial.run(trial.draw(length=keys).unmasked).weights)
 
 
-def position(trial: Trial) -> Found:
-    """Weights follow the keys when these are shuffled."""
-    order = torch.randperm(trial.batch.keys.size(1))
-    given = trial.unmasked
-    moved = trial.run(with_values(given._replace(keys=given.keys[:, order]))).weights
-    by = gap(moved, trial.run(given).weights[..., order])
-    if by > CLOSE:
-        yield "position", {"by": by}
+def half(trial: Trial) -> None:
+    """It runs in half precision."""
+    query, keys, valid = trial.batch
+    for dtype in (torch.float16, torch.bfloat16):
+        with unchanged(trial.module):
+            trial.module.to(dtype)
+            given = Inputs(query.to(dtype), keys.to(dtype), valid)
+            expect_sums(trial.run(given).weights.float())
+
+
+def overflow(trial: Trial) -> None:
+    """Large inputs neither overflow nor underflow."""
+    given = trial.draw(rows=MANY)
+    large = Inputs(SCALE * given.query, SCALE * given.keys, given.valid)
+    weights = trial.run(large).weights
+    if trial.takes_mask:
+        weights = weights * ~given.padding
+    lost = int((~(weights.sum(2) > 0.99)).any(1).sum())
+    expect(not lost, f"{lost} of {MANY} rows")
 
 
 # ---- gradients ----
 
 
-def gradients(trial: Trial) -> Found:
-    """Gradients are those of finite differences, and reach all parameters."""
-    directions = {name: torch.randn_like(getattr(trial.batch, name)) for name in ("query", "keys")}
-    for name, direction in directions.items():
+@torch.enable_grad()
+def gradient(trial: Trial) -> None:
+    """Gradients of query and keys are those of finite differences."""
+    query, keys, valid = trial.batch.unmasked
+    along, across = torch.randn_like(query), torch.randn_like(keys)
 
-        def results(step: Tensor, name: str = name, direction: Tensor = direction) -> Tensor:
-            moved = getattr(trial.batch, name) + step * direction
-            given = with_values(trial.unmasked._replace(**{name: moved}))
-            return trial.adapter(given).joined
+    def results(step: Tensor) -> Tensor:
+        return trial.forward(Inputs(query + step * along, keys + step * across, valid))
 
-        try:
-            zero = torch.zeros(())
-            expect_gradients(results, zero, eps=5e-3, atol=3e-4, rtol=5e-2, fast_mode=False)
-        except Broken:
-            yield "gradient", {"name": name}
-    result = trial.adapter(trial.unmasked)
-    total = result.joined.square().sum()
-    named = dict(trial.module.named_parameters())
-    found: Any = [None] * len(named)
-    if named and total.requires_grad:
-        found = torch.autograd.grad(total, list(named.values()), allow_unused=True)
-    dead = [name for name, gradient in zip(named, found, strict=True) if gradient is None]
-    if dead:
-        is_fault = result.context.size(1) > 0 and len(dead) <= len(named) / 2
-        code = "dead-parameter" if is_fault else "other-parameters"
-        yield code, {"count": len(dead), "total": len(named), "names": ", ".join(dead[:3])}
+    expect_gradients(results, torch.zeros(()), eps=5e-3, atol=3e-4, rtol=5e-2, fast_mode=False)
 
 
-# ---- large numbers, and small types ----
-
-
-def extremes(trial: Trial) -> Found:
-    """Large inputs neither overflow nor underflow."""
-    for code, scale in (("overflow", 30), ("large", 1000)):
-        given = trial.draw(rows=MANY, scale=scale)
-        weights = trial.run(given).weights
-        if trial.takes_mask:
-            weights = weights * given.valid.unsqueeze(1)
-        lost = int((~(weights.sum(2) > 0.99)).sum())
-        if lost:
-            yield code, {"scale": scale, "count": lost, "total": weights.size(0)}
-            return
-
-
-def halves(trial: Trial) -> Found:
-    """It runs in half precision."""
-    saved = copy.deepcopy(trial.module.state_dict())
-    for dtype in (torch.float16, torch.bfloat16):
-        query, keys, valid, values = trial.batch
-        name = str(dtype).removeprefix("torch.")
-        try:
-            trial.module.to(dtype)
-            given = Inputs(query.to(dtype), keys.to(dtype), valid, values.to(dtype))
-            weights = trial.run(given).weights.float()
-            on_padding = (weights * trial.padding).max() if trial.takes_mask else 0
-            if not (weights.isfinite().all() and on_padding < CLOSE):
-                yield "half", {"name": name}
-        except Exception as error:
-            yield "no-half", {"name": name, "error": first_line(error)}
-        trial.module.to(torch.float32).load_state_dict(saved)
+@torch.enable_grad()
+def parameters(trial: Trial) -> Found:
+    """Gradients reach all parameters, unless the module holds more than the attention."""
+    total = trial.forward(trial.batch.unmasked).square().sum()
+    if not total.requires_grad:
+        return
+    trained = {}
+    for name, parameter in trial.module.named_parameters():
+        if parameter.requires_grad:
+            trained[name] = parameter
+    gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+    dead = [name for name, grad in zip(trained, gradients, strict=True) if grad is None]
+    if 0 < len(dead) <= len(trained) / 2:
+        yield "dead-parameter", {"names": ", ".join(dead[:3])}
 
 
 # ---- contexts, dropout and scores ----
 
 
-def mixture(trial: Trial) -> Found:
+def context(trial: Trial) -> Found:
     """The context is an affine map of the values averaged with the weights, and of the query."""
-    given = trial.draw(rows=MANY)._replace(valid=None)
+    given = trial.draw(rows=MANY).unmasked
     weights, context = trial.run(given)
     if not context.size(1):
         yield "no-context", {}
         return
     weights = weights.mean(1, keepdim=True)  # (B, 1, S) of the heads
-    of_keys, of_values = ((weights @ x).squeeze(1) for x in (given.keys, given.values))
-    takes_values = "values" in trial.adapter.call
-    if takes_values and _unexplained(of_keys, context) < 1e-6:
-        yield "keys-as-values", {}
-        return
-    inputs = torch.cat([of_values if takes_values else of_keys, given.query], dim=1)
-    share = _unexplained(inputs, context)
-    if context.abs().max() < 1:
-        share = min(share, _unexplained(inputs, context.atanh()))  # Luong's attentional vector
+    average = (weights @ given.keys).squeeze(1)
+    if "values" in trial.run.call:
+        if _unexplained(average, context) < 1e-6:
+            yield "keys-as-values", {}
+            return
+        average = (weights @ given.values).squeeze(1)
+    inputs = torch.cat([average, given.query], dim=1)
+    attentional = context.atanh().nan_to_num()  # Luong's vector
+    share = min(_unexplained(inputs, context), _unexplained(inputs, attentional))
     if share > CLOSE:
         yield "mixture", {"share": share}
 
 
 def _unexplained(x: Tensor, y: Tensor) -> float:
     """Return the share of the variance of y (N, M) that no affine map of x (N, F) explains."""
-    x = torch.cat([x, torch.ones(len(x), 1)], dim=1).double()
-    y = y.double()
+    x, y = (x - x.mean(0)).double(), (y - y.mean(0)).double()
     rest = x @ torch.linalg.lstsq(x, y, driver="gelsd").solution - y
-    return float(rest.square().sum() / (y - y.mean(0)).square().sum())
+    return float(rest.square().sum() / y.square().sum())
 
 
 def dropout(trial: Trial) -> Found:
     """In training the returned weights are those that are used."""
-    trial.module.train()
-    first, second = trial.run(trial.unmasked), trial.run(trial.unmasked)
-    trial.module.eval()
+    given = trial.batch.unmasked
+    with unchanged(trial.module):
+        trial.module.train()
+        first, second = trial.run(given), trial.run(given)
     by = gap(first.context, second.context)
     if by > CLOSE and torch.equal(first.weights, second.weights):
         yield "before-dropout", {"by": by}
 
 
+def dependence(trial: Trial) -> Found:
+    """Weights depend on the query, and follow the keys when these are shuffled."""
+    query, keys, valid = trial.batch.unmasked
+    weights = trial.run(trial.batch.unmasked).weights
+    if gap(weights, trial.run(Inputs(query.flip(1), keys, valid)).weights) < 1e-6:
+        yield "query-ignored", {}
+    by = gap(weights, trial.run(Inputs(query, keys.flip(1), valid)).weights.flip(2))
+    if by > CLOSE:
+        yield "position", {"by": by}
+
+
 def score(trial: Trial) -> Found:
-    """Names the score."""
-    saved = copy.deepcopy(trial.module.state_dict())
-    drawn = trial.draw(scale=0.5)._replace(valid=None)
-    queries = [drawn.query, drawn.query.flip(1)]
-    with torch.no_grad():
-        weights = [trial.run(drawn._replace(query=query)).weights for query in queries]
-        if gap(*weights) < 1e-6:
-            yield "query-ignored", {}
-            return
-        other = with_values(drawn._replace(keys=drawn.keys.flip(0)))
-        if gap(weights[0], trial.run(other).weights) < 1e-6:
-            yield "keys-ignored", {}
-            return
+    """Name the score."""
+    given = trial.draw().unmasked
+    queries = [given.query, given.query.flip(1)]
+    with unchanged(trial.module):
         clear_biases(trial.module)
-        logs = [trial.run(drawn._replace(query=query)).weights.log() for query in queries]
-        trial.module.load_state_dict(saved)
-        if logs[0].size(1) > 1 or not torch.stack(logs).isfinite().all():
-            yield "score-unknown", {"why": "several heads, or weights of 0"}
-            return
-        query = torch.stack(queries, dim=1)  # (B, 2, Dq)
-        parameters = list(trial.module.parameters())
-        sample = Sample(query, drawn.keys, torch.cat(logs, dim=1), parameters)
-        yield from _score(sample, trial.expect)
-
-
-def _score(sample: Sample, expect: str | None) -> Found:
-    if expect is not None:
-        difference = compare(sample, expect)
-        if difference.code:
-            yield "expected", {"expected": expect, "why": difference.text}
+        weights = [trial.run(given._replace(query=query)).weights for query in queries]
+    logs = torch.cat(weights, dim=1).log()
+    if logs.size(1) > len(queries) or not logs.isfinite().all():
+        yield "score-unknown", {"why": "several heads, or weights of 0"}
         return
-    found = match(sample)
-    if found is None:
-        yield "score-unknown", {"why": "it has other layers, or depends on positions"}
+    tensors = list(trial.module.parameters())
+    sample = Sample(torch.stack(queries, dim=1), given.keys, logs, tensors)
+    if trial.expect is not None:
+        code, text = compare(sample, trial.expect)
+        if code:
+            yield "expected", {"expected": trial.expect, "why": text}
         return
-    code = "score-mistake" if found.mistake else "score"
-    yield code, {"name": found.name, "why": found.mistake}
+    name, mistake = match(sample)
+    code = "score-mistake" if mistake else "score" if name else "score-unknown"
+    yield code, {"name": name, "why": mistake or "it has other layers, or depends on positions"}
 
 
-FIRST = (memory, axis, changes)
-CHECKS = (
-    *FIRST,
-    rows,
+CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
+    state,
+    axis,
+    in_place,
+    batch,
+    mask_crash,
     padding,
+    padding_amount,
     empty_row,
-    strides,
-    lengths,
-    position,
-    gradients,
-    extremes,
-    halves,
-    mixture,
+    length,
+    dependence,
+    gradient,
+    parameters,
+    overflow,
+    half,
+    context,
     dropout,
     score,
 )

@@ -11,14 +11,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from seq2attn.doctor.adapter import CATALOGUE, find_adapter
-from seq2attn.doctor.checks import CHECKS, FIRST
-from seq2attn.doctor.trial import Trial, first_line
+from seq2attn.contract.subject import Broken
+from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required
+from seq2attn.doctor.checks import CHECKS, Trial, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import run_file
 from seq2attn.text import did_you_mean, quoted
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
+FINDINGS = CATALOGUE["findings"]
+ENDS = {"state", "random", "axis", "negative", "in-place"}
+"""codes after which nothing else can be judged"""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,7 @@ class Report:
             lines.append(f"{finding.level}: {finding.code}: {finding.text}")
             if finding.level != "note":
                 lines.append(f"    look at: {finding.look_at}")
-        if self.adapter:
-            lines += ["It was called as follows. If that is wrong, correct it:", self.adapter]
+        lines += ["It was called as follows. If that is wrong, correct it:", self.adapter]
         return "\n".join(lines)
 
 
@@ -67,7 +69,7 @@ def check_attention(
     allow: Collection[str] = (),
 ) -> Report:
     """Examine an attention that need not be of seq2attn: a module, a class of modules, or a
-    function.
+    function. Raises `Seq2AttnError` if it cannot be made or called, or returns no weights.
 
     It is called as the names of its arguments and a few shapes allow; otherwise write
     `attend(query, keys, valid)` of query (B, query_width), keys (B, S, key_width) and valid (B, S),
@@ -79,97 +81,93 @@ def check_attention(
     allow: codes of findings to leave out. It cannot see how its caller uses the result.
     """
     numbers = [size for size in sizes if isinstance(size, int)] or WIDTHS
-    pairs = list(product(_widths(query_width, numbers), _widths(key_width, numbers)))
-    report = Report([], "")
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings(action="ignore"):
+    usual = [*numbers, *(2 * number for number in numbers)]
+    queries = usual if query_width is None else [query_width]
+    pairs = list(product(queries, usual if key_width is None else [key_width]))
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.no_grad(),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        torch.manual_seed(0)
+        problems = []
         for instance in _instances(attention, sizes):
-            torch.manual_seed(0)
             module = _module_of(instance)
-            was_training = module.training
-            module.eval()
-            try:
-                adapter, inputs = find_adapter(instance, pairs)
-                findings = list(_examine(Trial(adapter, inputs, module, expect), allow))
-                return Report(findings, str(adapter))
-            except Seq2AttnError as error:
-                report = Report([_finding("cannot-run", error=error.message)], "")
-            finally:
-                module.train(was_training)
-    return report
-
-
-def _widths(width: int | None, numbers: Sequence[int]) -> list[int]:
-    return [*numbers, *(2 * number for number in numbers)] if width is None else [width]
-
-
-def _instances(attention: Any, sizes: Sequence[int | str]) -> Iterator[Any]:
-    """Yield the attention, or instances of the class that it is: of several widths, then of one."""
-    if not isinstance(attention, type):
-        yield attention
-        return
-    problems, made = [], 0
-    for numbers in [sizes] if sizes else [WIDTHS, WIDTHS[:1] * 3]:
-        left, given = list(numbers), {}
-        for name, parameter in inspect.signature(attention).parameters.items():
-            is_needed = parameter.default is parameter.empty
-            if is_needed and not sizes and name in CATALOGUE["arguments"]:
-                given[name] = CATALOGUE["arguments"][name]
-            elif left and (is_needed or sizes):
-                given[name] = left.pop(0)
-        try:
-            instance = attention(**given)
-        except Exception as error:
-            problems.append(first_line(error))
-            continue
-        made += 1
-        yield instance
-    if not made:
-        raise Seq2AttnError(
-            f"{attention.__name__} cannot be made: {problems[0]}",
-            hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
-        )
+            with unchanged(module):
+                module.eval()
+                try:
+                    adapter, inputs = find_adapter(instance, pairs)
+                except Seq2AttnError as error:
+                    problems.append(error)
+                    continue
+                findings = _examine(Trial(adapter, inputs, module, expect), allow)
+                return Report(list(findings), str(adapter))
+    raise problems[0]
 
 
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules."""
     path, _, name = place.rpartition(":")
-    found, _ = run_file(Path(path), "seq2attn_examined")
-    if not hasattr(found, name):
-        names = [known for known, value in vars(found).items() if callable(value)]
+    loaded, _ = run_file(Path(path), "seq2attn_examined")
+    if not hasattr(loaded, name):
+        names = [known for known, value in vars(loaded).items() if callable(value)]
         guess = did_you_mean(name, names)
         raise Seq2AttnError(f"{path} has no {quoted(name)}; {guess}it has: {', '.join(names)}")
-    return getattr(found, name)
+    return getattr(loaded, name)
+
+
+def _instances(attention: Any, sizes: Sequence[int | str]) -> list[Any]:
+    """Return the attention, or instances of the class that it is: of several widths, and of one."""
+    if not isinstance(attention, type):
+        return [attention]
+    made, problems = [], []
+    names = list(inspect.signature(attention).parameters) if sizes else required(attention)
+    for numbers in [sizes] if sizes else [WIDTHS, WIDTHS[:1] * 3]:
+        try:
+            made.append(attention(**dict(zip(names, numbers, strict=False))))
+        except Exception as error:
+            problems.append(_reason(error))
+    if not made:
+        raise Seq2AttnError(
+            f"{attention.__name__} cannot be made: {problems[0]}",
+            hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
+        )
+    return made
 
 
 def _module_of(attention: Any) -> nn.Module:
-    """Return the module that a function calls, an empty one if it calls none."""
-    near = [attention]
+    """Return the attention, or the modules that a function calls as one."""
+    attention = getattr(attention, "__self__", attention)
+    if isinstance(attention, nn.Module):
+        return attention
+    near: list[Any] = []
     if inspect.isfunction(attention):
         seen = inspect.getclosurevars(attention)
         near += [*seen.nonlocals.values(), *seen.globals.values()]
-    if inspect.ismethod(attention):
-        near.append(attention.__self__)
-    return next((value for value in near if isinstance(value, nn.Module)), nn.Module())
-
-
-def _finding(code: str, **evidence: Any) -> Finding:
-    about = CATALOGUE["findings"][code]
-    texts = [about[key].format(**evidence) for key in ("text", "look")]
-    return Finding(about["level"], code, *texts)
+    return nn.ModuleList(value for value in near if isinstance(value, nn.Module))
 
 
 def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
-    """Yield what the checks find. After those that everything rests on, a fault ends it."""
+    """Yield what the checks find, until a finding ends it; none that follows from an earlier one."""
     known: set[str] = set()
     for check in CHECKS:
+        name = check.__name__.replace("_", "-")
         try:
-            findings = [_finding(code, **evidence) for code, evidence in check(trial)]
+            results = list(check(trial) or ())
         except Exception as error:
-            findings = [_finding("unfinished", name=check.__name__, error=first_line(error))]
-        for finding in findings:
-            causes = CATALOGUE["findings"][finding.code].get("follows", "").split()
-            if finding.code not in allow and known.isdisjoint(causes):
-                yield finding
-        known |= {finding.code for finding in findings}
-        if check in FIRST and any(finding.level == "fault" for finding in findings):
+            code = name if name in FINDINGS else "unfinished"
+            results = [(code, {"name": name, "by": _reason(error)})]
+        for code, evidence in results:
+            about = FINDINGS[code]
+            if code not in allow and known.isdisjoint(about.get("follows", "").split()):
+                texts = [about[key].format(**evidence) for key in ("text", "look")]
+                yield Finding(about["level"], code, *texts)
+        known.update(code for code, _ in results)
+        if known & ENDS:
             return
+
+
+def _reason(error: Exception) -> str:
+    """Return an exception as one line."""
+    kind = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
+    return f"{kind}{error}".partition("\n")[0][:160]
