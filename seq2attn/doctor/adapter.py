@@ -158,11 +158,11 @@ def _ways(attention: Any, widths: Sequence[tuple[int, int]]) -> Iterator[tuple[A
     """Yield adapters that only lack the outputs, the usual ones first, with inputs."""
     roles = _roles(attention.forward if isinstance(attention, nn.Module) else attention)
     first = [code for name, code in CATALOGUE["first"].items() if hasattr(attention, name)]
-    mask = next((role for role in roles.values() if role in MASKS), "mask")
+    mask = next((role for role in MASKS if role in roles), "mask")
     for query, keys in product(SHAPES["query"], SHAPES["keys"]):
         texts = {"query": query, "keys": keys, "values": keys.replace("keys", "values")}
         texts[mask] = "{mask}"
-        given = [f"{name}={texts[role]}" for name, role in roles.items() if role in texts]
+        given = [f"{roles[role]}={text}" for role, text in texts.items() if role in roles]
         call = "; ".join([*first, f"result = attention({', '.join(given)})"])
         masks = SHAPES[mask] if "{mask}" in call else [""]
         for pair in widths:
@@ -173,23 +173,16 @@ def _ways(attention: Any, widths: Sequence[tuple[int, int]]) -> Iterator[tuple[A
 
 
 def _roles(function: Any) -> dict[str, str]:
-    """Return the role of each argument, by its name; required arguments with other names get the
+    """Return the argument of each role, by its name; required arguments with other names get the
     roles that are left, in their order.
     """
-    names = list(inspect.signature(function).parameters)
-    named = {name: ROLES[name.lower()] for name in names if name.lower() in ROLES}
-    left = [role for role in ("query", "keys", "mask") if role not in named.values()]
-    needed = required(function)
     roles: dict[str, str] = {}
-    for name in names:
-        role = named.get(name, "")
-        if role in roles.values():
-            role = ""
-        if not role and name in needed and left:
-            role = left.pop(0)
-        if role:
-            roles[name] = role
-    return roles
+    for name in inspect.signature(function).parameters:
+        roles.setdefault(ROLES.get(name.lower(), ""), name)
+    roles.pop("", None)
+    left = [role for role in ("query", "keys", "mask") if role not in roles]
+    others = [name for name in required(function) if name not in roles.values()]
+    return {**roles, **dict(zip(left, others, strict=False))}
 
 
 def required(function: Any) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from seq2attn.doctor.adapter import CATALOGUE
 from seq2attn.errors import Seq2AttnError
@@ -17,10 +16,17 @@ from seq2attn.parts import SCORES
 
 B, L, S, D = 8, 2, 5, 12  # rows, queries, keys and widths of a sample
 TOLERANCE = 2e-3  # relative
+SMALL = 0.01
 MATCHES = 1000  # ways to assign parameters that are tried
 TEXTS = CATALOGUE["differences"]
 FACTORS = CATALOGUE["factors"]
 """what a factor means that is a power of the width"""
+
+
+HINT = (
+    "Name a score, or write a formula of the query s, a key h and their width D, with dot(a, b), "
+    "norm(a) and sqrt(a): 'dot(s, h) / sqrt(D)'"
+)
 
 
 class Sample(NamedTuple):
@@ -114,11 +120,7 @@ class Formula(Score):
             scores: Tensor = eval(self.expression, {"__builtins__": {}}, names)
             return scores.expand(len(query), query.size(1), keys.size(1))
         except Exception as error:
-            raise Seq2AttnError(
-                f"--expect {self.expression!r}: {error}",
-                hint="Name a score, or write a formula of the query s, a key h and their width D, "
-                "with dot(a, b), norm(a) and sqrt(a): 'dot(s, h) / sqrt(D)'",
-            ) from error
+            raise Seq2AttnError(f"--expect {self.expression!r}: {error}", hint=HINT) from error
 
 
 def _expected(expected: str, sample: Sample) -> Iterator[Score]:
@@ -169,22 +171,16 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 # ---- mistakes ----
 
 
-class _WithoutTanh(TorchFunctionMode):
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return args[0] if func.__name__ == "tanh" else func(*args, **kwargs or {})
-
-
 def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
     """Return the right scores, and those of usual mistakes."""
     query, keys, *_ = sample
     projected = score.project(keys)
     scores = score(query, projected)
-    with _WithoutTanh():
-        linear = score(query, projected)
     mistakes = {
         "": scores,
         "transposed": scores.mT,
-        "tanh": linear,
+        # tanh(x) = x for small numbers
+        "tanh": score(SMALL * query, score.project(SMALL * keys)) / SMALL,
         "root": scores * scores.abs(),
         "square": scores.sign() * scores.abs().sqrt(),
     }
@@ -195,15 +191,13 @@ def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
 
 def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     """Return a mistake together with the meaning of a factor."""
-    codes, meaning = [code] if code else [], ""
-    if factor < 0:
-        codes.append("sign")
-    if abs(abs(factor) - 1) > TOLERANCE:
-        codes.append("factor")
+    size, meaning = abs(factor), ""
     for power, text in FACTORS.items():
-        if abs(abs(factor) / width ** float(power) - 1) < TOLERANCE:
+        if abs(size / width ** float(power) - 1) < TOLERANCE:
             meaning = text.format(D=width)
-    texts = [TEXTS[code].format(factor=abs(factor), meaning=meaning) for code in codes]
+    is_true = {code: code, "sign": factor < 0, "factor": abs(size - 1) > TOLERANCE}
+    codes = [name for name, holds in is_true.items() if holds]
+    texts = [TEXTS[name].format(size=size, meaning=meaning) for name in codes]
     return "".join(codes[:1]), "; ".join(texts)
 
 
