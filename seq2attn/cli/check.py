@@ -114,7 +114,8 @@ def _examine(place: str, sizes: str, expect: str | None, allow: list[str], as_js
     else:
         print(report)
     if report.faults:
-        raise Seq2AttnError(f"{place}: {len(report.faults)} faults", exit_code=1)
+        codes = ", ".join(finding.code for finding in report.faults)
+        raise Seq2AttnError(f"{place}: faults: {codes}", exit_code=1)
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:

@@ -23,7 +23,7 @@ ROLES = {name: role for role, names in CATALOGUE["roles"].items() for name in na
 SHAPES = CATALOGUE["shapes"]
 MASKS = ("valid", "lengths", "mask")  # roles
 B, S = 5, 7  # rows and keys while shapes are tried: no widths
-NO_WEIGHTS = f"no weights (B, S) = {(B, S)}"
+NO_WEIGHTS = "it returns no weights, a tensor with rows and keys as axes"
 
 
 class Inputs(NamedTuple):
@@ -33,11 +33,6 @@ class Inputs(NamedTuple):
     keys: Tensor
     valid: Tensor
     """if all are valid, `attend` gets None"""
-
-    @property
-    def values(self) -> Tensor:
-        """They follow from the keys, but differ from them"""
-        return self.keys.cos()
 
     def copy(self) -> "Inputs":
         """Return copies."""
@@ -106,7 +101,7 @@ class Adapter:
     def called(self, inputs: Inputs) -> dict[str, Any]:
         """Call the attention, and return what the names in expressions stand for."""
         names = {"attention": self.attention, "torch": torch, **inputs._asdict()}
-        names["values"] = inputs.values
+        names["values"] = inputs.keys.cos()  # they follow from the keys, but differ from them
         is_masked = self.needs_mask or not inputs.valid.all()
         exec(self.call.replace("{mask}", self.mask if is_masked else "None"), names)
         return names
@@ -129,7 +124,7 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
             adapter = _with_outputs(adapter, inputs.unmasked)
         except Exception as error:
             if NO_WEIGHTS not in problem:
-                problem = f"{adapter.call}: {error}".partition("\n")[0]
+                problem = f"{error}, in {adapter.call}"
             continue
         running.append((adapter, inputs))
         if _is_plausible(adapter, inputs.unmasked):
@@ -147,7 +142,7 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
 def draw_inputs(widths: tuple[int, int], rows: int = B, length: int = S) -> Inputs:
     """Draw a query and keys; the first row is the longest."""
     query, keys = torch.randn(rows, widths[0]), torch.randn(rows, length, widths[1])
-    lengths = (length - 2 * torch.arange(rows)).clamp(min=min(2, length))
+    lengths = torch.linspace(length, min(length, 2), rows)
     return Inputs(query, keys, torch.arange(length) < lengths.unsqueeze(1))
 
 
@@ -205,21 +200,20 @@ def _with_outputs(adapter: Adapter, inputs: Inputs) -> Adapter:
         values = {f"result[{index}]": value for index, value in enumerate(result)}
     for name, value in getattr(adapter.attention, "__dict__", {}).items():
         values[f"attention.{name}"] = value  # as d2l keeps its weights
-    weights, context, shapes = "", "None", []
+    weights, context = "", "None"
     for name, value in values.items():
-        if not isinstance(value, Tensor) or not value.is_floating_point():
+        sizes = list(value.shape) if isinstance(value, Tensor) else []
+        if B not in sizes:
             continue
-        sizes = list(value.shape)
-        shapes.append(sizes)
-        if not weights and sizes.count(S) == 1 and B in sizes and value.numel() < 5 * B * S:
-            axes = sizes.index(B), sizes.index(S)
+        batch = sizes.index(B)
+        if not weights and sizes.count(S) == 1 and value.numel() < 5 * B * S:
+            axes = batch, sizes.index(S)
             is_usual = axes == (0, len(sizes) - 1)
             weights = name if is_usual else f"{name}.movedim({axes}, (0, -1))"
-        elif context == "None" and B in sizes and len({*sizes} - {1}) == 2:
-            batch = sizes.index(B)
+        elif context == "None" and len({*sizes} - {1}) == 2:
             context = f"{name}.movedim({batch}, 0)" if batch else name
     if not weights:
-        raise ValueError(f"{NO_WEIGHTS} in what it returns, of shapes {shapes}")
+        raise ValueError(NO_WEIGHTS)
     return replace(adapter, weights=weights, context=context)
 
 
@@ -229,9 +223,9 @@ def _is_plausible(adapter: Adapter, inputs: Inputs) -> bool:
     try:
         weights = adapter(inputs).weights
         is_same = torch.allclose(adapter(inputs.select(rows)).weights, weights[rows])
+        return is_same and bool((weights.sum(2) - 1).abs().max() < 1e-3)
     except Exception:
         return False
-    return is_same and bool((weights.sum(2) - 1).abs().max() < 1e-3)
 
 
 def _misfit(adapter: Adapter, inputs: Inputs) -> float:

@@ -1,5 +1,6 @@
 """Examines any attention: `check_attention`, and what it returns."""
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -16,7 +17,7 @@ from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required
 from seq2attn.doctor.checks import CHECKS, Trial, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import run_file
-from seq2attn.text import did_you_mean, quoted
+from seq2attn.text import quoted
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
@@ -83,26 +84,26 @@ def check_attention(
     numbers = [size for size in sizes if isinstance(size, int)] or WIDTHS
     usual = [*numbers, *(2 * number for number in numbers)]
     queries = usual if query_width is None else [query_width]
-    pairs = list(product(queries, usual if key_width is None else [key_width]))
-    with (
-        torch.random.fork_rng(devices=[]),
-        torch.no_grad(),
-        warnings.catch_warnings(action="ignore"),
-    ):
+    keys = usual if key_width is None else [key_width]
+    problem: Exception | None = None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices=[]))
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(warnings.catch_warnings(action="ignore"))
         torch.manual_seed(0)
-        problems = []
         for instance in _instances(attention, sizes):
             module = _module_of(instance)
-            with unchanged(module):
-                module.eval()
-                try:
-                    adapter, inputs = find_adapter(instance, pairs)
-                except Seq2AttnError as error:
-                    problems.append(error)
-                    continue
-                findings = _examine(Trial(adapter, inputs, module, expect), allow)
-                return Report(list(findings), str(adapter))
-    raise problems[0]
+            stack.enter_context(unchanged(module))
+            module.eval()
+            try:
+                adapter, inputs = find_adapter(instance, list(product(queries, keys)))
+            except Seq2AttnError as error:
+                problem = error
+                continue
+            trial = Trial(adapter, inputs, module, expect)
+            return Report(list(_examine(trial, allow)), str(adapter))
+    assert problem is not None
+    raise problem
 
 
 def load_attention(place: str) -> Any:
@@ -111,8 +112,7 @@ def load_attention(place: str) -> Any:
     loaded, _ = run_file(Path(path), "seq2attn_examined")
     if not hasattr(loaded, name):
         names = [known for known, value in vars(loaded).items() if callable(value)]
-        guess = did_you_mean(name, names)
-        raise Seq2AttnError(f"{path} has no {quoted(name)}; {guess}it has: {', '.join(names)}")
+        raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
     return getattr(loaded, name)
 
 
