@@ -127,7 +127,7 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
                 problem = f"{error}, in {adapter.call}"
             continue
         running.append((adapter, inputs))
-        if _is_plausible(adapter, inputs.unmasked):
+        if _misfit(adapter, inputs.unmasked) == 0:
             others = [replace(adapter, mask=mask) for mask in adapter.masks]
             return min(others, key=lambda other: _misfit(other, inputs)), inputs
     if running:
@@ -217,23 +217,20 @@ def _with_outputs(adapter: Adapter, inputs: Inputs) -> Adapter:
     return replace(adapter, weights=weights, context=context)
 
 
-def _is_plausible(adapter: Adapter, inputs: Inputs) -> bool:
-    """Return True if weights sum to 1 over the keys, and rows do not depend on the first row."""
+def _misfit(adapter: Adapter, inputs: Inputs) -> float:
+    """Return how much sums of weights differ from 1, padding gets weight, and results change with
+    padding or the other rows.
+    """
     rows = slice(1, None)
     try:
-        weights = adapter(inputs).weights
-        is_same = torch.allclose(adapter(inputs.select(rows)).weights, weights[rows])
-        return is_same and bool((weights.sum(2) - 1).abs().max() < 1e-3)
-    except Exception:
-        return False
-
-
-def _misfit(adapter: Adapter, inputs: Inputs) -> float:
-    """Return how much weight padding gets, and how much changes with what it holds."""
-    try:
-        result, other = adapter(inputs), adapter(inputs.with_noise())
+        result = adapter(inputs)
+        errors = (
+            result.weights.sum(2) - 1,
+            result.weights * inputs.padding,
+            result.joined - adapter(inputs.with_noise()).joined,
+            result.joined[rows] - adapter(inputs.select(rows)).joined,
+        )
     except Exception:
         return torch.inf
-    changed = (result.joined - other.joined).abs().sum()
-    on_padding = (result.weights * inputs.padding).sum()
-    return round(float((changed + on_padding).nan_to_num(torch.inf)), 4)
+    total = float(sum(error.abs().sum() for error in errors))
+    return round(total, 3) if total < torch.inf else torch.inf
