@@ -1,6 +1,7 @@
 """`check_attention` names planted bugs, and finds nothing wrong with our own parts."""
 
 import pytest
+import torch
 from torch import nn
 
 import seq2attn
@@ -83,6 +84,7 @@ def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
     (tmp_path / "mine.py").write_text(FILE.replace("~valid", "valid"))
     done = cli("check --attention mine.py:Attention --json")
     assert (done.code, '"code": "mask-inverted"' in done.out) == (1, True)
+    assert "mine.py:Attention: faults: mask-inverted" in done.err
 
 
 class Own(nn.Module):
@@ -120,3 +122,38 @@ def test_the_attention_of_torch_is_called_as_it_is_documented():
     report = seq2attn.check_attention(nn.MultiheadAttention(16, 1, batch_first=True))
     assert not report.faults
     assert "key_padding_mask=~valid" in report.adapter
+
+
+def test_what_returns_no_weights_cannot_be_examined(cli, tmp_path):
+    (tmp_path / "mine.py").write_text(FILE.replace(", weights\n", "\n"))
+    done = cli("check --attention mine.py:Attention")
+    assert done.code == 2
+    assert "it returns no weights" in done.refusal
+    assert "Name a function attend(query, keys, valid)" in done.err
+    with pytest.raises(seq2attn.Seq2AttnError, match="no weights"):
+        seq2attn.check_attention(lambda query, keys, valid: keys.mean(1))
+
+
+class Normalised(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(16)
+        self.scale = nn.Parameter(torch.ones(()))
+        self.register_buffer("offset", torch.full((16,), 1 / 3), persistent=False)
+
+    def forward(self, query, keys, valid):
+        query = self.norm(query) * self.scale + self.offset
+        scores = (keys @ query.unsqueeze(2)).squeeze(2)
+        return None, scores.masked_fill(~valid, -1e9).softmax(1)
+
+
+def test_a_module_is_left_as_it_was():
+    module = Normalised()
+    module.norm.eval()
+    before = [value.clone() for value in (*module.parameters(), *module.buffers())]
+    seq2attn.check_attention(module, query_width=16, key_width=16)
+    after = [*module.parameters(), *module.buffers()]
+    for old, new in zip(before, after, strict=True):
+        assert old.dtype == new.dtype
+        assert torch.equal(old, new)
+    assert (module.training, module.norm.training) == (True, False)

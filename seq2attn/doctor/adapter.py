@@ -118,13 +118,13 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
     that is plausible, or else the first that runs. Raises `Seq2AttnError` if none runs.
     """
     running: list[tuple[Adapter, Inputs]] = []
-    problem = "it takes no query and no keys"
+    problem = ""
     for adapter, inputs in _ways(attention, widths):
         try:
             adapter = _with_outputs(adapter, inputs.unmasked)
         except Exception as error:
-            if NO_WEIGHTS not in problem:
-                problem = f"{error}, in {adapter.call}"
+            if not problem or str(error) == NO_WEIGHTS:
+                problem = f"{error}, in `{adapter.call}`"
             continue
         running.append((adapter, inputs))
         if _misfit(adapter, inputs.unmasked) == 0:
@@ -194,7 +194,7 @@ def required(function: Any) -> list[str]:
 
 def _with_outputs(adapter: Adapter, inputs: Inputs) -> Adapter:
     """Find weights and context in the result, by the sizes of their axes."""
-    result = adapter.called(inputs)["result"]
+    result = adapter.called(inputs.copy())["result"]
     values = {"result": result}
     if isinstance(result, tuple | list):
         values = {f"result[{index}]": value for index, value in enumerate(result)}

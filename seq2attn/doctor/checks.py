@@ -243,11 +243,11 @@ def context(trial: Trial) -> Found:
     given = trial.batch.unmasked
     weights, context = trial.run(given)
     of_keys = (weights @ given.keys).flatten(1)
+    takes_values = "values" in trial.run.call
     if not context.size(1):
         yield "no-context", {}
-    elif "values" in trial.run.call and of_keys.shape == context.shape:
-        if gap(of_keys, context) < CLOSE:
-            yield "keys-as-values", {}
+    elif takes_values and of_keys.shape == context.shape and gap(of_keys, context) < CLOSE:
+        yield "keys-as-values", {}
 
 
 def dropout(trial: Trial) -> Found:

@@ -1,6 +1,5 @@
 """Examines any attention: `check_attention`, and what it returns."""
 
-import contextlib
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -85,25 +84,25 @@ def check_attention(
     usual = [*numbers, *(2 * number for number in numbers)]
     queries = usual if query_width is None else [query_width]
     keys = usual if key_width is None else [key_width]
-    problem: Exception | None = None
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices=[]))
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(warnings.catch_warnings(action="ignore"))
+    problems = []
+    with (
+        torch.no_grad(),
+        torch.random.fork_rng(devices=[]),
+        warnings.catch_warnings(action="ignore"),
+    ):
         torch.manual_seed(0)
         for instance in _instances(attention, sizes):
             module = _module_of(instance)
-            stack.enter_context(unchanged(module))
-            module.eval()
-            try:
-                adapter, inputs = find_adapter(instance, list(product(queries, keys)))
-            except Seq2AttnError as error:
-                problem = error
-                continue
-            trial = Trial(adapter, inputs, module, expect)
-            return Report(list(_examine(trial, allow)), str(adapter))
-    assert problem is not None
-    raise problem
+            with unchanged(module):
+                module.eval()
+                try:
+                    adapter, inputs = find_adapter(instance, list(product(queries, keys)))
+                except Seq2AttnError as error:
+                    problems.append(error)
+                    continue
+                trial = Trial(adapter, inputs, module, expect)
+                return Report(list(_examine(trial, allow)), str(adapter))
+    raise problems[0]
 
 
 def load_attention(place: str) -> Any:
@@ -140,15 +139,18 @@ def _module_of(attention: Any) -> nn.Module:
     attention = getattr(attention, "__self__", attention)
     if isinstance(attention, nn.Module):
         return attention
-    near: list[Any] = []
-    if inspect.isfunction(attention):
-        seen = inspect.getclosurevars(attention)
-        near += [*seen.nonlocals.values(), *seen.globals.values()]
-    return nn.ModuleList(value for value in near if isinstance(value, nn.Module))
+    if not inspect.isfunction(attention):
+        return nn.Module()
+    seen = inspect.getclosurevars(attention)
+    modules = nn.ModuleList()
+    for value in (*seen.nonlocals.values(), *seen.globals.values()):
+        if isinstance(value, nn.Module):
+            modules.append(value)
+    return modules
 
 
 def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
-    """Yield what the checks find, until a finding ends it; none that follows from an earlier one."""
+    """Yield what the checks find, but for what follows from an earlier finding."""
     known: set[str] = set()
     for check in CHECKS:
         name = check.__name__.replace("_", "-")

@@ -159,11 +159,11 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
     queries, keys and values; also transposed.
     """
     for parameter in parameters:
-        matrix = torch.atleast_2d(parameter.squeeze())
+        matrix = parameter.flatten(0, -2) if parameter.dim() > 1 else parameter.reshape(1, -1)
         parts = [matrix]
         for sizes, dim in ((widths, 1), (widths[::-1], 1), (widths[:1] * 3, 0)):
             if sum(sizes) == matrix.size(dim):
-                parts += matrix.split(sizes, dim)
+                parts += torch.split_with_sizes(matrix, sizes, dim)
         for part in parts:
             yield from (part, part.mT)
 
