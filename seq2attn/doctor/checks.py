@@ -33,11 +33,6 @@ class Trial:
     module: nn.Module
     expect: str | None = None
 
-    @property
-    def takes_mask(self) -> bool:
-        """True if there is an argument for the mask"""
-        return "{mask}" in self.run.call
-
     def forward(self, inputs: Inputs | None = None) -> Tensor:
         """Return weights and context, (B, H S + Dv)."""
         return self.run(inputs or self.batch).joined
@@ -129,7 +124,7 @@ def mask_crash(trial: Trial) -> None:
 
 def padding(trial: Trial) -> Found:
     """Padding gets no weight, and changes nothing."""
-    if not trial.takes_mask:
+    if not trial.run.mask:
         yield "no-mask", {}
         return
     given, noisy = trial.batch, trial.batch.with_noise()
@@ -198,7 +193,7 @@ def overflow(trial: Trial) -> None:
     given = trial.draw(rows=MANY)
     large = Inputs(SCALE * given.query, SCALE * given.keys, given.valid)
     weights = trial.run(large).weights
-    if trial.takes_mask:
+    if trial.run.mask:
         weights = weights * ~given.padding
     lost = int((~(weights.sum(2) > 0.99)).any(1).sum())
     expect(not lost, f"{lost} of {MANY} rows")

@@ -69,14 +69,10 @@ def compare(sample: Sample, expected: str) -> tuple[str, str]:
     centred = _centred(sample.scores)
     if centred.abs().max() < 1e-5:
         return "constant", TEXTS["constant"]
-    matches = []
-    for score in _expected(expected, sample):
-        for order, (code, mistaken) in enumerate(_mistakes(score, sample).items()):
-            factor = _factor(mistaken, sample.scores)
-            if factor is not None:
-                matches.append((order, *_explained(code, factor, score.key_width)))
-    if matches:
-        return min(matches)[1:]
+    fits = _fits(expected, sample)
+    if fits:
+        fit = min(fits)
+        return fit.code, fit.text
     if (centred - centred[:, :1]).abs().max() < 1e-5:
         return "query-ignored", TEXTS["query-ignored"]
     return "other", f"it is {match(sample)[0] or 'another function'}"
@@ -89,14 +85,33 @@ def match(sample: Sample) -> tuple[str, str]:
     matches = [(torch.inf, "", "")]
     for entry in SCORES:
         is_ours = isinstance(entry.implementation, str)
-        for score in _expected(entry.name, sample) if is_ours else ():
-            factor = _factor(score(sample.query, score.project(sample.keys)), sample.scores)
-            if factor is not None:
-                text = _explained("", factor, score.key_width)[1]
-                is_mistake = entry.equal_widths and (factor < 0 or ": " in text)
-                name = f"{factor:.4g} * {entry.name}" if text else entry.name
-                matches.append((len(text), name, text if is_mistake else ""))
+        for fit in _fits(entry.name, sample) if is_ours else ():
+            if fit.order == 0:
+                is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
+                name = f"{fit.factor:.4g} * {entry.name}" if fit.text else entry.name
+                matches.append((len(fit.text), name, fit.text if is_mistake else ""))
     return min(matches)[1:]
+
+
+class Fit(NamedTuple):
+    """A score, or a mistake in it, that gives the scores of a sample."""
+
+    order: int
+    """0 for the score itself"""
+    code: str
+    text: str
+    factor: float
+
+
+def _fits(expected: str, sample: Sample) -> list[Fit]:
+    fits = []
+    for score in _expected(expected, sample):
+        for order, (code, mistaken) in enumerate(_mistakes(score, sample).items()):
+            factor = _factor(mistaken, sample.scores)
+            if factor is not None:
+                code, text = _explained(code, factor, score.key_width)
+                fits.append(Fit(order, code, text, factor))
+    return fits
 
 
 # ---- the expected scores ----
