@@ -5,11 +5,12 @@ is what is shown: query (B, Dq), keys and values (B, S, Dk), valid (B, S), True 
 None, to the weights (B, H, S) and the context (B, Dv) or None.
 """
 
+import contextlib
 import inspect
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,17 +101,25 @@ class Adapter:
 
     def called(self, inputs: Inputs) -> dict[str, Any]:
         """Call the attention, and return what the names in expressions stand for."""
-        names = {"attention": self.attention, "torch": torch, **inputs._asdict()}
-        names["values"] = inputs.keys.cos()  # they follow from the keys, but differ from them
+        names = {
+            "attention": self.attention,
+            "torch": torch,
+            "values": inputs.keys.cos(),  # they follow from the keys, but differ from them
+            **inputs._asdict(),
+        }
         is_masked = self.needs_mask or not inputs.valid.all()
         exec(self.call.replace("{mask}", self.mask if is_masked else "None"), names)
         return names
 
     def __str__(self) -> str:
-        code = self.call.replace("{mask}", self.mask).replace("; ", "\n    ")
+        code = self.call.replace("{mask}", self.mask)
         names = [name for name in ("query", "keys", "valid", "values") if name in code]
-        body = f"    {code}\n    return {self.context}, {self.weights}"
-        return f"def attend({', '.join(names)}):\n{body}"
+        lines = [
+            f"def attend({', '.join(names)}):",
+            *code.split("; "),
+            f"return {self.context}, {self.weights}",
+        ]
+        return "\n    ".join(lines)
 
 
 def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Adapter, Inputs]:
@@ -141,9 +150,36 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
 
 def draw_inputs(widths: tuple[int, int], rows: int = B, length: int = S) -> Inputs:
     """Draw a query and keys; the first row is the longest."""
-    query, keys = torch.randn(rows, widths[0]), torch.randn(rows, length, widths[1])
+    query_width, key_width = widths
+    query = torch.randn(rows, query_width)
+    keys = torch.randn(rows, length, key_width)
     lengths = torch.linspace(length, min(length, 2), rows)
-    return Inputs(query, keys, torch.arange(length) < lengths.unsqueeze(1))
+    valid = torch.arange(length) < lengths.unsqueeze(1)
+    return Inputs(query, keys, valid)
+
+
+def gap(left: Tensor, right: Tensor | float) -> float:
+    """Return the largest difference; infinity where a number is NaN."""
+    differences = (left - right).abs().nan_to_num(torch.inf)
+    return max(differences.flatten().tolist(), default=0.0)
+
+
+@contextlib.contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """Set the numbers, their types and the modes of a module to what they were, in the end."""
+    modes = {part: part.training for part in module.modules()}
+    saved = [tensor.detach().clone() for tensor in _tensors(module)]
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+        for tensor, before in zip(_tensors(module), saved, strict=True):
+            tensor.data = before
+
+
+def _tensors(module: nn.Module) -> Iterator[Tensor]:
+    return chain(module.parameters(), module.buffers())
 
 
 # ---- calls ----
@@ -155,16 +191,21 @@ def _ways(attention: Any, widths: Sequence[tuple[int, int]]) -> Iterator[tuple[A
     first = [code for name, code in CATALOGUE["first"].items() if hasattr(attention, name)]
     mask = next((role for role in MASKS if role in roles), "mask")
     for query, keys in product(SHAPES["query"], SHAPES["keys"]):
-        texts = {"query": query, "keys": keys, "values": keys.replace("keys", "values")}
-        texts[mask] = "{mask}"
+        texts = {
+            "query": query,
+            "keys": keys,
+            "values": keys.replace("keys", "values"),
+            mask: "{mask}",
+        }
         given = [f"{roles[role]}={text}" for role, text in texts.items() if role in roles]
         call = "; ".join([*first, f"result = attention({', '.join(given)})"])
         masks = SHAPES[mask] if "{mask}" in call else [""]
+        usual = Adapter(attention, call, masks, masks[0])
         for pair in widths:
             inputs = draw_inputs(pair)
-            yield Adapter(attention, call, masks, masks[0]), inputs
+            yield usual, inputs
             for text in masks:
-                yield Adapter(attention, call, masks, text, needs_mask=True), inputs
+                yield replace(usual, mask=text, needs_mask=True), inputs
 
 
 def _roles(function: Any) -> dict[str, str]:
@@ -224,13 +265,15 @@ def _misfit(adapter: Adapter, inputs: Inputs) -> float:
     rows = slice(1, None)
     try:
         result = adapter(inputs)
-        errors = (
-            result.weights.sum(2) - 1,
-            result.weights * inputs.padding,
-            result.joined - adapter(inputs.with_noise()).joined,
-            result.joined[rows] - adapter(inputs.select(rows)).joined,
+        noisy = adapter(inputs.with_noise())
+        alone = adapter(inputs.select(rows))
+        gaps = (
+            gap(result.weights.sum(2), 1),
+            gap(result.weights * inputs.padding, 0),
+            gap(result.weights, noisy.weights),
+            gap(result.context, noisy.context),
+            gap(result.joined[rows], alone.joined),
         )
+        return round(sum(gaps), 3)
     except Exception:
         return torch.inf
-    total = float(sum(error.abs().sum() for error in errors))
-    return round(total, 3) if total < torch.inf else torch.inf

@@ -2,10 +2,8 @@
 raises an exception: a finding of its own name, or else that it is unfinished.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ from torch.nn.functional import pad
 
 from seq2attn.contract.models import check_batch, check_padding, expect_gradients
 from seq2attn.contract.subject import expect
-from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs
+from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs, gap, unchanged
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 
 CLOSE = 1e-4  # smaller differences are rounding
@@ -46,31 +44,8 @@ class Trial:
         """Yield the inputs with other numbers in their padding, and then with more of it."""
         yield self.batch.with_noise()
         query, keys, valid = self.batch
-        yield Inputs(query, pad(keys, (0, 0, 0, MORE), value=1.0), pad(valid, (0, MORE)))
-
-
-@contextlib.contextmanager
-def unchanged(module: nn.Module) -> Iterator[None]:
-    """Set the numbers, their types and the modes of a module to what they were, in the end."""
-    modes = {part: part.training for part in module.modules()}
-    saved = [tensor.detach().clone() for tensor in _tensors(module)]
-    try:
-        yield
-    finally:
-        for part, mode in modes.items():
-            part.training = mode
-        for tensor, before in zip(_tensors(module), saved, strict=True):
-            tensor.data = before
-
-
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    return chain(module.parameters(), module.buffers())
-
-
-def gap(left: Tensor, right: Tensor | float) -> float:
-    """Return the largest difference; infinity where a number is NaN."""
-    differences = (left - right).abs().nan_to_num(torch.inf)
-    return max(differences.flatten().tolist(), default=0.0)
+        wider = pad(keys, (0, 0, 0, MORE), value=1.0)
+        yield Inputs(query, wider, pad(valid, (0, MORE)))
 
 
 def expect_sums(weights: Tensor) -> None:
@@ -127,25 +102,31 @@ def padding(trial: Trial) -> Found:
     if not trial.run.mask:
         yield "no-mask", {}
         return
-    given, noisy = trial.batch, trial.batch.with_noise()
-    plain, masked, other = map(trial.run, (given.unmasked, given, noisy))
+    given = trial.batch
+    plain, masked = trial.run(given.unmasked), trial.run(given)
+    other = trial.run(given.with_noise())
     on_padding = (masked.weights * given.padding).sum(2)
-    most, missing = float(on_padding.max()), gap(masked.weights.sum(2), 1)
-    by = gap(masked.joined, other.joined)
-    is_same_context = masked.context.size(1) > 0 and gap(masked.context, other.context) < CLOSE
+    evidence = {
+        "most": float(on_padding.max()),
+        "missing": gap(masked.weights.sum(2), 1),
+        "by": gap(masked.joined, other.joined),
+    }
+    most, missing, by = evidence.values()
     valid_alone = gap(plain.weights * ~given.padding, masked.weights)
+    of_context = gap(masked.context, other.context)
+    of_weights = gap(masked.weights, other.weights)
     causes = {
         "mask-ignored": gap(masked.joined, plain.joined) < 1e-7,
         "mask-inverted": on_padding[-1].min() > 0.99,
         "mask-after-softmax": missing > 1e-3 and valid_alone < CLOSE,
-        "weights-before-mask": most > 1e-3 and is_same_context,
-        "mask-constant": most > 1e-6 and gap(masked.weights, other.weights) < 1e-7,
+        "mask-constant": most > 1e-6 and of_weights < 1e-7,
+        "weights-before-mask": most > 1e-3 and of_context < CLOSE and masked.context.size(1),
         "padding-leak": most > 1e-6 or by > CLOSE,
         "polarity": "~" in trial.run.mask,
     }
     for code, holds in causes.items():
         if holds:
-            yield code, {"most": most, "missing": missing, "by": by}
+            yield code, evidence
             return
 
 
@@ -211,7 +192,14 @@ def gradient(trial: Trial) -> None:
     def results(step: Tensor) -> Tensor:
         return trial.forward(Inputs(query + step * along, keys + step * across, valid))
 
-    expect_gradients(results, torch.zeros(()), eps=5e-3, atol=3e-4, rtol=5e-2, fast_mode=False)
+    expect_gradients(
+        results,
+        torch.zeros(()),
+        eps=5e-3,
+        atol=3e-4,
+        rtol=5e-2,
+        fast_mode=False,
+    )
 
 
 @torch.enable_grad()
@@ -220,13 +208,14 @@ def parameters(trial: Trial) -> Found:
     total = trial.forward(trial.batch.unmasked).square().sum()
     if not total.requires_grad:
         return
-    trained = {}
+    names, tensors = [], []
     for name, parameter in trial.module.named_parameters():
         if parameter.requires_grad:
-            trained[name] = parameter
-    gradients = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
-    dead = [name for name, grad in zip(trained, gradients, strict=True) if grad is None]
-    if 0 < len(dead) <= len(trained) / 2:
+            names.append(name)
+            tensors.append(parameter)
+    gradients = torch.autograd.grad(total, tensors, allow_unused=True)
+    dead = [name for name, grad in zip(names, gradients, strict=True) if grad is None]
+    if 0 < len(dead) <= len(names) / 2:
         yield "dead-parameter", {"names": ", ".join(dead[:3])}
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from seq2attn.contract.subject import Broken
-from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required
-from seq2attn.doctor.checks import CHECKS, Trial, unchanged
+from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required, unchanged
+from seq2attn.doctor.checks import CHECKS, Trial
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import run_file
 from seq2attn.text import quoted
