@@ -20,7 +20,10 @@ from torch import Tensor, nn
 from seq2attn.errors import Seq2AttnError
 
 CATALOGUE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
-ROLES = {name: role for role, names in CATALOGUE["roles"].items() for name in names.split()}
+ROLES: dict[str, str] = {}
+"""role by the name of an argument"""
+for _role, _names in CATALOGUE["roles"].items():
+    ROLES.update(dict.fromkeys(_names.split(), _role))
 SHAPES = CATALOGUE["shapes"]
 MASKS = ("valid", "lengths", "mask")  # roles
 B, S = 5, 7  # rows and keys while shapes are tried: no widths
@@ -42,7 +45,8 @@ class Inputs(NamedTuple):
     def with_noise(self) -> "Inputs":
         """Return the inputs with other numbers in their padding."""
         noise = 3 * torch.randn_like(self.keys)
-        return self._replace(keys=torch.where(self.padding.mT, noise, self.keys))
+        keys = torch.where(self.padding.mT, noise, self.keys)
+        return self._replace(keys=keys)
 
     def select(self, rows: slice) -> "Inputs":
         """Return these rows of the batch."""
@@ -70,7 +74,8 @@ class Result(NamedTuple):
     @property
     def joined(self) -> Tensor:
         """(B, H S + Dv), without weights of further keys"""
-        return torch.cat([self.weights[..., :S].flatten(1), self.context], dim=1)
+        weights = self.weights[..., :S]
+        return torch.cat([weights.flatten(1), self.context], dim=1)
 
 
 @dataclass(frozen=True)
@@ -122,11 +127,15 @@ class Adapter:
         return "\n    ".join(lines)
 
 
-def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Adapter, Inputs]:
+Way = tuple[Adapter, Inputs]
+Widths = tuple[int, int]
+
+
+def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
     """Return how the attention is called, and inputs of the widths that it takes: the first way
     that is plausible, or else the first that runs. Raises `Seq2AttnError` if none runs.
     """
-    running: list[tuple[Adapter, Inputs]] = []
+    running: list[Way] = []
     problem = ""
     for adapter, inputs in _ways(attention, widths):
         try:
@@ -148,7 +157,7 @@ def find_adapter(attention: Any, widths: Sequence[tuple[int, int]]) -> tuple[Ada
     )
 
 
-def draw_inputs(widths: tuple[int, int], rows: int = B, length: int = S) -> Inputs:
+def draw_inputs(widths: Widths, rows: int = B, length: int = S) -> Inputs:
     """Draw a query and keys; the first row is the longest."""
     query_width, key_width = widths
     query = torch.randn(rows, query_width)
@@ -185,7 +194,7 @@ def _tensors(module: nn.Module) -> Iterator[Tensor]:
 # ---- calls ----
 
 
-def _ways(attention: Any, widths: Sequence[tuple[int, int]]) -> Iterator[tuple[Adapter, Inputs]]:
+def _ways(attention: Any, widths: Sequence[Widths]) -> Iterator[Way]:
     """Yield adapters that only lack the outputs, the usual ones first, with inputs."""
     roles = _roles(attention.forward if isinstance(attention, nn.Module) else attention)
     first = [code for name, code in CATALOGUE["first"].items() if hasattr(attention, name)]

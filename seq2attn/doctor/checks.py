@@ -176,8 +176,8 @@ def overflow(trial: Trial) -> None:
     weights = trial.run(large).weights
     if trial.run.mask:
         weights = weights * ~given.padding
-    lost = int((~(weights.sum(2) > 0.99)).any(1).sum())
-    expect(not lost, f"{lost} of {MANY} rows")
+    total = float(weights.sum(2).min())
+    expect(total > 0.99, f"those of a row sum to {total:.3g}")
 
 
 # ---- gradients ----

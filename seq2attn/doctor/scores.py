@@ -48,7 +48,8 @@ def compare_score(name: str, expected: str) -> tuple[str, str]:
     """
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        query, keys = torch.randn(B, L, D), torch.randn(B, S, D)
+        query = torch.randn(B, L, D)
+        keys = torch.randn(B, S, D)
         score = SCORES.make(SCORES.choose(name), D, D)
         clear_biases(score)
         scores = score(query, score.project(keys))
@@ -133,7 +134,7 @@ class Formula(Score):
         }
         try:
             scores: Tensor = eval(self.expression, {"__builtins__": {}}, names)
-            return scores.expand(len(query), query.size(1), keys.size(1))
+            return scores.expand(*query.shape[:2], keys.size(1))
         except Exception as error:
             raise Seq2AttnError(f"--expect {self.expression!r}: {error}", hint=HINT) from error
 
@@ -173,10 +174,17 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
     """Yield each parameter as a matrix, and the parts of a matrix that maps [s; h], or that maps to
     queries, keys and values; also transposed.
     """
+    splits = (
+        (1, widths),
+        (1, widths[::-1]),
+        (0, widths[:1] * 3),
+    )
     for parameter in parameters:
-        matrix = parameter.flatten(0, -2) if parameter.dim() > 1 else parameter.reshape(1, -1)
+        matrix = parameter.reshape(1, -1)
+        if parameter.dim() > 1:
+            matrix = parameter.flatten(0, -2)
         parts = [matrix]
-        for sizes, dim in ((widths, 1), (widths[::-1], 1), (widths[:1] * 3, 0)):
+        for dim, sizes in splits:
             if sum(sizes) == matrix.size(dim):
                 parts += torch.split_with_sizes(matrix, sizes, dim)
         for part in parts:
@@ -210,7 +218,11 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     for power, text in FACTORS.items():
         if abs(size / width ** float(power) - 1) < TOLERANCE:
             meaning = text.format(D=width)
-    is_true = {code: code, "sign": factor < 0, "factor": abs(size - 1) > TOLERANCE}
+    is_true = {
+        code: code != "",
+        "sign": factor < 0,
+        "factor": abs(size - 1) > TOLERANCE,
+    }
     codes = [name for name, holds in is_true.items() if holds]
     texts = [TEXTS[name].format(size=size, meaning=meaning) for name in codes]
     return "".join(codes[:1]), "; ".join(texts)
