@@ -256,7 +256,8 @@ def score(trial: Trial) -> Found:
         yield "query-ignored", {}
         return
     logs = torch.cat(weights, dim=1).log()
-    if logs.size(1) > len(queries) or not logs.isfinite().all():
+    has_heads = logs.size(1) > len(queries)
+    if has_heads or not logs.isfinite().all():
         yield "score-unknown", {"why": "several heads, or weights of 0"}
         return
     tensors = list(trial.module.parameters())
@@ -267,8 +268,12 @@ def score(trial: Trial) -> Found:
             yield "expected", {"expected": trial.expect, "why": text}
         return
     name, mistake = match(sample)
-    code = "score-mistake" if mistake else "score" if name else "score-unknown"
-    yield code, {"name": name, "why": mistake or "it has other layers, or depends on positions"}
+    if mistake:
+        yield "score-mistake", {"name": name, "why": mistake}
+    elif name:
+        yield "score", {"name": name}
+    else:
+        yield "score-unknown", {"why": "it has other layers, or depends on positions"}
 
 
 CHECKS: tuple[Callable[[Trial], Found | None], ...] = (

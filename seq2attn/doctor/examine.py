@@ -161,9 +161,10 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
             results = [(code, {"name": name, "by": _reason(error)})]
         for code, evidence in results:
             about = FINDINGS[code]
-            if code not in allow and known.isdisjoint(about.get("follows", "").split()):
-                texts = [about[key].format(**evidence) for key in ("text", "look")]
-                yield Finding(about["level"], code, *texts)
+            causes = about.get("follows", "").split()
+            if code not in allow and known.isdisjoint(causes):
+                text = about["text"].format(**evidence)
+                yield Finding(about["level"], code, text, about["look"])
         known.update(code for code, _ in results)
         if known & ENDS:
             return

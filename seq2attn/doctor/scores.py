@@ -88,9 +88,10 @@ def match(sample: Sample) -> tuple[str, str]:
         is_ours = isinstance(entry.implementation, str)
         for fit in _fits(entry.name, sample) if is_ours else ():
             if fit.order == 0:
-                is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
+                has_meaning = fit.factor < 0 or ": " in fit.text
+                mistake = fit.text if has_meaning and entry.equal_widths else ""
                 name = f"{fit.factor:.4g} * {entry.name}" if fit.text else entry.name
-                matches.append((len(fit.text), name, fit.text if is_mistake else ""))
+                matches.append((len(fit.text), name, mistake))
     return min(matches)[1:]
 
 
@@ -196,14 +197,15 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 
 def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
     """Return the right scores, and those of usual mistakes."""
-    query, keys, *_ = sample
+    query, keys = sample.query, sample.keys
     projected = score.project(keys)
     scores = score(query, projected)
+    small = score.project(SMALL * keys)
     mistakes = {
         "": scores,
         "transposed": scores.mT,
         # tanh(x) = x for small numbers
-        "tanh": score(SMALL * query, score.project(SMALL * keys)) / SMALL,
+        "tanh": score(SMALL * query, small) / SMALL,
         "root": scores * scores.abs(),
         "square": scores.sign() * scores.abs().sqrt(),
     }
