@@ -29,6 +29,7 @@ class Attention(nn.Module):
 SOFTMAX = "torch.softmax(scores, dim=1)"
 SCORED = "        if valid"
 BUGS = [  # code of the finding, a text of FILE, what stands in its place
+    ("not-finite", SOFTMAX, "torch.softmax(scores.log(), dim=1)"),
     ("axis", "dim=1", "dim=0"),
     ("negative", SOFTMAX, "scores"),
     ("sums", SOFTMAX, "torch.sigmoid(scores)"),

@@ -116,12 +116,16 @@ class Adapter:
         exec(self.call.replace("{mask}", self.mask if is_masked else "None"), names)
         return names
 
+    @property
+    def code(self) -> str:
+        """The call with its mask"""
+        return self.call.replace("{mask}", self.mask)
+
     def __str__(self) -> str:
-        code = self.call.replace("{mask}", self.mask)
-        names = [name for name in ("query", "keys", "valid", "values") if name in code]
+        names = [name for name in ("query", "keys", "valid", "values") if name in self.code]
         lines = [
             f"def attend({', '.join(names)}):",
-            *code.split("; "),
+            *self.code.split("; "),
             f"return {self.context}, {self.weights}",
         ]
         return "\n    ".join(lines)
@@ -142,7 +146,7 @@ def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
             adapter = _with_outputs(adapter, inputs.unmasked)
         except Exception as error:
             if not problem or str(error) == NO_WEIGHTS:
-                problem = f"{error}, in `{adapter.call}`"
+                problem = f"{error}, in `{adapter.code}`"
             continue
         running.append((adapter, inputs))
         if _misfit(adapter, inputs.unmasked) == 0:
@@ -250,7 +254,8 @@ def _with_outputs(adapter: Adapter, inputs: Inputs) -> Adapter:
         values = {f"result[{index}]": value for index, value in enumerate(result)}
     for name, value in getattr(adapter.attention, "__dict__", {}).items():
         values[f"attention.{name}"] = value  # as d2l keeps its weights
-    weights, context = "", "None"
+    weights = ""
+    context = "None"
     for name, value in values.items():
         sizes = list(value.shape) if isinstance(value, Tensor) else []
         if B not in sizes:

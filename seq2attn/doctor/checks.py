@@ -1,5 +1,5 @@
-"""Checks of an attention: each is a function of a `Trial`, and yields codes with their evidence, or
-raises an exception: a finding of its own name, or else that it is unfinished.
+"""Checks of an attention: each is a function of a `Trial`, and yields codes with their evidence. An
+exception is a finding of the name of the check, or else that it is unfinished.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,9 +43,8 @@ class Trial:
     def other_padding(self) -> Iterator[Inputs]:
         """Yield the inputs with other numbers in their padding, and then with more of it."""
         yield self.batch.with_noise()
-        query, keys, valid = self.batch
-        wider = pad(keys, (0, 0, 0, MORE), value=1.0)
-        yield Inputs(query, wider, pad(valid, (0, MORE)))
+        wider = pad(self.batch.keys, (0, 0, 0, MORE), value=1.0)
+        yield Inputs(self.batch.query, wider, pad(self.batch.valid, (0, MORE)))
 
 
 def expect_sums(weights: Tensor) -> None:
@@ -54,6 +53,11 @@ def expect_sums(weights: Tensor) -> None:
 
 
 # ---- what everything rests on ----
+
+
+def not_finite(trial: Trial) -> None:
+    """Results are numbers."""
+    expect(trial.forward(trial.batch.unmasked).isfinite().all(), "NaN or infinity")
 
 
 def state(trial: Trial) -> Found:
@@ -65,8 +69,9 @@ def state(trial: Trial) -> Found:
         trial.run(trial.draw().unmasked)
     first, again, other = results
     expect(gap(first, again) < CLOSE, "they differ")
-    if gap(first, other) > CLOSE:
-        yield "random", {"by": gap(first, other)}
+    by = gap(first, other)
+    if by > CLOSE:
+        yield "random", {"by": by}
 
 
 def axis(trial: Trial) -> Found:
@@ -85,8 +90,7 @@ def in_place(trial: Trial) -> None:
     given = trial.batch.unmasked
     copies = given.copy()
     trial.run.called(copies)
-    is_same = all(map(torch.equal, given, copies))
-    expect(is_same, "they differ after the call")
+    expect(all(map(torch.equal, given, copies)), "they differ")
 
 
 # ---- masks ----
@@ -114,12 +118,11 @@ def padding(trial: Trial) -> Found:
     most, missing, by = evidence.values()
     valid_alone = gap(plain.weights * ~given.padding, masked.weights)
     of_context = gap(masked.context, other.context)
-    of_weights = gap(masked.weights, other.weights)
     causes = {
         "mask-ignored": gap(masked.joined, plain.joined) < 1e-7,
         "mask-inverted": on_padding[-1].min() > 0.99,
         "mask-after-softmax": missing > 1e-3 and valid_alone < CLOSE,
-        "mask-constant": most > 1e-6 and of_weights < 1e-7,
+        "mask-constant": most > 1e-6 and gap(masked.weights, other.weights) < 1e-7,
         "weights-before-mask": most > 1e-3 and of_context < CLOSE and masked.context.size(1),
         "padding-leak": most > 1e-6 or by > CLOSE,
         "polarity": "~" in trial.run.mask,
@@ -171,11 +174,10 @@ def half(trial: Trial) -> None:
 
 def overflow(trial: Trial) -> None:
     """Large inputs neither overflow nor underflow."""
-    given = trial.draw(rows=MANY)
-    large = Inputs(SCALE * given.query, SCALE * given.keys, given.valid)
-    weights = trial.run(large).weights
+    query, keys, valid = trial.draw(rows=MANY)
+    weights = trial.run(Inputs(SCALE * query, SCALE * keys, valid)).weights
     if trial.run.mask:
-        weights = weights * ~given.padding
+        weights = weights * valid.unsqueeze(1)
     total = float(weights.sum(2).min())
     expect(total > 0.99, f"those of a row sum to {total:.3g}")
 
@@ -277,6 +279,7 @@ def score(trial: Trial) -> Found:
 
 
 CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
+    not_finite,
     state,
     axis,
     in_place,

@@ -20,7 +20,7 @@ from seq2attn.text import quoted
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
-ENDS = {"state", "random", "axis", "negative", "in-place"}
+ENDS = {"not-finite", "state", "random", "axis", "negative", "in-place"}
 """codes after which nothing else can be judged"""
 
 

@@ -86,7 +86,8 @@ def match(sample: Sample) -> tuple[str, str]:
     matches = [(torch.inf, "", "")]
     for entry in SCORES:
         is_ours = isinstance(entry.implementation, str)
-        for fit in _fits(entry.name, sample) if is_ours else ():
+        fits = _fits(entry.name, sample) if is_ours else []
+        for fit in fits:
             if fit.order == 0:
                 has_meaning = fit.factor < 0 or ": " in fit.text
                 mistake = fit.text if has_meaning and entry.equal_widths else ""
@@ -156,7 +157,10 @@ def _expected(expected: str, sample: Sample) -> Iterator[Score]:
     pieces = list(_pieces(sample.parameters, widths))
     fields = entry.options.model_fields.items()
     sizes = [name for name, field in fields if "int" in str(field.annotation)]
-    for size in {None, *(len(piece) for piece in pieces if sizes)}:
+    lengths: set[int | None] = {None}
+    if sizes:
+        lengths.update(map(len, pieces))
+    for size in lengths:
         options = dict.fromkeys(sizes, size) if size else {}
         score = SCORES.make(SCORES.choose(expected, **options), *widths)
         if score is None:
@@ -236,7 +240,8 @@ def _factor(expected: Tensor, scores: Tensor) -> float | None:
     """
     if expected.shape != scores.shape:
         return None
-    x, y = _centred(expected), _centred(scores)
+    x = _centred(expected)
+    y = _centred(scores)
     factor = (x * y).sum() / (x * x).sum()
     is_same = (y - factor * x).norm() < TOLERANCE * y.norm()
     return float(factor) if is_same else None
