@@ -82,6 +82,7 @@ def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
     assert "attention(query=query, keys=keys, values=values, valid=valid)" in done.out
     done = cli("check --attention mine.py:Attention --expect general")
     assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
+    assert "dott" in cli("check --attention mine.py:Attention --expect dott").refusal
     (tmp_path / "mine.py").write_text(FILE.replace("~valid", "valid"))
     done = cli("check --attention mine.py:Attention --json")
     assert (done.code, '"code": "mask-inverted"' in done.out) == (1, True)

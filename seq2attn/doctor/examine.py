@@ -156,6 +156,8 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
         name = check.__name__.replace("_", "-")
         try:
             results = list(check(trial) or ())
+        except Seq2AttnError:  # of --expect
+            raise
         except Exception as error:
             code = name if name in FINDINGS else "unfinished"
             results = [(code, {"name": name, "by": _reason(error)})]
