@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from seq2attn.errors import Seq2AttnError
 
@@ -181,18 +182,22 @@ def gap(left: Tensor, right: Tensor | float) -> float:
 def unchanged(module: nn.Module) -> Iterator[None]:
     """Set the numbers, their types and the modes of a module to what they were, in the end."""
     modes = {part: part.training for part in module.modules()}
-    saved = [tensor.detach().clone() for tensor in _tensors(module)]
+    saved = {}
+    for name, tensor in _tensors(module):
+        if not is_lazy(tensor):  # otherwise it has no numbers yet
+            saved[name] = tensor.detach().clone()
     try:
         yield
     finally:
         for part, mode in modes.items():
             part.training = mode
-        for tensor, before in zip(_tensors(module), saved, strict=True):
-            tensor.data = before
+        for name, tensor in _tensors(module):
+            if name in saved:
+                tensor.data = saved[name]
 
 
-def _tensors(module: nn.Module) -> Iterator[Tensor]:
-    return chain(module.parameters(), module.buffers())
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    return chain(module.named_parameters(), module.named_buffers())
 
 
 # ---- calls ----
@@ -230,7 +235,7 @@ def _roles(function: Any) -> dict[str, str]:
         roles.setdefault(ROLES.get(name.lower(), ""), name)
     roles.pop("", None)
     left = [role for role in ("query", "keys", "mask") if role not in roles]
-    others = [name for name in required(function) if name not in roles.values()]
+    others = [name for name in required(function) if name.lower() not in ROLES]
     return {**roles, **dict(zip(left, others, strict=False))}
 
 

@@ -16,7 +16,7 @@ from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs, gap, unc
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 
 CLOSE = 1e-4  # smaller differences are rounding
-MANY = 200  # rows, for statistics
+DRAWS = 40  # for statistics
 MORE = 3  # columns of padding
 SCALE = 30  # of large inputs
 Found = Iterator[tuple[str, dict[str, Any]]]
@@ -35,15 +35,15 @@ class Trial:
         """Return weights and context, (B, H S + Dv)."""
         return self.run(inputs or self.batch).joined
 
-    def draw(self, rows: int = B, length: int = S) -> Inputs:
+    def draw(self, length: int = S) -> Inputs:
         """Draw other inputs."""
         widths = self.batch.query.size(1), self.batch.keys.size(2)
-        return draw_inputs(widths, rows, length)
+        return draw_inputs(widths, B, length)
 
     def other_padding(self) -> Iterator[Inputs]:
         """Yield the inputs with other numbers in their padding, and then with more of it."""
         yield self.batch.with_noise()
-        wider = pad(self.batch.keys, (0, 0, 0, MORE), value=1.0)
+        wider = torch.cat([self.batch.keys, self.batch.keys[:, :MORE]], dim=1)
         yield Inputs(self.batch.query, wider, pad(self.batch.valid, (0, MORE)))
 
 
@@ -97,8 +97,9 @@ def in_place(trial: Trial) -> None:
 
 
 def mask_crash(trial: Trial) -> None:
-    """It takes a mask."""
-    trial.run(trial.batch)
+    """It takes a mask, and weights keep their shape."""
+    masked, plain = trial.run(trial.batch).weights, trial.run(trial.batch.unmasked).weights
+    expect(masked.shape == plain.shape, f"weights become {tuple(masked.shape)}")
 
 
 def padding(trial: Trial) -> Found:
@@ -162,6 +163,14 @@ def length(trial: Trial) -> None:
         expect_sums(trial.run(trial.draw(length=keys).unmasked).weights)
 
 
+def strides(trial: Trial) -> None:
+    """Keys may lie in memory as a transposed encoder output does."""
+    given = trial.batch.unmasked
+    transposed = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
+    by = gap(trial.forward(given._replace(keys=transposed)), trial.forward(given))
+    expect(by < CLOSE, "results differ")
+
+
 def half(trial: Trial) -> None:
     """It runs in half precision."""
     query, keys, valid = trial.batch
@@ -174,12 +183,23 @@ def half(trial: Trial) -> None:
 
 def overflow(trial: Trial) -> None:
     """Large inputs neither overflow nor underflow."""
-    query, keys, valid = trial.draw(rows=MANY)
-    weights = trial.run(Inputs(SCALE * query, SCALE * keys, valid)).weights
-    if trial.run.mask:
-        weights = weights * valid.unsqueeze(1)
-    total = float(weights.sum(2).min())
-    expect(total > 0.99, f"those of a row sum to {total:.3g}")
+    for _ in range(DRAWS):
+        query, keys, valid = trial.draw()
+        weights = trial.run(Inputs(SCALE * query, SCALE * keys, valid)).weights
+        if trial.run.mask:
+            weights = weights * valid.unsqueeze(1)
+        total = float(weights.sum(2).min())
+        expect(total > 0.99, f"those of a row sum to {total:.3g}")
+
+
+def order(trial: Trial) -> Found:
+    """Weights follow the keys when these are shuffled."""
+    given = trial.batch.unmasked
+    index = torch.randperm(S)
+    shuffled = trial.run(given._replace(keys=given.keys[:, index])).weights
+    by = gap(shuffled, trial.run(given).weights[..., index])
+    if by > CLOSE:
+        yield "position", {"by": by}
 
 
 # ---- gradients ----
@@ -197,8 +217,8 @@ def gradient(trial: Trial) -> None:
     expect_gradients(
         results,
         torch.zeros(()),
-        eps=5e-3,
-        atol=3e-4,
+        eps=3e-4,  # a ReLU has kinks
+        atol=5e-3,
         rtol=5e-2,
         fast_mode=False,
     )
@@ -234,6 +254,34 @@ def context(trial: Trial) -> Found:
         yield "no-context", {}
     elif takes_values and of_keys.shape == context.shape and gap(of_keys, context) < CLOSE:
         yield "keys-as-values", {}
+
+
+def average(trial: Trial) -> Found:
+    """The context is an affine map of the values averaged with the weights, and of the query."""
+    inputs, contexts = [], []
+    for _ in range(DRAWS):
+        given = trial.draw().unmasked
+        weights, context = trial.run(given)
+        values = given.keys.cos() if "values" in trial.run.call else given.keys
+        inputs.append(torch.cat([(weights @ values).flatten(1), given.query], dim=1))
+        contexts.append(context)
+    if not contexts[0].size(1):
+        return
+    x, y = torch.cat(inputs), torch.cat(contexts)
+    share = unexplained(x, y)
+    if y.abs().max() < 1:
+        share = min(share, unexplained(x, y.atanh()))  # Luong's attentional vector
+    if share > CLOSE:
+        yield "mixture", {"share": share}
+
+
+def unexplained(x: Tensor, y: Tensor) -> float:
+    """Return the share of the variance of y (N, M) that no affine map of x (N, F) explains."""
+    x = torch.cat([x, torch.ones(len(x), 1)], dim=1).double()
+    y = y.double()
+    residuals = x @ torch.linalg.lstsq(x, y, driver="gelsd").solution - y
+    variance = (y - y.mean(0)).square().sum()
+    return float(residuals.square().sum() / variance.clamp(min=1e-30))
 
 
 def dropout(trial: Trial) -> Found:
@@ -289,10 +337,13 @@ CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
     padding_amount,
     empty_row,
     length,
+    strides,
+    order,
     gradient,
     overflow,
     half,
     context,
+    average,
     parameters,
     dropout,
     score,

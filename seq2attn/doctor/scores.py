@@ -2,6 +2,7 @@
 scores of a query changes no weight.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from typing import Any, NamedTuple
@@ -109,9 +110,12 @@ class Fit(NamedTuple):
 def _fits(expected: str, sample: Sample) -> list[Fit]:
     fits = []
     for score in _expected(expected, sample):
+        has_scale = any(parameter.dim() == 0 for parameter in score.parameters())
         for order, (code, mistaken) in enumerate(_mistakes(score, sample).items()):
             factor = _factor(mistaken, sample.scores)
             if factor is not None:
+                if has_scale:
+                    factor = math.copysign(1.0, factor)
                 code, text = _explained(code, factor, score.key_width)
                 fits.append(Fit(order, code, text, factor))
     return fits
