@@ -163,11 +163,11 @@ def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
 
 
 def draw_inputs(widths: Widths, rows: int = B, length: int = S) -> Inputs:
-    """Draw a query and keys; the first row is the longest."""
+    """Draw a query and keys; the second row is the longest, the first and the last are short."""
     query_width, key_width = widths
     query = torch.randn(rows, query_width)
     keys = torch.randn(rows, length, key_width)
-    lengths = torch.linspace(length, min(length, 2), rows)
+    lengths = torch.linspace(length, min(length, 2), rows).roll(1)
     valid = torch.arange(length) < lengths.unsqueeze(1)
     return Inputs(query, keys, valid)
 

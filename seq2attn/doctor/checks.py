@@ -81,16 +81,16 @@ def axis(trial: Trial) -> Found:
     if weights.min() < 0:
         yield "negative", {"low": float(weights.min())}
     elif by > 1e-3:
-        is_batch = gap(weights.sum(0), 1) < 1e-3
-        yield "axis" if is_batch else "sums", {"by": by}
+        is_other_axis = gap(weights.sum(0), 1) < 1e-3 or gap(weights, 1) < 1e-3
+        yield "axis" if is_other_axis else "sums", {"by": by}
 
 
 def in_place(trial: Trial) -> None:
     """Arguments stay as they are."""
-    given = trial.batch.unmasked
-    copies = given.copy()
+    copies = trial.batch.copy()
     trial.run.called(copies)
-    expect(all(map(torch.equal, given, copies)), "they differ")
+    for name, before, after in zip(Inputs._fields, trial.batch, copies, strict=True):
+        expect(torch.equal(before, after), f"{name} differs after it")
 
 
 # ---- masks ----
@@ -200,6 +200,20 @@ def order(trial: Trial) -> Found:
     by = gap(shuffled, trial.run(given).weights[..., index])
     if by > CLOSE:
         yield "position", {"by": by}
+
+
+def valid_keys(trial: Trial) -> Found:
+    """The first and the last valid key can get weight."""
+    ends = []
+    for _ in range(DRAWS):
+        given = trial.draw()
+        weights = trial.run(given).weights.sum(1)  # (B, S)
+        last = given.valid.sum(1, keepdim=True) - 1
+        ends.append(torch.stack([weights[:, :1], weights.gather(1, last)]))
+    most = torch.stack(ends).amax(0).squeeze(2)  # (2, B)
+    for name, of_rows in zip(("first", "last"), most, strict=True):
+        if of_rows.min() == 0:
+            yield "key-without-weight", {"name": name}
 
 
 # ---- gradients ----
@@ -330,15 +344,16 @@ CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
     not_finite,
     state,
     axis,
-    in_place,
     batch,
     mask_crash,
+    in_place,
     padding,
     padding_amount,
     empty_row,
     length,
     strides,
     order,
+    valid_keys,
     gradient,
     overflow,
     half,

@@ -20,6 +20,8 @@ from seq2attn.text import quoted
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
+NUMBERS = {"not-finite", "state", "in-place", "gradient", "overflow"}
+"""checks of numbers: an exception in them says nothing of what they look for"""
 ENDS = {"not-finite", "state", "random", "axis", "negative", "in-place"}
 """codes after which nothing else can be judged"""
 
@@ -159,7 +161,8 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
         except Seq2AttnError:  # of --expect
             raise
         except Exception as error:
-            code = name if name in FINDINGS else "unfinished"
+            is_named = isinstance(error, Broken) or name not in NUMBERS
+            code = name if name in FINDINGS and is_named else "unfinished"
             results = [(code, {"name": name, "by": _reason(error)})]
         for code, evidence in results:
             about = FINDINGS[code]
