@@ -73,8 +73,12 @@ def option(
     config resolves relative to itself. Other text is kept in Unicode's normal form C.
     """
     bounds = Field(ge=minimum, le=maximum, gt=above)
-    form = AfterValidator(composed if kind is str and not is_file else lambda value: value)
-    kind = Annotated[kind, bounds, form, AfterValidator(check)]
+    is_text = kind is str and not is_file
+
+    def checked(value: Any) -> Any:
+        return check(composed(value) if is_text else value)
+
+    kind = Annotated[kind, bounds, AfterValidator(checked)]
     about: Any = {"is_file": True} if is_file else None
     field = Field(default, description=meaning, json_schema_extra=about)
     return kind | None if default is None else kind, field
