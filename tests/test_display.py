@@ -184,6 +184,7 @@ def test_progress_in_a_pipe_names_the_trials(capsys):
 
 
 def test_progress_in_a_notebook_is_a_line_that_changes(capsys, monkeypatch):
+    pytest.importorskip("IPython")
     lines = []
     handle = SimpleNamespace(update=lambda content, raw: lines.append(content["text/plain"]))
     first = lambda content, **_: handle.update(content, raw=True) or handle  # noqa: E731
