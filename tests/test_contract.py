@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from seq2attn.contract.parts import check_examples, check_part
+from seq2attn.contract.parts import check_part
 from seq2attn.contract.subject import Broken
+from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.tasks.strings import Copy, Reverse
 from seq2attn.data.vocabulary import Vocabulary

@@ -6,7 +6,7 @@ import pytest
 import torch
 from refusal import refused
 
-from seq2attn.contract.parts import check_examples
+from seq2attn.contract.tasks import check_examples
 from seq2attn.data.tasks import Solution
 from seq2attn.data.tasks.dates import STYLES, Dates, is_held_out, write_date
 

@@ -48,10 +48,12 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     assert told.startswith("You guessed “right”: right. It writes olleh, which is right. .38 of ")
     assert signs == ["✓"] * 6
     query = "views[0].panel.rows.query.children[2].textContent"
-    assert "It is 0 as yet" in run(f"return {query}")
+    assert "It is still 0" in run(f"return {query}")
     run = opened("scaled")
-    assert "the encoder's last state as yet, which the key of position 5" in run(f"return {query}")
-    assert "as yet" not in run(f"choose(1, null); return {query}")
+    assert "still the encoder's last state, from which the key of position 5" in run(
+        f"return {query}"
+    )
+    assert "still" not in run(f"choose(1, null); return {query}")
     assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
 
 

@@ -222,9 +222,9 @@ class Step {
 
 // What the first query is, where it is not yet the decoder's: the state that the encoder left, or zeros. states: those of the encoder, after each other.
 function firstQuery(query, states, last) {
-  if (query.every(number => number === 0)) return "It is 0 as yet, so that it fits no key better than another.";
+  if (query.every(number => number === 0)) return "It is still 0, so that it fits no key better than another.";
   if (!states || query.some((number, k) => number !== states[last * query.length + k])) return "";
-  return `It is the encoder's last state as yet, which the key of position ${last + 1} is made of: that it fits there says nothing about the task.`;
+  return `It is still the encoder's last state, from which the key of position ${last + 1} is made: that the two fit says nothing about the task.`;
 }
 
 function summed(products) {
