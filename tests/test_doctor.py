@@ -42,7 +42,7 @@ BUGS = [  # code of the finding, a text of FILE, what stands in its place
     ("mask-constant", "-math.inf", "0"),
     ("mask-after-softmax", "scores = scores.masked_fill(~valid, -math.inf)", "pass"),
     ("mask-crash", "~valid", "~valid[:, None, :, None]"),
-    ("padding-leak", "self.project(keys)", "self.project(keys / keys.norm(dim=1, keepdim=True))"),
+    ("padding-mixed", "self.project(keys)", "self.project(keys / keys.norm(dim=1, keepdim=True))"),
     ("batch", SCORED, f"        scores = scores * scores[0].abs().sum()\n{SCORED}"),
     ("batch", ")).squeeze(2)", ")).squeeze()"),
     ("gradient", "query.unsqueeze", "query.detach().unsqueeze"),
@@ -51,6 +51,11 @@ BUGS = [  # code of the finding, a text of FILE, what stands in its place
     ("keys-as-values", "@ values", "@ keys"),
     ("before-dropout", "(weights.un", "(self.dropout(weights).un"),
     ("query-ignored", "query.unsqueeze(2)", "torch.ones_like(query).unsqueeze(2)"),
+    ("uniform", SCORED, f"        scores = scores * 0\n{SCORED}"),
+    ("unregistered", "nn.Dropout()", "torch.ones(3, requires_grad=True)"),
+    ("mask-in-training", "is not None:", "is not None and not self.training:"),
+    ("key-without-weight", "~valid", "~torch.cat([valid[:, 1:], valid[:, :1] & False], 1)"),
+    ("score-factor", "/ 4", "/ 3"),
     ("score-mistake", "self.project(keys)", "-keys"),
 ]
 

@@ -122,6 +122,12 @@ class Adapter:
         """The call with its mask"""
         return self.call.replace("{mask}", self.mask)
 
+    @property
+    def omitted(self) -> list[str]:
+        """The arguments that the call leaves to their defaults"""
+        names = inspect.signature(_function(self.attention)).parameters
+        return [name for name in names if f"{name}=" not in self.call]
+
     def __str__(self) -> str:
         names = [name for name in ("query", "keys", "valid", "values") if name in self.code]
         lines = [
@@ -205,7 +211,7 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 def _ways(attention: Any, widths: Sequence[Widths]) -> Iterator[Way]:
     """Yield adapters that only lack the outputs, the usual ones first, with inputs."""
-    roles = _roles(attention.forward if isinstance(attention, nn.Module) else attention)
+    roles = _roles(_function(attention))
     first = [code for name, code in CATALOGUE["first"].items() if hasattr(attention, name)]
     mask = next((role for role in MASKS if role in roles), "mask")
     for query, keys in product(SHAPES["query"], SHAPES["keys"]):
@@ -224,6 +230,10 @@ def _ways(attention: Any, widths: Sequence[Widths]) -> Iterator[Way]:
             yield usual, inputs
             for text in masks:
                 yield replace(usual, mask=text, needs_mask=True), inputs
+
+
+def _function(attention: Any) -> Any:
+    return attention.forward if isinstance(attention, nn.Module) else attention
 
 
 def _roles(function: Any) -> dict[str, str]:
@@ -255,7 +265,9 @@ def _with_outputs(adapter: Adapter, inputs: Inputs) -> Adapter:
     """Find weights and context in the result, by the sizes of their axes."""
     result = adapter.called(inputs.copy())["result"]
     values = {"result": result}
-    if isinstance(result, tuple | list):
+    if isinstance(result, dict):
+        values = {f"result[{key!r}]": value for key, value in result.items()}
+    elif isinstance(result, tuple | list):
         values = {f"result[{index}]": value for index, value in enumerate(result)}
     for name, value in getattr(adapter.attention, "__dict__", {}).items():
         values[f"attention.{name}"] = value  # as d2l keeps its weights

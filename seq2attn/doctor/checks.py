@@ -16,7 +16,7 @@ from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs, gap, unc
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 
 CLOSE = 1e-4  # smaller differences are rounding
-DRAWS = 40  # for statistics
+DRAWS = 100  # for statistics
 MORE = 3  # columns of padding
 SCALE = 30  # of large inputs
 Found = Iterator[tuple[str, dict[str, Any]]]
@@ -77,12 +77,13 @@ def state(trial: Trial) -> Found:
 def axis(trial: Trial) -> Found:
     """Weights are those of a softmax over the keys."""
     weights = trial.run(trial.batch.unmasked).weights
-    by = gap(weights.sum(2), 1)
+    sums = weights.sum(2)
     if weights.min() < 0:
         yield "negative", {"low": float(weights.min())}
-    elif by > 1e-3:
+    elif gap(sums, 1) > 1e-3:
         is_other_axis = gap(weights.sum(0), 1) < 1e-3 or gap(weights, 1) < 1e-3
-        yield "axis" if is_other_axis else "sums", {"by": by}
+        evidence = {"low": float(sums.min()), "high": float(sums.max())}
+        yield "axis" if is_other_axis else "sums", evidence
 
 
 def in_place(trial: Trial) -> None:
@@ -125,7 +126,8 @@ def padding(trial: Trial) -> Found:
         "mask-after-softmax": missing > 1e-3 and valid_alone < CLOSE,
         "mask-constant": most > 1e-6 and gap(masked.weights, other.weights) < 1e-7,
         "weights-before-mask": most > 1e-3 and of_context < CLOSE and masked.context.size(1),
-        "padding-leak": most > 1e-6 or by > CLOSE,
+        "padding-leak": most > 1e-6,
+        "padding-mixed": by > CLOSE,
         "polarity": "~" in trial.run.mask,
     }
     for code, holds in causes.items():
@@ -193,11 +195,10 @@ def overflow(trial: Trial) -> None:
 
 
 def order(trial: Trial) -> Found:
-    """Weights follow the keys when these are shuffled."""
+    """Weights follow the keys when these change places."""
     given = trial.batch.unmasked
-    index = torch.randperm(S)
-    shuffled = trial.run(given._replace(keys=given.keys[:, index])).weights
-    by = gap(shuffled, trial.run(given).weights[..., index])
+    moved = trial.run(given._replace(keys=given.keys.roll(1, 1))).weights
+    by = gap(moved, trial.run(given).weights.roll(1, 2))
     if by > CLOSE:
         yield "position", {"by": by}
 
@@ -240,7 +241,9 @@ def gradient(trial: Trial) -> None:
 
 @torch.enable_grad()
 def parameters(trial: Trial) -> Found:
-    """Gradients reach all parameters, unless the module holds more than the attention."""
+    """Gradients reach all parameters, unless the module holds more than the attention, or an
+    argument that has a default is left out.
+    """
     total = trial.forward(trial.batch.unmasked).square().sum()
     if not total.requires_grad:
         return
@@ -252,7 +255,29 @@ def parameters(trial: Trial) -> Found:
     gradients = torch.autograd.grad(total, tensors, allow_unused=True)
     dead = [name for name, grad in zip(names, gradients, strict=True) if grad is None]
     if 0 < len(dead) <= len(names) / 2:
-        yield "dead-parameter", {"names": ", ".join(dead[:3])}
+        omitted = ", ".join(trial.run.omitted)
+        evidence = {"names": ", ".join(dead[:3]), "omitted": omitted}
+        yield "unused-parameter" if omitted else "dead-parameter", evidence
+
+
+def unregistered(trial: Trial) -> Found:
+    """An optimiser is given everything that can be trained."""
+    known = set(trial.module.parameters())
+    for part in trial.module.modules():
+        for name, value in vars(part).items():
+            if not known.issuperset(trainable(value)):
+                yield "unregistered", {"name": name}
+
+
+def trainable(value: Any) -> Iterator[Tensor]:
+    """Yield what can be trained in an attribute: a tensor, a module, or a list of them."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from trainable(item)
+    elif isinstance(value, nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+        yield value
 
 
 # ---- contexts, dropout and scores ----
@@ -298,26 +323,34 @@ def unexplained(x: Tensor, y: Tensor) -> float:
     return float(residuals.square().sum() / variance.clamp(min=1e-30))
 
 
-def dropout(trial: Trial) -> Found:
-    """In training the returned weights are those that are used."""
+def training(trial: Trial) -> Found:
+    """In training the mask holds as well, and the returned weights are those that are used."""
     given = trial.batch.unmasked
     with unchanged(trial.module):
         trial.module.train()
-        first, second = trial.run(given), trial.run(given)
+        masked, first, second = trial.run(trial.batch), trial.run(given), trial.run(given)
+    most = float((masked.weights * trial.batch.padding).max())
+    if trial.run.mask and most > 1e-6:
+        yield "mask-in-training", {"most": most}
     by = gap(first.context, second.context)
     if by > CLOSE and torch.equal(first.weights, second.weights):
         yield "before-dropout", {"by": by}
 
 
 def score(trial: Trial) -> Found:
-    """Name the score."""
+    """Name the score. It comes last, since it changes parameters."""
     given = trial.draw().unmasked
     queries = [given.query, given.query.flip(1)]
-    with unchanged(trial.module):
-        clear_biases(trial.module)
-        weights = [trial.run(given._replace(query=query)).weights for query in queries]
-    if trial.expect is None and gap(*weights) < 1e-6:
-        yield "query-ignored", {}
+    for parameter in trial.module.parameters():
+        if parameter.dim() > 0:  # it may begin with 0
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    clear_biases(trial.module)
+    weights = [trial.run(given._replace(query=query)).weights for query in queries]
+    first, second = weights
+    if trial.expect is None and gap(first, second) < 1e-6:
+        is_uniform = gap(first, first[..., :1]) < 1e-6
+        ignored = "uniform" if is_uniform else "query-ignored"
+        yield ignored if "query" in trial.run.call else "no-query", {}
         return
     logs = torch.cat(weights, dim=1).log()
     has_heads = logs.size(1) > len(queries)
@@ -331,13 +364,8 @@ def score(trial: Trial) -> Found:
         if code:
             yield "expected", {"expected": trial.expect, "why": text}
         return
-    name, mistake = match(sample)
-    if mistake:
-        yield "score-mistake", {"name": name, "why": mistake}
-    elif name:
-        yield "score", {"name": name}
-    else:
-        yield "score-unknown", {"why": "it has other layers, or depends on positions"}
+    code, name, why = match(sample)
+    yield code, {"name": name, "why": why}
 
 
 CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
@@ -354,13 +382,14 @@ CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
     strides,
     order,
     valid_keys,
+    unregistered,
     gradient,
     overflow,
     half,
     context,
     average,
     parameters,
-    dropout,
+    training,
     score,
 )
 """in the order in which they are made: causes before consequences"""

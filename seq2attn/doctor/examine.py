@@ -20,7 +20,7 @@ from seq2attn.text import quoted
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
-NUMBERS = {"not-finite", "state", "in-place", "gradient", "overflow"}
+NUMBERS = {"not-finite", "state", "axis", "in-place", "gradient", "overflow", "score"}
 """checks of numbers: an exception in them says nothing of what they look for"""
 ENDS = {"not-finite", "state", "random", "axis", "negative", "in-place"}
 """codes after which nothing else can be judged"""

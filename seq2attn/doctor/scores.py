@@ -77,23 +77,27 @@ def compare(sample: Sample, expected: str) -> tuple[str, str]:
         return fit.code, fit.text
     if (centred - centred[:, :1]).abs().max() < 1e-5:
         return "query-ignored", TEXTS["query-ignored"]
-    return "other", f"it is {match(sample)[0] or 'another function'}"
+    return "other", f"it is {match(sample)[1]}"
 
 
-def match(sample: Sample) -> tuple[str, str]:
-    """Return the name of the score that comes with seq2attn and gives the scores of a sample, with
-    its factor, or nothing; and what the factor tells of a product without parameters.
+def match(sample: Sample) -> tuple[str, str, str]:
+    """Find the score that comes with seq2attn and gives the scores of a sample: the code of a
+    finding, its name with its factor, and what the factor means.
     """
-    matches = [(torch.inf, "", "")]
+    unknown = "it has other layers, or depends on positions"
+    matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in SCORES:
         is_ours = isinstance(entry.implementation, str)
         fits = _fits(entry.name, sample) if is_ours else []
         for fit in fits:
             if fit.order == 0:
-                has_meaning = fit.factor < 0 or ": " in fit.text
-                mistake = fit.text if has_meaning and entry.equal_widths else ""
-                name = f"{fit.factor:.4g} * {entry.name}" if fit.text else entry.name
-                matches.append((len(fit.text), name, mistake))
+                code, name = "score", entry.name
+                if fit.text:
+                    name = f"{fit.factor:.4g} * {name}"
+                    code = "score-factor"
+                if entry.equal_widths and (fit.factor < 0 or ": " in fit.text):
+                    code = "score-mistake"
+                matches.append((len(fit.text), code, name, fit.text))
     return min(matches)[1:]
 
 
