@@ -27,6 +27,8 @@ class Trial:
     """An attention with inputs, which keeps the rules of the contract of our own parts."""
 
     run: Adapter
+    fresh: Adapter
+    """of a copy that was never called"""
     batch: Inputs
     module: nn.Module
     expect: str | None = None
@@ -72,18 +74,25 @@ def state(trial: Trial) -> Found:
     by = gap(first, other)
     if by > CLOSE:
         yield "random", {"by": by}
+    elif gap(first, trial.fresh(trial.batch.unmasked).joined) > CLOSE:
+        yield "cache", {}
 
 
 def axis(trial: Trial) -> Found:
-    """Weights are those of a softmax over the keys."""
+    """Weights are not those of a softmax over another axis."""
     weights = trial.run(trial.batch.unmasked).weights
-    sums = weights.sum(2)
+    is_other_axis = gap(weights.sum(0), 1) < 1e-3 or gap(weights, 1) < 1e-3
     if weights.min() < 0:
         yield "negative", {"low": float(weights.min())}
-    elif gap(sums, 1) > 1e-3:
-        is_other_axis = gap(weights.sum(0), 1) < 1e-3 or gap(weights, 1) < 1e-3
-        evidence = {"low": float(sums.min()), "high": float(sums.max())}
-        yield "axis" if is_other_axis else "sums", evidence
+    elif is_other_axis:
+        yield from sums(trial, "axis")
+
+
+def sums(trial: Trial, code: str = "sums") -> Found:
+    """Weights of a row sum to 1."""
+    totals = trial.run(trial.batch.unmasked).weights.sum(2)
+    if gap(totals, 1) > 1e-3:
+        yield code, {"low": float(totals.min()), "high": float(totals.max())}
 
 
 def in_place(trial: Trial) -> None:
@@ -151,6 +160,11 @@ def empty_row(trial: Trial) -> None:
 
 
 # ---- rows, lengths and types ----
+
+
+def one_row(trial: Trial) -> None:
+    """It takes a batch of one row."""
+    trial.forward(trial.batch.unmasked.select(slice(1)))
 
 
 def batch(trial: Trial) -> None:
@@ -372,7 +386,9 @@ CHECKS: tuple[Callable[[Trial], Found | None], ...] = (
     not_finite,
     state,
     axis,
+    one_row,
     batch,
+    sums,
     mask_crash,
     in_place,
     padding,

@@ -1,15 +1,18 @@
 """Examines any attention: `check_attention`, and what it returns."""
 
+import contextlib
+import copy
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from seq2attn.contract.subject import Broken
 from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required, unchanged
@@ -22,7 +25,7 @@ WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
 NUMBERS = {"not-finite", "state", "axis", "in-place", "gradient", "overflow", "score"}
 """checks of numbers: an exception in them says nothing of what they look for"""
-ENDS = {"not-finite", "state", "random", "axis", "negative", "in-place"}
+ENDS = {"not-finite", "state", "random", "cache", "axis", "negative", "in-place"}
 """codes after which nothing else can be judged"""
 
 
@@ -97,12 +100,14 @@ def check_attention(
             module = _module_of(instance)
             with unchanged(module):
                 module.eval()
+                fresh = _copy(instance)
                 try:
                     adapter, inputs = find_adapter(instance, list(product(queries, keys)))
                 except Seq2AttnError as error:
                     problems.append(error)
                     continue
-                trial = Trial(adapter, inputs, module, expect)
+                unused = replace(adapter, attention=fresh)
+                trial = Trial(adapter, unused, inputs, module, expect)
                 return Report(list(_examine(trial, allow)), str(adapter))
     raise problems[0]
 
@@ -134,6 +139,14 @@ def _instances(attention: Any, sizes: Sequence[int | str]) -> list[Any]:
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
         )
     return made
+
+
+def _copy(attention: Any) -> Any:
+    """Return a copy, or the attention itself if it cannot be copied or has no numbers yet."""
+    is_ready = not any(map(is_lazy, _module_of(attention).parameters()))
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(attention) if is_ready else attention
+    return attention
 
 
 def _module_of(attention: Any) -> nn.Module:
