@@ -72,9 +72,10 @@ def state(trial: Trial) -> Found:
     first, again, other = results
     expect(gap(first, again) < CLOSE, "they differ")
     by = gap(first, other)
+    given = trial.draw().unmasked
     if by > CLOSE:
         yield "random", {"by": by}
-    elif gap(first, trial.fresh(trial.batch.unmasked).joined) > CLOSE:
+    elif gap(trial.forward(given), trial.fresh(given).joined) > CLOSE:
         yield "cache", {}
 
 
