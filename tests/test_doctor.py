@@ -40,6 +40,7 @@ BUGS = [  # code of the finding, a text of FILE, what stands in its place
     ("no-mask", "valid=None):", "):\n        valid = None"),
     ("mask-ignored", "scores = scores.masked", "scores.masked"),
     ("mask-inverted", "~valid", "valid"),
+    ("mask-off-by-one", "~valid", "~(valid | valid.roll(1, 1))"),
     ("mask-constant", "-math.inf", "0"),
     ("mask-after-softmax", "scores = scores.masked_fill(~valid, -math.inf)", "pass"),
     ("mask-crash", "~valid", "~valid[:, None, :, None]"),

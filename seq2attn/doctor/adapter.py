@@ -103,6 +103,8 @@ class Adapter:
         context = eval(self.context, names)
         if context is None:
             context = weights.new_zeros(len(weights), 0)
+        if len(context) != len(weights):
+            raise ValueError(f"context of shape {tuple(context.shape)}")
         return Result(weights, context.flatten(1))
 
     def called(self, inputs: Inputs) -> dict[str, Any]:

@@ -93,7 +93,8 @@ def sums(trial: Trial, code: str = "sums") -> Found:
     """Weights of a row sum to 1."""
     totals = trial.run(trial.batch.unmasked).weights.sum(2)
     if gap(totals, 1) > 1e-3:
-        yield code, {"low": float(totals.min()), "high": float(totals.max())}
+        ends = f"{totals.min():.3g}", f"{totals.max():.3g}"
+        yield code, {"totals": " to ".join(dict.fromkeys(ends))}
 
 
 def in_place(trial: Trial) -> None:
@@ -130,11 +131,13 @@ def padding(trial: Trial) -> Found:
     most, missing, by = evidence.values()
     valid_alone = gap(plain.weights * ~given.padding, masked.weights)
     of_context = gap(masked.context, other.context)
+    later = given.padding & given.padding.roll(1, 2)  # padding behind padding
     causes = {
         "mask-ignored": gap(masked.joined, plain.joined) < 1e-7,
         "mask-inverted": on_padding[-1].min() > 0.99,
         "mask-after-softmax": missing > 1e-3 and valid_alone < CLOSE,
         "mask-constant": most > 1e-6 and gap(masked.weights, other.weights) < 1e-7,
+        "mask-off-by-one": most > 1e-6 and gap(masked.weights * later, 0) < 1e-6,
         "weights-before-mask": most > 1e-3 and of_context < CLOSE and masked.context.size(1),
         "padding-leak": most > 1e-6,
         "padding-mixed": by > CLOSE,

@@ -44,9 +44,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, causes before consequences, and how the attention was called."""
+    """What was found, and how the attention was called."""
 
     findings: list[Finding]
+    """faults first; of one level, causes before consequences"""
     adapter: str
 
     @property
@@ -108,7 +109,8 @@ def check_attention(
                     continue
                 unused = replace(adapter, attention=fresh)
                 trial = Trial(adapter, unused, inputs, module, expect)
-                return Report(list(_examine(trial, allow)), str(adapter))
+                findings = sorted(_examine(trial, allow), key=_rank)
+                return Report(findings, str(adapter))
     raise problems[0]
 
 
@@ -178,14 +180,22 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
             code = name if name in FINDINGS and is_named else "unfinished"
             results = [(code, {"name": name, "by": _reason(error)})]
         for code, evidence in results:
-            about = FINDINGS[code]
-            causes = about.get("follows", "").split()
+            causes = FINDINGS[code].get("follows", "").split()
             if code not in allow and known.isdisjoint(causes):
-                text = about["text"].format(**evidence)
-                yield Finding(about["level"], code, text, about["look"])
+                yield _finding(code, **evidence)
         known.update(code for code, _ in results)
         if known & ENDS:
+            yield _finding("unchecked")
             return
+
+
+def _finding(code: str, **evidence: Any) -> Finding:
+    about = FINDINGS[code]
+    return Finding(about["level"], code, about["text"].format(**evidence), about["look"])
+
+
+def _rank(finding: Finding) -> int:
+    return ["fault", "care", "note"].index(finding.level)
 
 
 def _reason(error: Exception) -> str:
