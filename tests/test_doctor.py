@@ -7,7 +7,8 @@ from torch import nn
 import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
-from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
+from seq2attn.data.vocabulary import SOS, UNK
+from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 FILE = """\
 import math, torch
@@ -125,6 +126,32 @@ def test_our_own_parts_have_no_fault(kind, name):
     assert not {finding.code for finding in report.findings} & {"unfinished", "empty-row"}, report
     if kind == "score":
         assert report.findings[-1].text == f"The score is {name}."
+
+
+class OneStep(nn.Module):
+    """The first step of a decoder, whose logits stand for the context."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, query, keys, valid):
+        source = torch.full(valid.shape, UNK + 1)
+        memory = self.decoder.attention.prepare(keys, valid, source)
+        state = self.decoder.begin((query,), memory)
+        tokens = torch.full((len(query), 1), SOS)
+        decoded, _ = self.decoder(tokens, state, memory)
+        return decoded.logits.squeeze(1), decoded.weights.squeeze(1)
+
+
+@pytest.mark.parametrize("name", DECODERS.names())
+def test_our_own_decoders_have_no_fault(name):
+    model = {"hidden": 16, "decoder": name, "attention": {"score": "additive"}}
+    config = check_config({"model": model, "task": {"alphabet": "abc"}})
+    step = OneStep(build_model(config, build_task(config)).decoder)
+    report = seq2attn.check_attention(step, query_width=16, key_width=16)
+    assert not report.faults, report
+    assert "unfinished" not in {finding.code for finding in report.findings}, report
 
 
 def test_the_attention_of_torch_is_called_as_it_is_documented():
