@@ -75,6 +75,24 @@ def evaluate_pairs(
     right answers, the one closest to the model's counts.
     """
     task = predictor.task
+    answers, metrics, loss = _measure_pairs(predictor, pairs)
+    words = _words(pairs, answers, tokens)
+    kept = [answers[index] for index in words]
+    rows = rows_of(error_rates(kept) | {"loss": loss}, len(kept), length=None, trained=True)
+    by_length: dict[int, list[int]] = defaultdict(list)
+    for index in words:
+        by_length[answers[index].source_length].append(index)
+    for length, indices in sorted(by_length.items()):
+        means = {name: float(values[indices].mean()) for name, values in metrics.items()}
+        rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
+    return Evaluation(tuple(rows), tuple(kept))
+
+
+def _measure_pairs(
+    predictor: Predictor, pairs: Sequence[Pair]
+) -> tuple[list[PairAnswer], dict[str, Tensor], float]:
+    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol."""
+    task = predictor.task
     answers: dict[int, PairAnswer] = {}
     metrics: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(pairs), dtype=torch.float64))
     loss = steps = 0.0
@@ -93,6 +111,11 @@ def evaluate_pairs(
         for index, answer in zip(indices, _compare(task, chosen, decoded), strict=True):
             answers[index] = answer
             metrics["exact_match"][index] = answer.is_right
+    return [answers[index] for index in range(len(pairs))], metrics, loss / steps
+
+
+def _words(pairs: Sequence[Pair], answers: Sequence[PairAnswer], tokens: bool) -> list[int]:
+    """Return, for each word that is counted, the pair whose target is closest to its answer."""
     by_source: dict[str, list[int]] = defaultdict(list)
     for index, (source, _) in enumerate(pairs):
         by_source[source].append(index)
@@ -100,13 +123,7 @@ def evaluate_pairs(
     for same in by_source.values():
         closest = min(same, key=lambda index: len(answers[index].edits))
         words += [closest] * (len(same) if tokens else 1)
-    kept = [answers[index] for index in words]
-    rows = rows_of(error_rates(kept) | {"loss": loss / steps}, len(kept), length=None, trained=True)
-    for length in sorted({answer.source_length for answer in kept}):
-        indices = [index for index in words if lengths[index] == length]
-        means = {name: float(values[indices].mean()) for name, values in metrics.items()}
-        rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
-    return Evaluation(tuple(rows), tuple(kept))
+    return words
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
