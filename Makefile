@@ -8,7 +8,7 @@ TOOLS := $(VENV)/.tools
 SPHINX := $(VENV)/.sphinx
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site test-site tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site class test-site tensorboard clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -69,6 +69,14 @@ site: $(SPHINX)  ## build the site of the documentation in site/, which opens fr
 	$(BIN)/sphinx-build --quiet --fail-on-warning --fresh-env -c docs/site -d build/doctrees . site
 	@echo 'Open site/index.html.'
 
+class: site  ## fill class/ for laptops without a network: wheels for this system and Python, site, notebook, homework
+	@rm -rf class/site
+	@mkdir -p class
+	cp -R site examples/lesson.ipynb examples/homework.py class
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir class/wheels .
+	$(BIN)/python -m pip download --find-links class/wheels --dest class/wheels --constraint constraints.txt "seq2attn[export]" notebook
+	@echo 'docs/lesson.md says how a laptop installs from class/.'
+
 test-site: $(TOOLS) $(SPHINX)  ## open the site in a browser, from disk
 	$(BIN)/pytest -m slow tests/test_site.py
 
@@ -76,7 +84,7 @@ tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
-	rm -rf $(VENV) .venv-lowest build site *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .venv-lowest build site class *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TOOLS): $(READY)

@@ -169,10 +169,13 @@ class BuildWithConfigs(build_py):
 
 
 class WheelForAnyPython(bdist_wheel):
-    """The library depends on the platform, not on the version of Python."""
+    """The library depends on the platform, not on the version of Python. Without it, a wheel fits
+    every platform.
+    """
 
     def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
+        built = Path(self.get_finalized_command("build_ext").build_lib, KERNELS, "recurrence.so")
+        return "py3", "none", super().get_tag()[2] if built.exists() else "any"
 
 
 setup(

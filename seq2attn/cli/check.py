@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
 from dataclasses import asdict
-from typing import Annotated
+from glob import glob
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any
 
 from seq2attn import parts
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
@@ -39,7 +43,11 @@ def check(
     ] = None,
     attention: Annotated[
         str | None,
-        option("FILE:NAME", "Examine this attention, a function, a class or a module, instead."),
+        option(
+            "FILE:NAME",
+            "Examine this attention, a function, a class or a module, instead. FILE may be a "
+            "pattern in quotes: a table has a row for each file.",
+        ),
     ] = None,
     sizes: Annotated[
         str | None,
@@ -69,9 +77,12 @@ def check(
       seq2attn check --plugin mine.py --expect "-norm(s - h)**2"
 
       seq2attn check --attention homework.py:Attention
+
+      seq2attn check --attention "handed-in/*.py:scaled" --expect scaled
     """
     if attention is not None:
-        _examine(attention, sizes or "", expect, allow or [], as_json)
+        given = [int(size) if size.isdigit() else size for size in (sizes or "").split(",") if size]
+        _examine(attention, as_json, sizes=given, expect=expect, allow=allow or [])
         return
     from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
@@ -103,12 +114,15 @@ def check(
         )
 
 
-def _examine(place: str, sizes: str, expect: str | None, allow: list[str], as_json: bool) -> None:
-    """Examine an attention that need not be of seq2attn."""
+def _examine(place: str, as_json: bool, **options: Any) -> None:
+    """Examine an attention that need not be of seq2attn, or that of each file of a pattern."""
     from seq2attn.doctor.examine import check_attention, load_attention
 
-    given = [int(size) if size.isdigit() else size for size in sizes.split(",") if size]
-    report = check_attention(load_attention(place), sizes=given, expect=expect, allow=allow)
+    path, _, name = place.rpartition(":")
+    if not Path(path).is_file() and glob(path):
+        _grade([f"{file}:{name}" for file in sorted(glob(path))], as_json, options)
+        return
+    report = check_attention(load_attention(place), **options)
     if as_json:
         write_json(asdict(report))
     else:
@@ -116,6 +130,28 @@ def _examine(place: str, sizes: str, expect: str | None, allow: list[str], as_js
     if report.faults:
         codes = ", ".join(finding.code for finding in report.faults)
         raise Seq2AttnError(f"{place}: faults: {codes}", exit_code=1)
+
+
+def _grade(places: list[str], as_json: bool, options: dict[str, Any]) -> None:
+    """Show the first fault of each attention, or why it could not be examined."""
+    from seq2attn.doctor.examine import check_attention, load_attention
+
+    rows = []
+    for place in places:
+        say(f"examining {place}")  # in case it does not end
+        result = "passed"
+        try:
+            with redirect_stdout(StringIO()):
+                faults = check_attention(load_attention(place), **options).faults
+            if faults:
+                result = f"{faults[0].code}: {faults[0].text}"
+        except (Exception, SystemExit) as error:  # whatever the file raises
+            result = f"error: {error}".partition("\n")[0]
+        rows.append({"attention": place, "result": result})
+    _show(rows, as_json)
+    failed = sum(row["result"] != "passed" for row in rows)
+    if failed:
+        raise Seq2AttnError(f"{failed} of {len(rows)} did not pass", exit_code=1)
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:

@@ -1,0 +1,28 @@
+"""Homework: write two attentions, each with a mask.
+
+Replace both `raise` lines. Try a function with
+
+    seq2attn check --attention homework.py:scaled --expect scaled
+    seq2attn check --attention homework.py:cosine --expect "dot(s, h) / (norm(s) * norm(h))"
+
+until no line begins with `fault`: repair the first fault and run it again. A `care` or a `note`
+costs nothing. Hand in one file, named after you, such as `anna.py`. One point a function.
+"""
+
+from torch import Tensor
+
+
+def scaled(query: Tensor, keys: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend with the scaled dot product, s · h / √D.
+
+    query: (B, D), the s of each of B strings.
+    keys: (B, S, D), the h of each of their S positions; also what is averaged.
+    valid: (B, S), True = a position of the string, False = padding, which must get no weight.
+    Returns the context (B, D) and the weights (B, S).
+    """
+    raise NotImplementedError("scaled is not written yet")
+
+
+def cosine(query: Tensor, keys: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Attend with the cosine of s and h, s · h / (|s| |h|): the same shapes."""
+    raise NotImplementedError("cosine is not written yet")
