@@ -33,6 +33,14 @@ def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypa
     assert contexts.max() > 2 > states.max()
 
 
+def test_the_lesson_without_seq2attn_or_a_wheel_says_how_to_make_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    first = cells(ROOT / "examples/lesson.ipynb")[0]
+    with pytest.raises(SystemExit, match="`pip wheel --no-deps .` writes"):
+        exec("".join(first["source"]), {})
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
