@@ -97,28 +97,6 @@ def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
     assert "mine.py:Attention: faults: mask-inverted" in done.err
 
 
-def test_each_file_of_a_pattern_is_a_row(cli, tmp_path):
-    inverted = FILE.replace("~valid", "valid")
-    empty = "def Attention(query, keys, valid): raise NotImplementedError('not yet')"
-    expected = {  # file, what its row begins with
-        "anna": (f"print('hello')\n{FILE}", "passed"),
-        "ben": (inverted, "mask-inverted: "),
-        "carl": (empty, "error: the attention cannot be examined: not yet"),
-        "dora": (empty.replace(",", ""), "error: dora.py: SyntaxError: "),
-        "eli": ("Attention = 3", "error: 3 is not "),
-        "finn": ("attention = 3", "error: finn.py has no 'Attention'"),
-    }
-    for name, (text, _) in expected.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    done = cli("check --attention *.py:Attention --sizes 16,12")
-    rows = [line.split("\t") for line in done.out.splitlines()]
-    for (name, result), (file, (_, start)) in zip(rows[1:], expected.items(), strict=True):
-        assert name == f"{file}.py:Attention"
-        assert result.startswith(start), result
-    assert (done.code, "5 of 6 did not pass" in done.err) == (1, True)
-    cli("check --attention a*.py:Attention --sizes 16,12").check()
-
-
 class Own(nn.Module):
     def __init__(self, attention):
         super().__init__()

@@ -161,14 +161,24 @@ def cosine(query, keys, valid):
 
 
 def test_homework_is_graded(cli, tmp_path):
-    folder = tmp_path / "handed-in"
-    folder.mkdir()
-    (folder / "anna.py").write_text(HOMEWORK)
-    (folder / "ben.py").write_text((ROOT / "examples/homework.py").read_text("utf-8"))
+    starter = (ROOT / "examples/homework.py").read_text("utf-8")
+    expected = {  # file, its result
+        "anna": (f"print('hello')\n{HOMEWORK}", "passed$"),
+        "ben": (HOMEWORK.replace("~valid", "valid"), "mask-inverted: "),
+        "carl": (starter, "error: .*: (scaled|cosine) is not written yet"),
+        "dora": (starter.replace(",", ""), "error: .*dora.py: SyntaxError: "),
+        "eli": ("scaled = cosine = 3", "error: 3 is not a callable"),
+        "finn": ("", "error: .*finn.py has no "),
+    }
+    (tmp_path / "handed-in").mkdir()
+    for name, (text, _) in expected.items():
+        (tmp_path / f"handed-in/{name}.py").write_text(text, "utf-8")
     for line in commands("7. Homework", "check"):
-        anna, ben = cli(*shlex.split(line)).out.splitlines()[1:]
-        assert anna.endswith("\tpassed")
-        assert re.search(r"\terror: .*: (scaled|cosine) is not written yet", ben)
+        done = cli(*shlex.split(line))
+        rows = done.out.splitlines()[1:]
+        for row, (name, (_, result)) in zip(rows, expected.items(), strict=True):
+            assert re.match(rf"handed-in/{name}.py:(scaled|cosine)\t{result}", row), row
+        assert (done.code, "5 of 6 did not pass" in done.err) == (1, True)
 
 
 # ---- what was trained: minutes each, so `make test-slow` ----
