@@ -168,6 +168,8 @@ def test_what_returns_no_weights_cannot_be_examined(cli, tmp_path):
     assert "Name a function attend(query, keys, valid)" in done.err
     with pytest.raises(seq2attn.Seq2AttnError, match="no weights"):
         seq2attn.check_attention(lambda query, keys, valid: keys.mean(1))
+    with pytest.raises(seq2attn.Seq2AttnError, match="3 is not a callable object"):
+        seq2attn.check_attention(3)
 
 
 class Normalised(nn.Module):

@@ -28,6 +28,10 @@ for _role, _names in CATALOGUE["roles"].items():
 SHAPES = CATALOGUE["shapes"]
 MASKS = ("valid", "lengths", "mask")  # roles
 B, S = 5, 7  # rows and keys while shapes are tried: no widths
+HINT = (
+    "Name a function attend(query, keys, valid) of shapes (B, Dq), (B, S, Dk) and (B, S) that "
+    "calls it and returns context (B, Dv) or None, and weights (B, S)."
+)
 NO_WEIGHTS = "it returns no weights, a tensor with rows and keys as axes"
 
 
@@ -45,7 +49,7 @@ class Inputs(NamedTuple):
 
     def with_noise(self) -> "Inputs":
         """Return the inputs with other numbers in their padding."""
-        noise = 3 * torch.randn_like(self.keys)
+        noise = 3 * self.keys.flip(0, 1)
         keys = torch.where(self.padding.mT, noise, self.keys)
         return self._replace(keys=keys)
 
@@ -165,8 +169,7 @@ def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
         return running[0]
     raise Seq2AttnError(
         f"the attention cannot be examined: {problem}",
-        hint="Name a function attend(query, keys, valid) of shapes (B, Dq), (B, S, Dk) and (B, S) "
-        "that calls it and returns context (B, Dv) or None, and weights (B, S).",
+        hint=HINT,
     )
 
 

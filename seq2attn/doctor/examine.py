@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.contract.subject import Broken
-from seq2attn.doctor.adapter import CATALOGUE, find_adapter, required, unchanged
+from seq2attn.doctor.adapter import CATALOGUE, HINT, find_adapter, required, unchanged
 from seq2attn.doctor.checks import CHECKS, Trial
 from seq2attn.errors import Seq2AttnError
 from seq2attn.plugins import run_file
@@ -86,6 +86,10 @@ def check_attention(
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
     allow: codes of findings to leave out. It cannot see how its caller uses the result.
     """
+    try:
+        inspect.signature(attention)
+    except (TypeError, ValueError) as error:
+        raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     numbers = [size for size in sizes if isinstance(size, int)] or WIDTHS
     usual = [*numbers, *(2 * number for number in numbers)]
     queries = usual if query_width is None else [query_width]
