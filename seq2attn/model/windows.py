@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2attn.model.points import Point
 from seq2attn.parts import WINDOWS
 
 
@@ -38,6 +39,7 @@ class Window(nn.Module):
         self.source_eos = source_eos
         self.radius = radius
         """R, positions to each side of the centre"""
+        self.centres = Point("centre")
 
     @abstractmethod
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
@@ -50,6 +52,7 @@ class Window(nn.Module):
 
     def inside(self, centre: Tensor, width: int) -> Tensor:
         """Return (B, L, S): True within R positions of centre (B, L, 1)."""
+        centre = self.centres(centre)
         return (torch.arange(width, device=centre.device) - centre).abs() <= self.radius
 
 

@@ -113,7 +113,7 @@ function mapLayout(columns, rows, room, numbers, most = 76) {
   return {left, top, cell, size, upright, width: left + columns.length * cell + 3, height: top + rows.length * cell + 3};
 }
 
-// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), masked(j), different: Map t -> sign, shown(t)}
+// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), masked(j), outside(t, j) of the window, centres: [positions] of it, different: Map t -> sign, shown(t)}
 function paintMap(pen, map, layout, look, numbers) {
   const {left, top, cell, size, upright} = layout;
   map.columns.forEach((symbol, j) => upright
@@ -128,8 +128,10 @@ function paintMap(pen, map, layout, look, numbers) {
     if (!map.shown(t)) return;
     for (let j = 0; j < map.columns.length; j++) {
       const x = left + j * cell, y = top + t * cell, weight = row[j];
-      pen.fill(x, y, cell, cell, HEATS[Math.max(0, Math.min(255, Math.round(255 * weight)))]);
-      if (numbers) pen.text(x + cell / 2, y + cell / 2, weight.toFixed(2).replace(/^0/, ""), Math.min(19, cell * 0.32), weight > 0.55 ? "#111" : "#fff");
+      const outside = map.outside(t, j);
+      pen.fill(x, y, cell, cell, outside ? look.soft : HEATS[Math.max(0, Math.min(255, Math.round(255 * weight)))]);
+      for (const [from, to] of outside ? [[0, cell / 2], [0, cell], [cell / 2, cell]] : []) pen.line(x + from, y + to, x + to, y + from, look.line, 1.5);
+      if (numbers && !outside) pen.text(x + cell / 2, y + cell / 2, weight.toFixed(2).replace(/^0/, ""), Math.min(19, cell * 0.32), weight > 0.55 ? "#111" : "#fff");
       if (map.banned(t, j)) {
         pen.line(x + cell * 0.25, y + cell * 0.25, x + cell * 0.75, y + cell * 0.75, look.held, 2);
         pen.line(x + cell * 0.75, y + cell * 0.25, x + cell * 0.25, y + cell * 0.75, look.held, 2);
@@ -137,12 +139,16 @@ function paintMap(pen, map, layout, look, numbers) {
       if (map.masked(j)) pen.line(x + cell * 0.3, y + cell * 0.7, x + cell * 0.7, y + cell * 0.3, "#9aa6b1", 2);
       if (map.held.has(`${t},${j}`)) pen.frame(x + 2, y + 2, cell - 4, cell - 4, look.held, 3);
     }
+    for (const centre of map.centres[t].filter(one => one > -0.5 && one < map.columns.length - 0.5)) {
+      const x = left + (centre + 0.5) * cell, y = top + t * cell;
+      for (const [colour, thick] of [["#000", 6], ["#fff", 3]]) for (const end of [0, 0.78]) pen.line(x, y + end * cell, x, y + (end + 0.22) * cell, colour, thick);
+    }
   });
   if (map.chosen) {
     const [t, j] = map.chosen;
     if (t < map.rows.length) {
       pen.frame(left - 1, top + t * cell - 1, map.columns.length * cell + 2, cell + 2, look.text, 2);
-      if (j < map.columns.length) pen.frame(left + j * cell + 1, top + t * cell + 1, cell - 2, cell - 2, "#fff", 2);
+      if (j < map.columns.length) pen.frame(left + j * cell + 1, top + t * cell + 1, cell - 2, cell - 2, map.outside(t, j) ? look.text : "#fff", 2);
     }
   }
 }

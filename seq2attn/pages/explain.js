@@ -68,7 +68,7 @@ class Explanation {
   term(place, cells) {
     const at = this.root(place), {shape, data} = this.values[at], say = this.names.get(at), node = this.graph.makers.get(at), one = cells.length === 1 || data.length === 1;
     if (say) return say(cells, this.values[at]);
-    if (this.graph.weightNames.has(at) && data.length > 1) return formula(this.graph.weightNames.get(at).replace(/\.(weight|bias)$/, "").split(".").at(-1));
+    if (this.graph.weightNames.has(at) && data.length > 1) return formula(this.graph.weightNames.get(at).replace(/history\.map/, "w").replace(/\.(weight|bias)$/, "").split(".").at(-1));
     const made = node && this.made(node, cells, shape);
     return made && made.text.length < LONGEST_FORMULA ? made : one ? formula(exact(data[cells[0]]), data[cells[0]] < 0 ? 1 : 3) : formula(this.source(at));
   }

@@ -1,5 +1,6 @@
 """The computations of a model as functions of named tensors, to be exported as graphs."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -150,8 +151,10 @@ OBSERVED = {
     "scores": "attention.scores",
     "softmax": "attention.normalised",
     "context": "attention.context",
+    "allowed": "attention.allowed",
+    "centre": "attention.window.centre",
 }
-"""outputs of a step -> the points whose values they are"""
+"""outputs of a step -> the points whose values they are, in models that have them"""
 
 
 def _step(model: Model, source: Tensor, steps: int) -> Function:
@@ -161,14 +164,17 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 
+    known = points(model)
+    observed = {name: point for name, point in OBSERVED.items() if point in known}
     change = _no_change(model, source.size(1))
     inputs = {"token": token, "state": state, "memory": memory, "change": change}
 
     def step(tensors: Tensors) -> Tensors:
         given = nested(inputs, tensors)
-        seen: dict[str, list[Tensor]] = {}
-        hooks = _hooks(given["change"], seen) if change else {}
-        with hooked(model, hooks):
+        seen: dict[str, list[Tensor]] = defaultdict(list)
+        hooks = _hooks(given["change"]) if change else {}
+        observing = {point: partial(_append, seen, name) for name, point in observed.items()}
+        with hooked(model, hooks), hooked(model, observing):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         outputs["choices"] = model.choices(decoded.logits, given["memory"])
@@ -204,8 +210,8 @@ def _no_change(model: Model, width: int) -> Tensors:
     return change
 
 
-def _hooks(change: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
-    """Return hooks that make a change, and append what `OBSERVED` names to the lists in `seen`."""
+def _hooks(change: Tensors) -> dict[str, Hook]:
+    """Return hooks that make a change."""
     hooks: dict[str, Hook] = {
         "attention.valid": lambda valid, _: change["valid"].view_as(valid),
         "attention.allowed": lambda allowed, _: allowed & ~change["banned"],
@@ -215,11 +221,8 @@ def _hooks(change: Tensors, seen: dict[str, list[Tensor]]) -> dict[str, Hook]:
         hooks["attention.weights"] = lambda weights, _: set_weights(
             weights, change["forced"], change["weights"]
         )
-    for name, point in OBSERVED.items():
-        seen[name] = []
-        hooks[point] = partial(_append, seen[name])
     return hooks
 
 
-def _append(values: list[Tensor], value: Tensor, _: int) -> None:
-    values.append(value)
+def _append(seen: dict[str, list[Tensor]], name: str, value: Tensor, _: int) -> None:
+    seen[name].append(value)

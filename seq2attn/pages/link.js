@@ -38,7 +38,7 @@ function restore(text) {
   const {rate, seed} = data.models[0].training || {};
   Object.assign(state, {rate: number("rate", 1e-4, 0.1, rate), seed: Math.floor(number("seed", 0, 99999, seed)), until: Math.floor(number("batch", 1, 99999, 0)) || null});
   state.numbers = fields.get("numbers") === "1";
-  state.tour = number("tour", 1, 99, null) === null ? null : Math.min(tourSteps().length, Math.floor(number("tour", 1, 99, 1))) - 1;
+  state.tour = data.models[0].training || !fields.has("tour") ? null : Math.floor(number("tour", 1, 99, 1)) - 1;
   state.force = new Map();
   for (const [t, j, weight] of canForce() ? rows("set") : []) {
     if (whole.test(t) && whole.test(j) && Number(weight) >= 0 && Number(weight) <= 1) state.force.set(`${Number(t)},${Number(j)}`, possible(Number(t), Number(j), Number(weight)));
@@ -78,7 +78,7 @@ function save() {
   const view = active.map ? active : views.find(one => one.map);
   if (!view) return;
   const numbers = state.numbers, layout = mapLayout(view.map.columns, view.map.rows, 46 * view.map.columns.length, numbers);
-  const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", held: "#c2410c", good: "#1a7f37", bad: "#b3261e"};
+  const pen = new SvgPen(layout.width + 16, layout.height + 16), paper = {text: "#171c21", soft: "#edf0f2", line: "#c3cad1", held: "#c2410c", good: "#1a7f37", bad: "#b3261e"};
   pen.fill(0, 0, layout.width + 16, layout.height + 16, "#ffffff");
   paintMap(pen, {...view.map, chosen: null}, {...layout, left: layout.left + 8, top: layout.top + 8}, paper, numbers);
   const blob = new Blob([new XMLSerializer().serializeToString(pen.root)], {type: "image/svg+xml"});

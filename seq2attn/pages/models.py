@@ -191,6 +191,7 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
         "decoder": DECODERS.get(model.decoder.name),
     }
     parts = {kind: _describe(part) for kind, part in chosen.items()}
+    parts["window"]["radius"] = str(getattr(attention.window, "radius", ""))
     if attention.scalable_softmax:
         summary = AttentionConfig.model_fields["scalable_softmax"].description or ""
         parts["scalable"] = {"name": "scalable softmax", "summary": summary}

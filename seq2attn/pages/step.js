@@ -60,14 +60,15 @@ class Step {
   bars(step, t) {
     const {view} = this, grid = this.find(".bars"), width = view.sources.length;
     if (this.columns.length !== width) this.build(grid, width);
-    const at = view.position(), heads = step.scores.data.length / width, [lowest, highest] = view.scale, range = highest - lowest || 1, all = {score: [], softmax: [], weight: []};
+    const at = view.position(), heads = step.scores.data.length / width, [lowest, highest] = view.scale, range = highest - lowest || 1, all = {score: [], softmax: [], weight: []}, centres = view.map.centres[t].map(Math.round);
+    put(this.around, "textContent", view.windowAt(t, " ± ") && `┃ ${view.windowAt(t, " ± ")}`);
     put(this.axis[0], "textContent", short(highest));
     put(this.axis[1], "textContent", short(lowest));
     this.columns.forEach((column, j) => {
-      const banned = view.map.banned(t, j), weight = step.weights.data[j], held = view.isForced(t, j);
+      const banned = view.map.banned(t, j), outside = view.map.outside(t, j), weight = step.weights.data[j], held = view.isForced(t, j);
       put(column.symbol, "textContent", view.sources[j]);
-      put(column.symbol, "className", `symbol ${j === at ? "chosen" : ""} ${banned ? "banned" : ""}`);
-      column.symbol.setAttribute("aria-label", `position ${j + 1}, ${view.sources[j]}${banned ? ", banned" : ""}`);
+      put(column.symbol, "className", `symbol ${j === at ? "chosen" : ""} ${banned ? "banned" : ""} ${centres.includes(j) ? "centre" : ""}`);
+      column.symbol.setAttribute("aria-label", `position ${j + 1}, ${view.sources[j]}${banned ? ", banned" : ""}${outside ? ", outside the window" : ""}`);
       for (const [name, values] of [["score", step.scores.data], ["softmax", step.softmax.data]]) {
         const bar = column[name];
         while (bar.children.length < heads) bar.append(make("i"));
@@ -86,6 +87,10 @@ class Step {
       all.weight.push(weight);
       fillBar(column.weight.firstChild, 0, weight);
       column.weight.classList.toggle("held", held);
+      for (const name of Object.keys(this.labels)) {
+        column[name].classList.toggle("outside", outside);
+        put(column[name], "title", outside ? "outside the window" : name === "weight" ? view.spec.force_reason || "drag to set the weight" : "");
+      }
       column.weight.setAttribute("aria-valuenow", weight.toFixed(3));
       column.weight.setAttribute("aria-label", `weight of ${view.sources[j]}, position ${j + 1}`);
       put(column.weightNumber, "textContent", state.numbers || held ? short(weight) : "");
@@ -99,7 +104,8 @@ class Step {
     this.axis = [make("small"), make("small")];
     this.labels = Object.fromEntries(["score", "softmax", "weight"].map(name => [name, make("span", {className: "label", role: "img"}, name)]));
     this.labels.score.append(...this.axis);
-    grid.replaceChildren(make("span", {className: "label"}), ...Object.values(this.labels));
+    this.around = make("span", {className: "label", title: "the window: its centre, and how many positions it reaches to each side"});
+    grid.replaceChildren(this.around, ...Object.values(this.labels));
     grid.style.gridTemplateColumns = `max-content repeat(${width}, minmax(${state.numbers ? 34 : 18}px, 1fr))`;
     this.columns = Array.from({length: width}, (_, j) => {
       const column = {symbol: make("button", {type: "button", onclick: () => choose(state.step, j)})};
@@ -112,7 +118,6 @@ class Step {
       const slider = column.weight;
       for (const [key, value] of Object.entries({role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": 1})) slider.setAttribute(key, value);
       const reason = this.view.spec.force_reason;
-      slider.title = reason || "drag to set the weight";
       slider.setAttribute("aria-disabled", String(Boolean(reason)));
       if (reason) return column;
       let held = null;  // where the bar was when it was taken hold of: the first change makes room above for the answer without it
@@ -145,19 +150,21 @@ class Step {
     if (!view.attends) return this.bottleneck(encoded);
     const j = view.position(), n = sub(j + 1), width = now.width, heads = step.scores.data.length / width;
     const ofHead = Array.from({length: heads}, (_, head) => step.softmax.data[head * width + j]), head = ofHead.indexOf(Math.max(...ofHead)), cell = head * width + j;
-    const {graphs} = view.session().model, {places} = graphs.prepare;
-    const prepared = new Explanation(graphs.prepare, view.session().encoded.prepared(), {states: () => formula(`h${n}`)});
+    const {graphs} = view.session().model, {places} = graphs.prepare, outputs = places.has("states") ? "states" : "memory.values";
+    const prepared = new Explanation(graphs.prepare, view.session().encoded.prepared(), {[outputs]: () => formula(`h${n}`)});
+    const isKnown = outputs === "states" || places.has(outputs) && prepared.origins(places.get("memory.keys")).has(prepared.root(places.get(outputs)));  // a key is made of it
     const made = (name, otherwise) => {  // the row of this position, as it is made from the encoder's state
-      if (!places.has("states") || !places.has(name)) return formula(otherwise);
+      if (!isKnown || !places.has(name)) return formula(otherwise);
       const depth = product(prepared.values[places.get(name)].shape.slice(2));
       return prepared.term(places.get(name), Array.from({length: depth}, (_, k) => j * depth + k));
     };
-    const {shape: [, , depth], data: states} = prepared.values[places.get("states")] || {shape: []};
-    this.say("states", "", encoded, states ? {[`h${n}`]: Array.from(states.slice(j * depth, (j + 1) * depth))} : {});
+    const {shape: [, , depth], data: states} = isKnown ? prepared.values[places.get(outputs)] : {shape: []};
+    this.say("states", "", isKnown ? encoded : `${encoded} Keys k and values v are made of these.`, states ? {[`h${n}`]: Array.from(states.slice(j * depth, (j + 1) * depth))} : {});
     const key = made("memory.keys", `k${n}`), value = made("memory.values", `v${n}`);
     const at = sign => cells => formula(cells.length > 1 ? sign : sign + sub(cells[0] % width + 1));
     const values = step.trace(), layers = Object.keys(spec.graphs.step.inputs).filter(name => name.startsWith("memory.layers"));
-    const names = {query: () => formula("s"), "memory.keys": () => key, ...Object.fromEntries(layers.map(name => [name, () => key]))};
+    const covered = history && history.name === "coverage" && heads === 1 ? values[graphs.step.places.get("state.past")].data : null;
+    const names = {query: () => formula("s"), "memory.keys": () => key, ...(covered ? {"state.past": at("C")} : {}), ...Object.fromEntries(layers.map(name => [name, () => key]))};
     const e = new Explanation(graphs.step, values, names), scored = e.of("scores", cell);
     const p = new Explanation(graphs.step, values, {...names, scores: at("e")}).of("softmax", cell);
     const a = new Explanation(graphs.step, values, {...names, softmax: at("p")}).of("weights", j);
@@ -168,8 +175,8 @@ class Step {
     const query = Array.from(step.query.data.slice(head * step.query.data.length / heads, (head + 1) * step.query.data.length / heads)), context = Array.from(step.context.data);
     const reread = heads === 1 && history && history.name !== "none" && places.has("memory.values") && context.length > prepared.values[places.get("memory.values")].shape.at(-1);
     this.say("query", "", [decoder ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).` : "What this step looks for.", heads > 1 ? `Head ${head + 1} of ${heads} is shown.` : "", firstQuery(query, states, view.ids.length - 1)].join(" "), {"": query});
-    this.say("score", `${score ? `${written(score.formula)}${/√D/.test(written(score.formula)) ? `, D = ${query.length}` : ""}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null)].join(" "), e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {});
-    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : isUnscaled() ? `Scores are not divided by √D: the temperature is 1/√D = ${exact(state.temperature)}.` : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
+    this.say("score", `${score ? `${written(score.formula)}${/√D/.test(written(score.formula)) ? `, D = ${query.length}` : ""}: ` : ""}${equal(`e${n}`, scored, step.scores.data[cell])}`, [`How well the query fits the key${score ? `: ${score.name}, ${score.summary}` : ""}.`, ...kinds(past ? history : null), covered ? `C${n} = ${exact(covered[j])}: the attention that this position has had so far.` : ""].join(" "), {...(covered ? {"C, by position": Array.from(covered)} : {}), ...(e.dot ? {...(e.dot.names[0] === "s" ? {} : {[e.dot.names[0]]: e.dot.left}), [e.dot.names[1]]: e.dot.right, [summed(e.dot.left.map((one, k) => one * e.dot.right[k]))]: e.dot.left.map((one, k) => one * e.dot.right[k])} : {})});
+    this.say("softmax", equal(`p${n}`, p, step.softmax.data[cell]), [normaliser && normaliser.name !== "softmax" ? kinds(normaliser)[0] : "The exponential of each score, as a share of their sum: all are positive and sum to 1.", ...kinds(window), view.windowAt(t, "") && `In this step it is around position ${view.windowAt(t, ", R = ")}${view.map.outside(t, j) ? `: position ${j + 1} is outside, its weight is 0` : ""}.`, scalable ? `Scalable: ${scalable.summary}.` : "", state.temperature === 1 ? "" : isUnscaled() ? `Scores are not divided by √D: the temperature is 1/√D = ${exact(state.temperature)}.` : "Scores are divided by the temperature.", spec.mask_padding ? "" : "Padding is not masked in this model."].join(" "));
     const moved = t && heads === 1 ? e.distribution("weights", "softmax") : null, from = peak(now.steps[Math.max(0, t - 1)].weights.data, width);
     const leaving = moved && Array.from({length: moved.shape.at(-2)}, (_, d) => moved.data[d * moved.shape.at(-1) + from % moved.shape.at(-1)]), reach = moved && (leaving.length - 1) / 2, move = moved && peak(leaving) - reach;
     const signed = distance => `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`, around = from + move < 0 || from + move >= view.count ? ", around the end" : "";

@@ -16,6 +16,8 @@ const writing = ({spec, now}) => [...now.steps.keys()].filter(t => now.steps[t].
 const second = view => Math.min(1, view.now.steps.length - 1);
 // The step whose largest weight is the least, but for the first, whose query may be no state of the decoder.
 const flattest = view => writing(view).slice(1).reduce((best, t) => strongest(view, t).value < strongest(view, best).value ? t : best, second(view));
+// Whether the softmax of that step, of the first head, would saturate without √D.
+const saturates = view => Math.max(...probabilities(view.now.steps[flattest(view)].scores.data.slice(0, view.sources.length).map(score => score * rootOf(view)))) > 0.9;
 const firstWrong = view => view.now.steps.findIndex((step, t) => view.isWrong(step, t));
 // The first step that the changes made write something else, or the first.
 const changed = view => Math.max(0, view.now.steps.findIndex((step, t) => !view.before.steps[t] || step.written !== view.before.steps[t].written));
@@ -51,6 +53,20 @@ const missing = view => Math.max(1, Math.min(MOST_PADDING, view.spec.trained[1] 
 const emptyShare = (view, t) => view.now.steps[t].weights.data.slice(view.ids.length).reduce((sum, weight) => sum + weight, 0);
 const vectorOf = view => Object.entries(view.session().encoded.first).filter(([name]) => name.startsWith("state.cell")).flatMap(([, {data: values}]) => Array.from(values));
 
+// Of two models, the one that is wrong where the other is right; and what they differ in.
+let loser, winner;
+const rivals = () => ([loser, winner] = [false, true].map(right => views.find(view => isRight(view) === right))).every(view => view);
+const differing = kind => views.length === 2 && new Set(views.map(({spec}) => spec.parts[kind]?.name)).size === 2;
+const traits = () => ["score", "window", "history"].filter(differing);
+const each = say => views.map(view => `${say(view)} (${view.spec.name})`).join(" and ");
+const described = () => `They differ in the ${traits().map(kind => `${kind}: ${each(({spec}) => written(spec.parts[kind].formula))}`).join("; the ")}`;
+const names = () => views.map(view => view.spec.name);
+const most = rate => views.reduce((best, view) => rate(view) > rate(best) ? view : best).spec.name;
+const shortest = () => data.models[0].examples.reduce((best, text) => text.length < best.length ? text : best);
+// The attention that each position has had before a step.
+const readBefore = ({now}, t) => now.steps.slice(0, t).reduce((sums, {weights}) => sums.map((sum, j) => sum + weights.data[j]), new Array(now.width).fill(0));
+const showScores = view => { light("score"); view.panel.rows.score.scrollIntoView({block: "center"}); };
+
 const attends = spec => spec.attends;
 const without = spec => !spec.attends;
 const masked = spec => spec.attends && spec.mask_padding;
@@ -58,7 +74,39 @@ const masked = spec => spec.attends && spec.mask_padding;
 // of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then shows the steps that `shows`
 // chooses; ask: before, with answers to choose from, `guess`; press and act: what to press; tell: after; truth: the right guess.
 // While `act` plays the decoding, nothing is told.
+// pair: of two models, a stop about what they differ in.
 const STOPS = [
+  {
+    title: "One of the two is wrong", pair: true, of: rivals, covered: true, guess: names, truth: () => loser.spec.name,
+    ask: () => `Both were trained on the task ${loser.spec.about.task}. ${traits().length ? described() : `The window of step 1 is around position ${each(view => view.windowAt(0, " ± "))}`}. Which one is wrong on ${state.text}?`,
+    press: "Uncover both", act: () => choose(firstWrong(loser), null),
+    tell: () => `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is the first that is wrong. There the largest weight is that of ${each(view => `${place(strongest(view, state.step))}, with ${strongest(view, state.step).weight}`)}.`,
+  },
+  {
+    title: "A shorter string", pair: true, of: () => rivals() && loser.map.centres[0].length, ...rightOrWrong, truth: () => isRight(loser) ? "right" : "wrong",
+    ask: () => `The first windows of ${loser.spec.name} are in the wrong place. Will it be right on ${shortest()}?`,
+    press: "Type it", act: () => type(...shortest().split("\t")),
+    tell: () => `${judged(loser)} What its windows miss has to come through the state, as without attention: a few letters do.`,
+  },
+  {
+    title: "What has been read", pair: true, of: () => rivals() && winner.spec.parts.history?.name === "coverage", covered: true, guess: positions,
+    truth: view => positions(view)[peak(readBefore(winner, state.step))], start: () => choose(firstWrong(loser), null),
+    ask: () => `C adds up the attention that a position has had. Which one has the most before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
+    press: "Show it", act: () => { choose(state.step, peak(readBefore(winner, state.step))); showScores(winner); },
+    tell: () => `It has had ${short(Math.max(...readBefore(winner, state.step)))}. ${winner.spec.name} adds w C to its scores, so that it knows what it has read; ${loser.spec.name} has to count in its state.`,
+  },
+  {
+    title: "How a score is made", pair: true, of: () => differing("score"), covered: true, guess: names, truth: () => most(({scale: [least, greatest]}) => greatest - least),
+    ask: () => `${described()}. Whose scores lie further apart?`,
+    press: "Show them", act: view => { choose(second(view), null); showScores(view); },
+    tell: () => `${each(({scale}) => scale.map(short).join(" to "))}. ${views.some(({spec}) => /tanh/.test(spec.parts.score.formula)) ? "A product grows with query and key; a tanh is at most 1." : ""}`,
+  },
+  {
+    title: "Flatter weights", pair: true, of: () => differing("score"), guess: names, truth: () => most(view => strongest(view, state.step).value),
+    start: view => choose(second(view), null), ask: () => "The temperature 3 divides all scores by 3. Who keeps the larger weight in step 2?",
+    press: "Temperature 3", act: () => { state.temperature = 3; update(); },
+    tell: () => `${each(view => `${strongest(view, state.step, view.before).weight}, then ${strongest(view, state.step).weight}`)}. Scores that lie far apart stay apart.`,
+  },
   {
     title: "Empty positions", of: spec => spec.attends && !spec.mask_padding,
     ask: view => `${judged(view)} In training, without a mask, it could read the empty positions that fill strings up to ${view.spec.trained[1]}. Will ${missing(view)} of them make it right?`,
@@ -90,7 +138,7 @@ const STOPS = [
   {
     title: "How a score is made", of: attends, covered: true, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
     ask: () => "A score says how well the query, which the decoder asks with, fits a key, which the encoder left at a position. Which position will have the largest score in step 2?",
-    press: "Show it", act: view => { choose(second(view), null); light("score"); view.panel.rows.score.scrollIntoView({block: "center"}); },
+    press: "Show it", act: view => { choose(second(view), null); showScores(view); },
     tell: view => `Position ${strongest(view, second(view)).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`,
   },
   {
@@ -124,7 +172,7 @@ const STOPS = [
     tell: view => `${compared(view)}. ${isSame(view) ? "No step needed that position." : `Step ${changed(view) + 1} needed that position. Now it attends to what is left: ${place(strongest(view, changed(view)))}.`}`,
   },
   {
-    title: "Why divide by √D?", of: spec => spec.attends && dividesByRoot(spec), guess: () => ["larger", "smaller"],
+    title: "Why divide by √D?", of: (spec, view) => spec.attends && dividesByRoot(spec) && saturates(view), guess: () => ["larger", "smaller"],
     truth: view => strongest(view, flattest(view)).value > strongest(view, flattest(view), view.before).value ? "larger" : "smaller",
     start: view => choose(flattest(view), null),
     ask: view => `Scores are s · h divided by √D = ${exact(rootOf(view))}. Step ${flattest(view) + 1} has the weight ${strongest(view, flattest(view)).weight} at ${place(strongest(view, flattest(view)))}. Will it be larger or smaller without the division?`,

@@ -5,7 +5,12 @@ let isUncovered = () => true;  // of a step: while the tour asks, the map hides 
 
 const toured = () => data.models.find(model => model.attends && !model.force_reason) || data.models.find(model => model.attends) || data.models[0];
 const shownModel = () => views[data.models.indexOf(toured())];
-const tourSteps = () => STOPS.filter(stop => stop.of(toured()));
+
+// The stops for what the page shows: of two models with a contrast, those about it.
+function tourSteps() {
+  const stops = STOPS.filter(stop => stop.of(toured(), shownModel())), pair = stops.filter(stop => stop.pair);
+  return pair.length ? pair : stops;
+}
 
 function cover(on, shows = () => true) {
   document.body.classList.toggle("covered", on);
@@ -14,13 +19,14 @@ function cover(on, shows = () => true) {
 }
 
 // Begin a stop of the tour: the first example, without changes.
-function visit(number) {
+function visit(wanted) {
   if (playing) pause();
-  const stops = tourSteps(), stop = stops[number], view = shownModel(), button = (textContent, onclick, more = {}) => make("button", {type: "button", textContent, onclick, ...more});
-  Object.assign(state, {tour: number, numbers: false, step: 0});
+  Object.assign(state, {numbers: false, step: 0});
   rebuild();
   undoAll();
   type(...data.models[0].examples[0].split("\t"));
+  const stops = tourSteps(), number = Math.min(wanted, stops.length - 1), stop = stops[number], view = shownModel(), button = (textContent, onclick, more = {}) => make("button", {type: "button", textContent, onclick, ...more});
+  state.tour = number;
   if (stop.start) stop.start(view);
   cover(Boolean(stop.covered));
 

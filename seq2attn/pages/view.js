@@ -172,14 +172,17 @@ class View {
   maps(look, changed) {
     const [figure, beside] = this.root.querySelectorAll("figure");
     beside.hidden = !changed;
-    figure.querySelector("figcaption span").textContent = changed ? "with your changes" : "attention: a row per step";
+    figure.querySelector("figcaption span").textContent = `${changed ? "with your changes" : "attention: a row per step"}${this.spec.parts.window?.radius ? "; ▨ outside the window, ┃ its centre" : ""}`;
     const rows = result => result.steps.map(step => this.wrote(step));
     const room = this.room(".maps"), count = this.right ? this.right.length + 1 : 0, tall = this.spec.training ? this.sources.length + 2 : this.now.steps.length;
     const most = Math.max(24, Math.min(48, (inside.height - 430) / tall));  // the cells of both maps, changed or not
     const layoutOf = (columns, symbols) => mapLayout(columns, symbols, room, state.numbers, most);
-    const weights = result => result.steps.map(step => step.weights.data);
+    const seen = ({steps}) => ({
+      weights: steps.map(step => step.weights.data), centres: steps.map(step => Array.from((step.centre || {data: []}).data)),
+      outside: (t, j) => !this.map.masked(j) && isOutside(steps[t], j),
+    });
     this.map = {
-      columns: this.sources, rows: rows(this.now), weights: weights(this.now), chosen: [state.step, this.position()], held: new Set(this.spec.force_reason ? [] : state.force.keys()),
+      columns: this.sources, rows: rows(this.now), ...seen(this.now), chosen: [state.step, this.position()], held: new Set(this.spec.force_reason ? [] : state.force.keys()),
       banned: (t, j) => !this.isForced(t, j) && (state.ban.has(`${j}`) || state.ban.has(`${t},${j}`)), masked: j => j >= this.ids.length && masksPadding(), different: this.differences, shown: isUncovered,
     };
     this.layout = layoutOf(this.map.columns, this.map.rows);
@@ -187,7 +190,7 @@ class View {
     this.find(".maps").classList.toggle("pair", changed && 2 * this.layout.width + 28 <= room);
     paintMap(new CanvasPen(this.canvas, this.layout.width, this.layout.height), this.map, this.layout, look, state.numbers);
     if (changed) {
-      const map = {...this.map, columns: this.sources.slice(0, this.before.width), rows: rows(this.before), weights: weights(this.before), held: new Set(), banned: () => false, chosen: null, different: new Map()};
+      const map = {...this.map, columns: this.sources.slice(0, this.before.width), rows: rows(this.before), ...seen(this.before), held: new Set(), banned: () => false, chosen: null, different: new Map()};
       const layout = {...layoutOf(map.columns, map.rows), cell: this.layout.cell, size: this.layout.size};
       Object.assign(layout, {width: layout.left + map.columns.length * layout.cell + 3, height: layout.top + map.rows.length * layout.cell + 3});
       paintMap(new CanvasPen(beside.querySelector("canvas"), layout.width, layout.height), map, layout, look, state.numbers);
@@ -205,13 +208,19 @@ class View {
     return Math.max(0, row.indexOf(Math.max(...row)));
   }
 
+  // The centre of a step's window, counted as positions are, and its radius after `sign`; empty without a window.
+  windowAt(t, sign) {
+    const centres = new Set(this.map.centres[t].map(centre => Number((centre + 1).toFixed(1)))), {radius} = this.spec.parts.window || {};
+    return [...centres].join(" ") && `${[...centres].join(" ")}${radius ? sign + radius : ""}`;
+  }
+
   // What can be done with the chosen cell.
   cellTools() {
     const t = state.step, j = this.position(), row = this.map.weights[t], place = this.find(".cell"), cell = `${t},${j}`, {force_reason: reason} = this.spec;
     if (!row || j >= this.sources.length) { place.replaceChildren(); return; }
     const button = (text, act, pressed, why = "") => make("button", {type: "button", textContent: text, onclick: () => { state.position = j; act(); }, className: pressed ? "changed" : "", ariaPressed: String(Boolean(pressed)), disabled: Boolean(why), title: why});
     place.replaceChildren(
-      make("span", {}, `step ${t + 1} attends to ${j + 1}: `, make("b", {textContent: this.sources[j]}), " with ", make("b", {textContent: row[j].toFixed(3)})),
+      make("span", {}, `step ${t + 1} attends to ${j + 1}: `, make("b", {textContent: this.sources[j]}), " with ", make("b", {textContent: row[j].toFixed(3)}), this.map.outside(t, j) ? ", outside the window" : ""),
       button("all attention here", () => hold("force", cell, 1), this.isForced(t, j) && state.force.get(cell) === 1, reason),
       button("ban here", () => ban(cell), state.ban.has(cell)),
       button("ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
@@ -219,3 +228,6 @@ class View {
     );
   }
 }
+
+// Whether a window leaves a position out at a step: of several heads, each of theirs.
+const isOutside = ({allowed, weights: {data}}, j) => Boolean(allowed) && data[j] === 0 && allowed.data.every((one, k) => k % data.length !== j || !one);
