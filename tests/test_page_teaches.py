@@ -6,6 +6,9 @@ import re
 import pytest
 from inline import ROOT
 
+from seq2attn.pages import asset
+from seq2attn.pages.page import ENGINE, SCRIPTS
+
 DOCS = ROOT / "docs"
 TOLD = "by('tour').querySelector('.told').textContent"
 SIGNS = (
@@ -36,6 +39,52 @@ def shares(numbers):
 def press(stop, guess=0):
     buttons = "by('tour').querySelectorAll('.guesses button')"
     return f"visit({stop}); {buttons}[{guess}].click(); by('tour').querySelector('.press').click();"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.html")), ids=lambda page: page.stem)
+def test_a_page_of_the_documentation_has_todays_code(page):
+    text = page.read_text("utf-8")
+    assert [name for name in (*ENGINE, *SCRIPTS, "page.css") if asset(name) not in text] == []
+
+
+def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
+    run = opened("window")
+    grid = "now.steps.map((_, t) => map.columns.map((_, j) => map.outside(t, j)))"
+    forwards, backwards = run(f"return views.map(({{now, map}}) => {grid})")
+    steps, positions = range(10), range(9)  # of "attention"
+    assert forwards == [[abs(j - t) > 2 for j in positions] for t in steps]
+    assert backwards == [[abs(j - (8 - t)) > 2 for j in positions] for t in steps]
+    bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
+    said = "views[0].panel.rows.softmax.textContent"
+    around, titles, said = run(
+        f"choose(2, 8); return [views[0].panel.around.textContent, {bars}, {said}]"
+    )
+    assert around == "┃ 3 ± 2"
+    assert [title == "outside the window" for title in titles] == forwards[2]
+    assert "around position 3, R = 2: position 9 is outside, its weight is 0." in said
+    layout = "const {canvas, layout: {left, top, cell}} = views[0];"
+    row = "canvas.getContext('2d').getImageData(left, top + 3, 9 * cell, 1).data"
+    pixels = f"{layout} const row = {row}, at = j => 4 * (j * cell + 4);"
+    inside, outside = run(f"{pixels} return [0, 8].map(j => [...row.slice(at(j), at(j) + 3)])")
+    assert sum(outside) > sum(inside) + 200  # pale, not the colour of a weight of 0
+    assert not run("setWeight(2, 8, 0.5); return views[0].map.outside(2, 8)")
+
+
+@pytest.mark.parametrize("page, guess, told", [
+    ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
+    ("coverage", 1, "“coverage”: wrong. plain writes eeeennsss. Step 9 is the first"),
+    ("scores", 0, "“dot”: right. -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
+])  # fmt: skip
+def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
+    run = opened(page)
+    asked = "[...by('tour').querySelectorAll('p')][0].textContent"
+    hidden = "getComputedStyle(views[0].find('.answers')).visibility"
+    titles = run(f"visit(0); return [by('tour').querySelector('h2').textContent, {hidden}]")
+    assert titles[0].startswith("1 of 2: ")
+    assert titles[1] == "hidden"
+    assert run(f"{press(0, guess)} return {TOLD}").startswith(f"You guessed {told}")
+    assert len(run(f"{press(1)} return {TOLD}")) > 60
+    assert "undefined" not in run(f"return {asked}")
 
 
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):

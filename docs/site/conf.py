@@ -50,6 +50,9 @@ PAGES = {  # of docs/, that run a model, for the landing page
     "unmasked": "unmasked",
     "train": "train one",
     "race": "race",
+    "window": "window",
+    "scores": "scores",
+    "coverage": "coverage",
 }
 
 ziamath.config.svg2 = False  # no ids, which several formulas of a page would share
