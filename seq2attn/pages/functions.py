@@ -147,14 +147,14 @@ def _prepare(model: Any, source: Tensor) -> Function:
 # ---- one step of the decoder ----
 
 OBSERVED = {
-    "query": "attention.query",
-    "scores": "attention.scores",
-    "softmax": "attention.normalised",
-    "context": "attention.context",
-    "allowed": "attention.allowed",
-    "centre": "attention.window.centre",
+    "attention.query": "query",
+    "attention.scores": "scores",
+    "attention.normalised": "softmax",
+    "attention.context": "context",
+    "attention.allowed": "allowed",
+    "attention.window.centre": "centre",
 }
-"""outputs of a step -> the points whose values they are, in models that have them"""
+"""points that a model may have -> the outputs of a step that are their values"""
 
 
 def _step(model: Model, source: Tensor, steps: int) -> Function:
@@ -164,8 +164,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 
-    known = points(model)
-    observed = {name: point for name, point in OBSERVED.items() if point in known}
+    observed = [point for point in OBSERVED if point in points(model)]
     change = _no_change(model, source.size(1))
     inputs = {"token": token, "state": state, "memory": memory, "change": change}
 
@@ -173,7 +172,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         given = nested(inputs, tensors)
         seen: dict[str, list[Tensor]] = defaultdict(list)
         hooks = _hooks(given["change"]) if change else {}
-        observing = {point: partial(_append, seen, name) for name, point in observed.items()}
+        observing = {point: partial(_append, seen, OBSERVED[point]) for point in observed}
         with hooked(model, hooks), hooked(model, observing):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
