@@ -163,6 +163,8 @@ def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
             assert "Scalable: scores times ln n" in softmax[2]
             assert "local_p: a window around a learned centre" in softmax[2]
             assert "by the window local_p" in weight[2]
+            (around,) = re.findall(r"around position (\S+), R = 2", softmax[2])
+            assert float(around) == pytest.approx(centre.item() + 1, abs=0.06)
         else:
             mapped = h / h.norm(dim=1, keepdim=True)
             products = mapped @ s / s.norm()

@@ -59,7 +59,7 @@ const rivals = () => ([loser, winner] = [false, true].map(right => views.find(vi
 const differing = kind => views.length === 2 && new Set(views.map(({spec}) => spec.parts[kind]?.name)).size === 2;
 const traits = () => ["score", "window", "history"].filter(differing);
 const each = say => views.map(view => `${say(view)} (${view.spec.name})`).join(" and ");
-const described = () => `They differ in the ${traits().map(kind => `${kind}: ${each(({spec}) => written(spec.parts[kind].formula))}`).join("; the ")}`;
+const described = () => `They differ in the ${traits().map(kind => `${kind}: ${each(({spec}) => written(spec.parts[kind].formula).replace("(nothing)", "nothing"))}`).join("; the ")}`;
 const names = () => views.map(view => view.spec.name);
 const most = rate => views.reduce((best, view) => rate(view) > rate(best) ? view : best).spec.name;
 const shortest = () => data.models[0].examples.reduce((best, text) => text.length < best.length ? text : best);
@@ -103,7 +103,7 @@ const STOPS = [
   },
   {
     title: "Flatter weights", pair: true, of: () => differing("score"), guess: names, truth: () => most(view => strongest(view, state.step).value),
-    start: view => choose(second(view), null), ask: () => "The temperature 3 divides all scores by 3. Who keeps the larger weight in step 2?",
+    start: view => choose(second(view), null), ask: () => "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",
     press: "Temperature 3", act: () => { state.temperature = 3; update(); },
     tell: () => `${each(view => `${strongest(view, state.step, view.before).weight}, then ${strongest(view, state.step).weight}`)}. Scores that lie far apart stay apart.`,
   },
