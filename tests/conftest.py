@@ -9,6 +9,7 @@ os.environ.setdefault(
 import contextlib
 import copy
 import functools
+import gc
 import shutil
 import signal
 import sys
@@ -22,6 +23,12 @@ from browser import opened_browser
 from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, plain
 
 from seq2attn import parts
+
+gc.set_threshold(20_000, 50, 100)  # modules and tests are imported for good: little is garbage
+
+
+def pytest_collection_finish():
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

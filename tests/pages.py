@@ -2,11 +2,13 @@
 with them.
 """
 
+import contextlib
 import itertools
 import json
 import random
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from inline import ROOT
@@ -83,6 +85,30 @@ def make_shown(name):
     file, *overrides = words.split()
     parts = parts_of(load_config(CONFIGS / file, [*overrides, *SMALL]))
     return PageModel(name, make_predictor(words), {}, ["abcde"], None, parts)
+
+
+@contextlib.contextmanager
+def exported_once(*kinds):
+    """What the first model of a page exports, of these kinds, the others get too; the weights stay
+    their own.
+    """
+    from seq2attn.pages import page
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in kinds:
+            patch.setattr(page, name, first_result(getattr(page, name)))
+        yield
+
+
+def first_result(function):
+    results = []
+
+    def call(*given):
+        if not results:
+            results.append(function(*given))
+        return results[0]
+
+    return call
 
 
 def random_texts(predictor, count, seed=0, longest=40):

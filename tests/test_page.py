@@ -1,6 +1,5 @@
 """The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
 
-import functools
 import importlib.util
 import json
 import os
@@ -13,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 from inline import ROOT
-from models import make_model
 from numpy.testing import assert_allclose
 from pages import (
     CONFIGS,
     DECODE,
     MECHANISMS,
     OnnxLoop,
+    exported_once,
     for_page,
     in_pytorch,
     largest_differences,
@@ -352,7 +351,7 @@ def rendered(predictor, exported):
         PageModel("first", predictor, {"score": "scaled"}, ["abc", "cab"], snapshots),
         PageModel("second", other, {"score": "scaled"}, ["abc"]),
     ]
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, exported_once("export_answer"):
         patch.setattr(page_module, "export_graphs", lambda model: exported)
         return render(models)
 
@@ -531,15 +530,21 @@ def test_keys_work_after_a_button_was_clicked(shown):
         assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == expected
 
 
-def test_weights_that_cannot_be_set_say_why(browser, tmp_path, monkeypatch):
-    """`hard_monotonic` beside nothing, and beside a model whose weights can be set."""
-    small = "model.hidden=8 model.embedding=4"
-    fixed = make_shown(f"mechanisms.yaml model.decoder=hard_monotonic {small}")
-    exported = functools.cache(lambda name: model_json(shown[name]))
-    shown = {fixed.name: fixed}
-    monkeypatch.setattr(page_module, "model_json", lambda one, _: exported(one.name))
-    page = render([fixed])
-    open_page(browser, tmp_path, page)
+@pytest.fixture(scope="module")
+def fixed():
+    """A model whose weights cannot be set."""
+    return make_shown("mechanisms.yaml model.decoder=hard_monotonic")
+
+
+@pytest.fixture(scope="module")
+def graphs(fixed, predictor, exported):
+    """What two models export, by model."""
+    return {fixed.predictor.model: export_graphs(fixed.predictor.model), predictor.model: exported}
+
+
+def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed, graphs, monkeypatch):
+    monkeypatch.setattr(page_module, "export_graphs", graphs.get)
+    open_page(browser, tmp_path, render([fixed]))
     (known,) = points(fixed.predictor.model)["attention.weights"]
     assert known.fixed
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
@@ -556,21 +561,28 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, monkeypatch):
     weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
     expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
     assert_allclose(weights, expected, atol=WEIGHTS)
-    stops = "return tourSteps().map(stop => stop.title)"
-    assert "Move its attention" not in browser.run(stops)
-    other = make_shown(f"scaled.yaml {small}")
-    shown[other.name] = other
-    open_page(browser, tmp_path, render([fixed, other]))
-    assert "Move its attention" in browser.run(stops)
+    assert "Move its attention" not in browser.run("return tourSteps().map(stop => stop.title)")
+    assert browser.console() == []
+
+
+def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
+    browser, tmp_path, fixed, predictor, graphs, monkeypatch
+):
+    monkeypatch.setattr(page_module, "export_graphs", graphs.get)
+    open_page(browser, tmp_path, render([fixed, PageModel("scaled", predictor, {}, [])]))
+    assert "Move its attention" in browser.run("return tourSteps().map(stop => stop.title)")
     first, second = browser.run(
         f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
         "return views.map(view => [view.isForced(0, 1), "
         "Array.from(view.now.steps[0].weights.data)])"
     )
-    for view, shown, force in ((first, fixed, {}), (second, other, {(0, 1): 1.0})):
-        assert view[0] == bool(force)
-        expected = predicted(shown.predictor, "cab", force=force).weights[0]
-        assert_allclose(view[1], expected, atol=WEIGHTS)
+    for (is_forced, weights), model, force in (
+        (first, fixed.predictor, {}),
+        (second, predictor, {(0, 1): 1.0}),
+    ):
+        assert is_forced == bool(force)
+        expected = predicted(model, "cab", force=force).weights[0]
+        assert_allclose(weights, expected, atol=WEIGHTS)
     assert browser.console() == []
 
 
@@ -665,13 +677,13 @@ def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
 # ---- what it refuses ----
 
 
-def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path):
-    model = make_model(
-        "dot", dtype=torch.float32, vocabulary=len(STRANGE) + 3, initial_state="last"
-    )
-    task = TASKS.load("reverse")(alphabet="abcde")
+def test_nothing_in_names_and_symbols_is_executed(
+    browser, tmp_path, predictor, exported, monkeypatch
+):
+    monkeypatch.setattr(page_module, "export_graphs", lambda model: exported)
+    task = TASKS.load("reverse")()
     task.source_vocabulary = task.target_vocabulary = Vocabulary(STRANGE, separator=" ")
-    strange = Predictor(model, task, source_eos=False, device=torch.device("cpu"))
+    strange = replace(predictor, task=task)
     text = " ".join(STRANGE)
     open_page(browser, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
     browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from pages import in_pytorch, make_predictor, make_shown
+from pages import exported_once, in_pytorch, make_predictor, make_shown
 
 from seq2attn.parts import TASKS
 
@@ -49,7 +49,8 @@ def pages():
     for one in shown.values():
         one.predictor.task.max_length = 8
     shown |= {words: make_shown(words) for words in (*BY_HAND, SHIFT)}
-    models = {name: model_json(one) for name, one in shown.items()}
+    with exported_once("export_answer"):
+        models = {name: model_json(one) for name, one in shown.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
         together = render([shown["scaled"], shown["none"]])

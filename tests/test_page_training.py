@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from inline import call_main
-from pages import CONFIGS, MECHANISMS
+from pages import CONFIGS, MECHANISMS, exported_once
 
 from seq2attn.build import build_model
 from seq2attn.config import load_config
@@ -21,9 +21,9 @@ from seq2attn.training.step import TrainingStep
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 DOCS = CONFIGS.parent / "docs/plugins.md"
-FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4 training.warmup=2".split()
+FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
 SMALL = [*FEW, "model.embedding=4", "task.max_length=3"]
-TINY = [*FEW, "task.min_length=1", "task.max_length=2"]
+TINY = [*FEW, "task.min_length=1", "task.max_length=2", "training.warmup=2"]
 RESETS = (
     "training.word_dropout=0.3 training.encoder_reset=0.3 "
     "training.reset_first=false training.decoder_reset=0.3"
@@ -124,12 +124,17 @@ def agree(browser, page, config, steps, rate=8e-3, mask="null"):
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
-    """A race, as the command writes it."""
-    file = tmp_path_factory.mktemp("training") / "page.html"
-    configs = f"--train {CONFIGS}/scaled.yaml --train {CONFIGS}/none.yaml"
+    """A race, as the command writes it, of two models that differ in their warm-up."""
+    folder = tmp_path_factory.mktemp("training")
+    scaled = (CONFIGS / "scaled.yaml").read_text()
+    for name, warmup in (("scaled", 2), ("slow", 9)):
+        (folder / f"{name}.yaml").write_text(scaled.replace("warmup: 100", f"warmup: {warmup}"))
+    file = folder / "page.html"
+    configs = f"--train {folder}/scaled.yaml --train {folder}/slow.yaml"
     settings = " ".join(f"--set={setting}" for setting in SMALL)
-    said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
-    assert "exporting the training of none (5 of 6)" in said.splitlines()
+    with exported_once("export_graphs", "export_training", "export_answer"):
+        said = call_main(f"page --text abc --to {file} {configs} {settings}").check().err
+    assert "exporting the training of slow (5 of 6)" in said.splitlines()
     assert file.stat().st_size < 1_500_000
     return file
 
@@ -242,9 +247,9 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert weight == pytest.approx(1, abs=1e-6)
     assert changes == [4, 0, 3, 5]
     assert live  # written; banned; padded; in the bar: also the weight and the temperature
-    assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ none", charts[0])
+    assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ slow", charts[0])
     assert "length 3: " in charts[1]
-    assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ none \d\.\d{3}", losses)
+    assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ slow \d\.\d{3}", losses)
     assert abs(masked - unmasked) > 1e-4
     assert end == [3, False, "3"]
     told = browser.spoken()
@@ -269,7 +274,9 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
 
 
 def test_fifty_steps_are_those_of_pytorch(browser, small):
-    loss, weights, _, rows = agree(browser, small, load_config(CONFIGS / "scaled.yaml", SMALL), 50)
+    loss, weights, _, rows = agree(
+        browser, small, load_config(small.with_name("scaled.yaml"), SMALL), 50
+    )
     assert loss < 1e-3
     assert weights < 1e-2  # embeddings of symbols that no batch had, too
     seeds = (
@@ -309,7 +316,8 @@ def test_steps_of_every_mechanism_are_those_of_pytorch(browser, tmp_path, own_sc
 
 
 def test_the_mask_can_be_left_out_of_training(browser, small):
-    unmasked = load_config(CONFIGS / "scaled.yaml", [*SMALL, "model.attention.mask_padding=false"])
+    settings = [*SMALL, "model.attention.mask_padding=false"]
+    unmasked = load_config(small.with_name("scaled.yaml"), settings)
     loss, _, averages, _ = agree(browser, small, unmasked, 2, mask="false")
     assert loss < 1e-5
     assert averages < 1e-5
