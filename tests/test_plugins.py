@@ -103,7 +103,7 @@ def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
     assert "cannot export this model: of a source of length 1, prepare gives other numb" in said
 
 
-def test_the_plugin_of_the_examples_keeps_the_contract(cli):
+def test_the_plugin_of_the_examples_keeps_the_contract(cli, one_place):
     cli("check --plugin", ROOT / "examples/walking.py").check()
 
 
