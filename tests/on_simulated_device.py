@@ -44,15 +44,16 @@ def test_training_evaluation_and_prediction(config):
         step.gradients(losses.total)
         step.update(1e-2)
         assert not waits
+    measured = []
     on_cpu = build_model(config).double()
     on_cpu.load_state_dict(model.state_dict())
-    answers = []
     for module, device in ((model, DEVICE), (on_cpu, CPU)):
         predictor = Predictor(module, load_task(config), config.model.source_eos, device)
-        values = [row.value for row in evaluate(predictor, [2], samples=4, seed=1).rows]
-        answers.append(([answer.output for answer in predictor.predict(["ab", "c"])], values))
-    assert answers[0][0] == answers[1][0]
-    assert answers[0][1] == pytest.approx(answers[1][1], abs=1e-6)
+        measured.append(evaluate(predictor, [2], samples=4, seed=1, errors=True))
+    found, expected = measured
+    assert found.answers == expected.answers
+    values = [[row.value for row in one.rows] for one in measured]
+    assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 
 def test_a_tensor_left_on_the_cpu_is_refused(monkeypatch):
