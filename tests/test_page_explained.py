@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from pages import exported_once, in_pytorch, make_predictor, make_shown
+from torch.nn.functional import softplus
 
 from seq2attn.parts import TASKS
 
@@ -40,6 +41,11 @@ NUMBER = r"\(?(-?[\d.]+)\)?"
 
 def result_of(equation):
     return float(equation.split(" = ")[-1])
+
+
+def numbers(label):
+    """The first numbers of a vector, from its name."""
+    return list(map(float, label.partition(" numbers, ")[2].removesuffix(" …").split(", ")))
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +100,7 @@ def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
         torch.tensor(scores).softmax(dim=0) @ memory.values[0],
     )
     for label, vector in zip(keys, shown, strict=True):
-        found = [
-            float(one) for one in label.partition(" numbers, ")[2].removesuffix(" …").split(", ")
-        ]
-        assert found == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
+        assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
     assert float(value) == about(scores[2])
     assert f"their products, sum {value}" in said[3]
     assert "h₃ / 3.464" in said[3]
@@ -109,119 +112,139 @@ def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
     assert key.startswith("h₃ / 3.464: 12 numbers, ")
 
 
-@torch.no_grad()
-def test_the_numbers_of_every_formula_are_those_of_plain_arithmetic(show):
-    """Of three models on one page, whose formulas are written here once more; j: the position, of
-    four.
+# ---- the numbers of every formula, by plain arithmetic, at position 2 of a string ----
+
+TEXT = "cabd"
+
+
+@pytest.fixture
+def read(show):
+    """`read(view, step)`: what the rows of query, score, softmax and weight say, and the names of
+    their vectors.
     """
     run = show("by hand")
-    text = "cabd"
-    j = 1
-    rows = "['query', 'score', 'softmax', 'weight'].map(part => row(part, k))"
-    said = run(f"type_({text!r}); choose(0, {j}); return views.slice(0, 3).map((_, k) => {rows})")
+    run(f"type_({TEXT!r})")
     labels = (
-        "[...view.panel.rows.score.querySelectorAll('canvas')].map(one => "
-        "one.getAttribute('aria-label'))"
+        "Array.from(views[k].panel.rows[part].querySelectorAll('canvas'), one => one.ariaLabel)"
     )
-    keys = run(
-        f"return views.slice(0, 3).map(view => {labels}.find(label => label.includes('h₂')))"
+    rows = f"['query', 'score', 'softmax', 'weight'].map(part => [row(part, k), {labels}])"
+    return lambda view, step=0: run(f"choose({step}, 1); const k = {view}; return {rows}")
+
+
+def encoded(words):
+    """The attention of a model, its first query s (D,), its keys h (S, D), and what a history
+    prepared.
+    """
+    predictor = make_predictor(words)
+    ids = torch.tensor([predictor.task.source_vocabulary.encode(TEXT)])
+    memory, state = predictor.model.encode(ids, torch.tensor([len(TEXT)]))
+    return predictor.model.decoder.attention, state.cell[0][0], memory.values[0], memory.prepared
+
+
+def weights_of(words, step):
+    return torch.tensor(in_pytorch(make_predictor(words), TEXT)["weights"][step])
+
+
+def assert_score(said, key, product, score):
+    """The score, the sum of products that it is made of, and a projected key (D,)."""
+    (query, _), (texts, labels), *_ = said
+    assert "decoder's state" in query[2]
+    assert result_of(texts[1]) == about(score.item())
+    assert float(re.search(r"their products, sum (\S+) =", texts[3])[1]) == about(product.item())
+    assert numbers(next(one for one in labels if "h₂" in one)) == about(key[:4].tolist())
+
+
+def assert_share(said, powers):
+    """The softmax of position 2, from the powers (S,) of e; returns the softmax (S,)."""
+    shares = powers / powers.sum()
+    chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", said[2][0][1]).groups())
+    assert list(chain) == about([one.item() for one in (powers[1], powers.sum(), shares[1])])
+    return shares
+
+
+@torch.no_grad()
+def test_a_score_by_a_linear_map_and_a_move_by_key(read):
+    attention, s, h, _ = encoded(GENERAL)
+    keys = h @ attention.score.map.weight.T
+    scores = keys @ s
+    said = read(0)
+    _, (score, _), _, (weight, _) = said
+    assert score[1].startswith("s W h: e₂ = s · (map h₂)")
+    assert "learned linear map" in score[2]
+    assert_score(said, keys[1], scores[1], scores[1])
+    shares = assert_share(said, scores.exp())
+    sharper = shares ** (1 + softplus(attention.history.power))
+    assert result_of(weight[1]) == about((sharper / sharper.sum())[1].item())
+
+
+@torch.no_grad()
+def test_an_additive_score_of_scalable_softmax_in_a_window(read):
+    attention, s, h, _ = encoded(ADDITIVE)
+    part = attention.score
+    keys = torch.tanh(s @ part.query_map.weight.T + h @ part.key_map.weight.T)
+    scores = keys @ part.v.weight[0]
+    window = attention.window
+    centre = 3 * torch.sigmoid(window.v.weight[0] @ torch.tanh(window.map.weight @ s))
+    distance = torch.arange(4) - centre
+    near = distance.abs() <= 2
+    factor = torch.exp(-2 * (distance / 2) ** 2)
+    said = read(1)
+    _, (score, _), (softmax, _), (weight, _) = said
+    assert score[1].startswith("v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)")
+    assert "perceptron" in score[2]
+    assert_score(said, keys[1], scores[1], scores[1])
+    assert " \u00d7 ln " in softmax[1]
+    assert "Scalable: scores times ln n" in softmax[2]
+    assert "local_p: a window around a learned centre" in softmax[2]
+    (around,) = re.findall(r"around position (\S+), R = 2", softmax[2])
+    assert float(around) == pytest.approx(centre.item() + 1, abs=0.06)
+    shares = assert_share(said, torch.where(near, (scores * near.sum().log()).exp(), 0))
+    assert "by the window local_p" in weight[2]
+    product, result = re.search(r"([^=]+) = ([^=]+)$", weight[1]).groups()
+    factors = list(map(float, re.findall(r"[\d.]+", product)))
+    assert factors == about([shares[1].item(), factor[1].item()])
+    assert float(result) == about((shares * factor)[1].item())
+
+
+@torch.no_grad()
+def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
+    attention, s, h, _ = encoded(COSINE)
+    keys = h / h.norm(dim=1, keepdim=True)
+    cosines = keys @ s / s.norm()
+    scores = cosines * attention.score.log_strength.exp()
+    said = read(2)
+    _, (score, _), _, (weight, _) = said
+    assert score[1].startswith(
+        "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
     )
-    predictors = [make_predictor(words) for words in BY_HAND]
-    for words, predictor, (query, score, softmax, weight), key in zip(
-        BY_HAND, predictors, said, keys, strict=True
-    ):
-        model = predictor.model
-        memory, state = model.encode(
-            torch.tensor([predictor.task.source_vocabulary.encode(text)]), torch.tensor([4])
-        )
-        parts = model.decoder.attention
-        s = state.cell[0][0]
-        h = memory.values[0]  # (D,), (S, D)
-        factor = torch.ones(4)
-        count = 1.0
-        near = torch.tensor([True] * 4)
-        if words == GENERAL:
-            mapped = h @ parts.score.map.weight.T
-            products = scores = mapped @ s
-            formula, sentence = "s W h: e₂ = s · (map h₂)", "learned linear map"
-        elif words == ADDITIVE:
-            mapped = torch.tanh(
-                s @ parts.score.query_map.weight.T + h @ parts.score.key_map.weight.T
-            )
-            products = scores = mapped @ parts.score.v.weight[0]
-            formula, sentence = (
-                "v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)",
-                "perceptron",
-            )
-            centre = 3 * torch.sigmoid(
-                parts.window.v.weight[0] @ torch.tanh(parts.window.map.weight @ s)
-            )
-            distance = torch.arange(4) - centre
-            near = distance.abs() <= 2
-            factor = torch.exp(-2 * (distance / 2) ** 2)
-            count = near.sum().log()
-            assert " \u00d7 ln " in softmax[1]
-            assert "Scalable: scores times ln n" in softmax[2]
-            assert "local_p: a window around a learned centre" in softmax[2]
-            assert "by the window local_p" in weight[2]
-            (around,) = re.findall(r"around position (\S+), R = 2", softmax[2])
-            assert float(around) == pytest.approx(centre.item() + 1, abs=0.06)
-        else:
-            mapped = h / h.norm(dim=1, keepdim=True)
-            products = mapped @ s / s.norm()
-            strength = parts.score.log_strength
-            scores = products * strength.exp()
-            formula = "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
-            sentence = (
-                "cosine of the angle, with a learned scale. coverage: the sum of all past weights"
-            )
-        powers = torch.where(near, torch.exp(scores * count), 0)
-        shares = powers / powers.sum()
-        if words == GENERAL:
-            moves = (memory.prepared, parts.history.by_past)
-            sharper = 1 + torch.nn.functional.softplus(parts.history.power)
-            factor = shares ** (sharper - 1) / (shares**sharper).sum()
-        assert score[1].startswith(formula)
-        assert sentence in score[2]
-        assert "decoder's state" in query[2]
-        assert result_of(score[1]) == about(scores[j].item())
-        added = float(re.search(r"their products, sum (\S+) =", score[3])[1])
-        assert added == about(products[j].item())
-        shown = re.search(r": 12 numbers, (.*) …", key)[1].split(", ")
-        assert list(map(float, shown)) == about(mapped[j][:4].tolist())
-        chain = map(float, re.fullmatch(r".* = (\S+) / (\S+) = (\S+)", softmax[1]).groups())
-        assert list(chain) == about([one.item() for one in (powers[j], powers.sum(), shares[j])])
-        last = [
-            float(one)
-            for one in re.findall(r"[\d.]+", weight[1].rpartition(" = ")[0].split(" = ")[-1])
-        ]
-        if words == ADDITIVE:
-            assert last == about([shares[j].item(), factor[j].item()])
-        assert result_of(weight[1]) == about((shares * factor)[j].item())
-    label = "views[0].panel.rows.weight.querySelector('canvas').ariaLabel"
-    (_, moved, why, _), said, label = run(
-        f"choose(1, {j}); return [row('weight'), row('score', 2).join(' '), {label}]"
-    )
-    assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", moved)
-    first, second = torch.tensor(in_pytorch(predictors[0], text)["weights"][:2])
-    assert result_of(moved) == about(second[j].item())
-    at = int(first.argmax())
-    around = torch.stack([first, first, 0 * first]).repeat(1, 3)  # alpha, C, alpha before
-    p = (
-        4 * (moves[0][0, :, at] + (moves[1] * around[:, at + 1 : at + 8]).sum(dim=(1, 2)))
-    ).softmax(dim=0)
-    assert re.search(
-        rf"looked at {text[at]}; .* move is .?{abs(int(p.argmax()) - 3)}(, around the end)?\.$", why
-    )
-    shown = re.fullmatch(rf"moves from {text[at]}, .3 to \+3: 7 numbers, (.*) …", label)[1].split(
-        ", "
-    )
-    assert list(map(float, shown)) == about(p[:4].tolist())
-    move = make_predictor(SHIFT).model.decoder.attention.history.logits.argmax() - 2
-    assert re.search(rf"move is .?{abs(int(move))}[,.]", run("return row('weight', 3)[2]"))
-    slope, past = re.search(rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):", said).groups()
-    assert float(slope) == about(parts.history.map.weight.item())
-    assert float(past) == about(in_pytorch(predictors[2], text)["weights"][0][j])
+    assert "cosine of the angle, with a learned scale. coverage: the sum of all past" in score[2]
+    assert_score(said, keys[1], cosines[1], scores[1])
+    assert result_of(weight[1]) == about(assert_share(said, scores.exp())[1].item())
+    _, (later, _), *_ = read(2, step=1)
+    term = rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):"
+    slope, past = re.search(term, " ".join(later)).groups()
+    assert float(slope) == about(attention.history.map.weight.item())
+    assert float(past) == about(weights_of(COSINE, 0)[1].item())
+
+
+@torch.no_grad()
+def test_weights_move_by_key_and_by_a_learned_distance(read):
+    (texts, labels) = read(0, step=1)[3]
+    assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", texts[1])
+    assert result_of(texts[1]) == about(weights_of(GENERAL, 1)[1].item())
+    attention, *_, prepared = encoded(GENERAL)
+    past = weights_of(GENERAL, 0)
+    at = int(past.argmax())
+    around = torch.stack([past, past, 0 * past]).repeat(1, 3)  # alpha, C, alpha before
+    by_past = (attention.history.by_past * around[:, at + 1 : at + 8]).sum(dim=(1, 2))
+    p = (4 * (prepared[0, :, at] + by_past)).softmax(dim=0)
+    move = abs(int(p.argmax()) - 3)
+    said = rf"looked at {TEXT[at]}; .* move is .?{move}(, around the end)?\.$"
+    assert re.search(said, texts[2])
+    assert re.match(rf"moves from {TEXT[at]}, .3 to \+3: 7 numbers, ", labels[0])
+    assert numbers(labels[0]) == about(p[:4].tolist())
+    learned = encoded(SHIFT)[0].history.logits.argmax() - 2
+    assert re.search(rf"move is .?{abs(int(learned))}[,.]", read(3, step=1)[3][0][2])
 
 
 def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
