@@ -36,7 +36,7 @@ def quick_commands():
     """The tree of commands, which every call of `main` builds anew, is built once, no write waits
     for the disk, `torch.manual_seed` does not describe its callers, as it does for a device that is
     not there, and of the formulas that torch's exporter knows, which it compiles for each graph,
-    every graph gets a copy.
+    every graph gets a copy; it lists torch's operations once.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
@@ -47,6 +47,10 @@ def quick_commands():
         ):  # of torch's own names, which may change
             if "onnxscript" in sys.modules:
                 patch.setattr(*_quick_registry())
+                from torch._export import utils
+
+                listed = functools.cache(utils._materialize_cpp_cia_ops)
+                patch.setattr(utils, "_materialize_cpp_cia_ops", listed)
         yield
 
 

@@ -6,7 +6,6 @@ import json
 import re
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 from pages import exported_once, in_pytorch, make_predictor, make_shown
@@ -60,7 +59,7 @@ def pages():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
         together = render([shown["scaled"], shown["none"]])
-        by_hand = render([shown[words] for words in (*BY_HAND, SHIFT)])
+        by_hand = render([shown[words] for words in (*BY_HAND, SHIFT, "scaled")])
         alone = {name: render([shown[name]]) for name in ("scaled", "none")}
         return {**alone, "both": together, "by hand": by_hand}
 
@@ -81,37 +80,6 @@ def show(browser, tmp_path, pages):
     assert browser.console() == []
 
 
-def test_a_score_unfolds_with_its_numbers_down_to_the_weight(show):
-    run = show()
-    said, weight, sentence = run(
-        "type_('cab'); choose(0, 2); return [row('score'), row('softmax'), row('context')]"
-    )
-    predictor = make_predictor("scaled.yaml")
-    ids = torch.tensor([predictor.task.source_vocabulary.encode("cab")])
-    memory, state = predictor.model.encode(ids, torch.tensor([3]))
-    scores = (memory.values[0] @ state.cell[0][0] / 12**0.5).tolist()
-    formula, value = re.fullmatch(r"(.*) = (\S+)", said[1]).groups()
-    assert formula == "s · h / √D, D = 12: e₃ = s · (h₃ / 3.464)"
-    label = "part => views[0].panel.rows[part].querySelector('canvas').ariaLabel"
-    keys = run(f"return ['states', 'query', 'context'].map({label})")
-    shown = (
-        memory.values[0, 2],
-        state.cell[0][0],
-        torch.tensor(scores).softmax(dim=0) @ memory.values[0],
-    )
-    for label, vector in zip(keys, shown, strict=True):
-        assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
-    assert float(value) == about(scores[2])
-    assert f"their products, sum {value}" in said[3]
-    assert "h₃ / 3.464" in said[3]
-    found = re.fullmatch(r"p₃ = exp\(e₃\) / Σ exp = (\S+) / (\S+) = (\S+)", weight[1]).groups()
-    powers = np.exp(scores)
-    assert list(map(float, found)) == about([powers[2], powers.sum(), powers[2] / powers.sum()])
-    assert sentence[1].endswith(" h₃ + …")
-    key = run("return views[0].panel.rows.score.querySelector('canvas').getAttribute('aria-label')")
-    assert key.startswith("h₃ / 3.464: 12 numbers, ")
-
-
 # ---- the numbers of every formula, by plain arithmetic, at position 2 of a string ----
 
 TEXT = "cabd"
@@ -119,15 +87,12 @@ TEXT = "cabd"
 
 @pytest.fixture
 def read(show):
-    """`read(view, step)`: what the rows of query, score, softmax and weight say, and the names of
-    their vectors.
-    """
+    """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
     run = show("by hand")
     run(f"type_({TEXT!r})")
-    labels = (
-        "Array.from(views[k].panel.rows[part].querySelectorAll('canvas'), one => one.ariaLabel)"
-    )
-    rows = f"['query', 'score', 'softmax', 'weight'].map(part => [row(part, k), {labels}])"
+    vectors = "views[k].panel.rows[part].querySelectorAll('canvas')"
+    said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
+    rows = f"['query', 'score', 'softmax', 'weight', 'states', 'context'].map(part => {said})"
     return lambda view, step=0: run(f"choose({step}, 1); const k = {view}; return {rows}")
 
 
@@ -163,12 +128,28 @@ def assert_share(said, powers):
 
 
 @torch.no_grad()
+def test_a_scaled_score_down_to_the_context(read):
+    _, s, h, _ = encoded("scaled.yaml")
+    keys = h / 12**0.5
+    scores = keys @ s
+    said = read(4)
+    (_, query), (score, _), _, _, (_, states), (context, mean) = said
+    assert score[1].startswith("s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = ")
+    assert "h₂ / 3.464" in score[3]
+    assert_score(said, keys[1], scores[1], scores[1])
+    shares = assert_share(said, scores.exp())
+    assert context[1].endswith(" h₂ + …")
+    for (label, *_), vector in ((query, s), (states, h[1]), (mean, shares @ h)):
+        assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
+
+
+@torch.no_grad()
 def test_a_score_by_a_linear_map_and_a_move_by_key(read):
     attention, s, h, _ = encoded(GENERAL)
     keys = h @ attention.score.map.weight.T
     scores = keys @ s
     said = read(0)
-    _, (score, _), _, (weight, _) = said
+    _, (score, _), _, (weight, _), *_ = said
     assert score[1].startswith("s W h: e₂ = s · (map h₂)")
     assert "learned linear map" in score[2]
     assert_score(said, keys[1], scores[1], scores[1])
@@ -189,7 +170,7 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     near = distance.abs() <= 2
     factor = torch.exp(-2 * (distance / 2) ** 2)
     said = read(1)
-    _, (score, _), (softmax, _), (weight, _) = said
+    _, (score, _), (softmax, _), (weight, _), *_ = said
     assert score[1].startswith("v · tanh(W [s;h]): e₂ = v · tanh(query_map s + key_map h₂)")
     assert "perceptron" in score[2]
     assert_score(said, keys[1], scores[1], scores[1])
@@ -213,7 +194,7 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     cosines = keys @ s / s.norm()
     scores = cosines * attention.score.log_strength.exp()
     said = read(2)
-    _, (score, _), _, (weight, _) = said
+    _, (score, _), _, (weight, _), *_ = said
     assert score[1].startswith(
         "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
     )

@@ -27,7 +27,6 @@ from seq2attn.runs.run import Run
 from seq2attn.training import loop as trainer_module
 from seq2attn.training import session
 from seq2attn.training.loop import Diverged, Trainer
-from seq2attn.training.recorder import watched_strings
 from seq2attn.training.schedule import learning_rate, snapshot_steps
 from seq2attn.training.signals import stop_on_signals
 
@@ -284,11 +283,6 @@ def test_a_target_that_is_reached_early_is_recorded(tmp_path, monkeypatch):
     scripted(monkeypatch, [([1.0], 1.0)])
     run = trained(tmp_path, configured("training.target=1 training.snapshots=1")).run
     assert [step for step, _ in read_attention(run)] == [0, 1, 2, 4, 8]
-
-
-def test_the_middle_and_the_largest_length_are_watched():
-    config = configured("task.min_length=6 task.max_length=8")
-    assert [len(text) for text in watched_strings(config, build_task(config))] == [7, 8]
 
 
 def test_log_every_counts_from_the_first_step(tmp_path):
