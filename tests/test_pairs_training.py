@@ -105,8 +105,9 @@ def test_paths_are_relative_to_the_config_and_in_overrides_to_the_working_direct
 
 
 @pytest.mark.parametrize(
-    "at", [2, 6, 10]
-)  # in the first epoch, after an evaluation, at the end of an epoch
+    "at",  # after an evaluation; in the first epoch, at the end of one
+    [6, *(pytest.param(step, marks=pytest.mark.slow) for step in (2, 10))],
+)
 def test_a_resumed_training_ends_with_the_same_weights_and_records(work, at):
     whole = trained(load_config("my.yaml", ["training.patience=9"]), NewRun(work / "runs", "whole"))
     stopped = stopped_run(work, at, ["training.patience=9"])
