@@ -569,7 +569,8 @@ def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
     browser, tmp_path, fixed, predictor, graphs, monkeypatch
 ):
     monkeypatch.setattr(page_module, "export_graphs", graphs.get)
-    open_page(browser, tmp_path, render([fixed, PageModel("scaled", predictor, {}, [])]))
+    other = replace(make_shown("scaled.yaml"), predictor=predictor)
+    open_page(browser, tmp_path, render([fixed, other]))
     assert "Move its attention" in browser.run("return tourSteps().map(stop => stop.title)")
     first, second = browser.run(
         f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
