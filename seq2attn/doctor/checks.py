@@ -16,7 +16,7 @@ from seq2attn.doctor.adapter import Adapter, B, Inputs, S, draw_inputs, gap, unc
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 
 CLOSE = 1e-4  # smaller differences are rounding
-DRAWS = 100  # for statistics
+DRAWS = 40  # for statistics
 MORE = 3  # columns of padding
 SCALE = 30  # of large inputs
 Found = Iterator[tuple[str, dict[str, Any]]]
@@ -224,7 +224,7 @@ def order(trial: Trial) -> Found:
 def valid_keys(trial: Trial) -> Found:
     """The first and the last valid key can get weight."""
     ends = []
-    for _ in range(DRAWS):
+    for _ in range(2 * DRAWS):
         given = trial.draw()
         weights = trial.run(given).weights.sum(1)  # (B, S)
         last = given.valid.sum(1, keepdim=True) - 1

@@ -3,7 +3,7 @@ scores of a query changes no weight.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, product
 from typing import Any, NamedTuple
 
@@ -71,7 +71,7 @@ def compare(sample: Sample, expected: str) -> tuple[str, str]:
     centred = _centred(sample.scores)
     if centred.abs().max() < 1e-5:
         return "constant", TEXTS["constant"]
-    fits = _fits(expected, sample)
+    fits = _fits(expected, sample, _mistakes)
     if fits:
         fit = min(fits)
         return fit.code, fit.text
@@ -88,16 +88,15 @@ def match(sample: Sample) -> tuple[str, str, str]:
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in SCORES:
         is_ours = isinstance(entry.implementation, str)
-        fits = _fits(entry.name, sample) if is_ours else []
+        fits = _fits(entry.name, sample, _right) if is_ours else []
         for fit in fits:
-            if fit.order == 0:
-                code, name = "score", entry.name
-                if fit.text:
-                    name = f"{fit.factor:.4g} * {name}"
-                    code = "score-factor"
-                if entry.equal_widths and (fit.factor < 0 or ": " in fit.text):
-                    code = "score-mistake"
-                matches.append((len(fit.text), code, name, fit.text))
+            code, name = "score", entry.name
+            if fit.text:
+                name = f"{fit.factor:.4g} * {name}"
+                code = "score-factor"
+            if entry.equal_widths and (fit.factor < 0 or ": " in fit.text):
+                code = "score-mistake"
+            matches.append((len(fit.text), code, name, fit.text))
     return min(matches)[1:]
 
 
@@ -111,11 +110,13 @@ class Fit(NamedTuple):
     factor: float
 
 
-def _fits(expected: str, sample: Sample) -> list[Fit]:
+def _fits(
+    expected: str, sample: Sample, variants: Callable[[Score, Sample], dict[str, Tensor]]
+) -> list[Fit]:
     fits = []
     for score in _expected(expected, sample):
         has_scale = any(parameter.dim() == 0 for parameter in score.parameters())
-        for order, (code, mistaken) in enumerate(_mistakes(score, sample).items()):
+        for order, (code, mistaken) in enumerate(variants(score, sample).items()):
             factor = _factor(mistaken, sample.scores)
             if factor is not None:
                 if has_scale:
@@ -205,6 +206,11 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 
 
 # ---- mistakes ----
+
+
+def _right(score: Score, sample: Sample) -> dict[str, Tensor]:
+    """Return the right scores."""
+    return {"": score(sample.query, score.project(sample.keys))}
 
 
 def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
