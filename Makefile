@@ -72,7 +72,7 @@ site: $(SPHINX)  ## build the site of the documentation in site/, which opens fr
 class: site  ## fill class/ for laptops without a network: wheels for this system and Python, site, notebook, homework
 	@rm -rf class/site
 	@mkdir -p class
-	cp -R site examples/lesson* examples/homework.py class
+	cp -R site examples/lesson.ipynb examples/homework.py class
 	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt ".[export]" notebook
 	@echo 'docs/lesson.md says how a laptop installs from class/.'
 

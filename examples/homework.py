@@ -9,6 +9,7 @@ until no line begins with `fault`: repair the first fault and run it again. A `c
 costs nothing. Hand in one file, named after you, such as `anna.py`. One point a function.
 """
 
+import torch
 from torch import Tensor
 
 

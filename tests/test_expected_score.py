@@ -22,6 +22,7 @@ add("keys_twice", lambda s, h: -minus(h, h).square().sum(3))
 add("factor", lambda s, h: -minus(s, h).square().mean(3))
 add("query_ignored", lambda s, h: -h.square().sum(2).unsqueeze(1).expand(-1, s.size(1), -1))
 add("constant", lambda s, h: -minus(s, s).norm(dim=3).sum(2, True).expand(-1, -1, h.size(1)))
+add("by_query", lambda s, h: -s.norm(dim=2, keepdim=True) * minus(s, h).square().sum(3))
 add("transposed", lambda s, h: -minus(h, s).square().sum(3))
 add("other", lambda s, h: s @ h.mT)
 
@@ -56,7 +57,7 @@ register("good_bilinear")(Bilinear)
     [
         (
             "-norm(s - h)**2",
-            "good_distance sign square keys_twice factor query_ignored constant transposed other",
+            "good_distance sign square keys_twice factor query_ignored constant transposed by_query other",
         ),
         ("additive", "good_concat tanh"),
         ("general", "good_bilinear"),

@@ -29,7 +29,7 @@ def table(heading, first):
 
 def test_its_first_screen_says_what_to_have_ready_and_its_answers_are_folded():
     first = LESSON.partition("## 1.")[0]
-    for words in ("make run", "make class", '-e ".[export]"', "a browser", "All training takes"):
+    for words in ("projector", "make class", '-e ".[export]"', "a browser", "All training takes"):
         assert words in first
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
     assert LESSON.count("<details><summary>Answer") == LESSON.count("</details>") == 8
@@ -127,7 +127,7 @@ MISTAKES = {  # in the last solution: what is written instead, and how `check` c
 
 
 def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
-    scaled, distance = SOLUTIONS
+    scaled, distance, _ = SOLUTIONS
     (tmp_path / "mine.py").write_text(scaled)
     cli("check --plugin mine.py --expect scaled").check()
     (check,) = commands("6. Exercises", "check")
@@ -143,31 +143,16 @@ def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
         assert said in done.out, right
 
 
-HOMEWORK = """
-def attend(scores, keys, valid):
-    weights = scores.masked_fill(~valid, -1e30).softmax(dim=1)
-    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
-
-def products(query, keys):
-    return (keys @ query.unsqueeze(2)).squeeze(2)
-
-def scaled(query, keys, valid):
-    return attend(products(query, keys) / query.shape[1] ** 0.5, keys, valid)
-
-def cosine(query, keys, valid):
-    norms = query.norm(dim=1, keepdim=True) * keys.norm(dim=2)
-    return attend(products(query, keys) / norms, keys, valid)
-"""
-
-
 def test_homework_is_graded(cli, tmp_path):
     starter = (ROOT / "examples/homework.py").read_text("utf-8")
+    right = f"import torch\n{SOLUTIONS[-1]}"
     expected = {  # file, its result
-        "anna": (f"print('hello')\n{HOMEWORK}", "passed$"),
-        "ben": (HOMEWORK.replace("~valid", "valid"), "mask-inverted: "),
+        "anna": (f"print('hello')\n{right}", "passed\t$"),
+        "ben": (right.replace("~valid", "valid"), "not-finite: "),
         "carl": (starter, "error: .*: (scaled|cosine) is not written yet"),
         "dora": (starter.replace(",", ""), "error: .*dora.py: SyntaxError: "),
         "eli": ("scaled = cosine = 3", "error: .*: 3 is not a callable"),
+        "emma": (SOLUTIONS[-1], "error: .*emma.py:2: NameError: name 'torch' is not defined"),
         "finn": ("", "error: .*finn.py has no "),
     }
     (tmp_path / "handed-in").mkdir()
@@ -178,7 +163,7 @@ def test_homework_is_graded(cli, tmp_path):
         rows = done.out.splitlines()[1:]
         for row, (name, (_, result)) in zip(rows, expected.items(), strict=True):
             assert re.match(rf"handed-in/{name}.py:(scaled|cosine)\t{result}", row), row
-        assert (done.code, "5 of 6 did not pass" in done.err) == (1, True)
+        assert (done.code, "6 of 7 did not pass" in done.err) == (1, True)
 
 
 # ---- what was trained: minutes each, so `make test-slow` ----

@@ -138,16 +138,19 @@ def _grade(places: list[str], as_json: bool, options: dict[str, Any]) -> None:
 
     rows = []
     for place in places:
-        say(f"examining {place}")  # in case it does not end
-        result = "passed"
+        say(f"examining {place} (Ctrl-C skips it)")
+        result, look_at = "passed", ""
         try:
             with redirect_stdout(StringIO()):
                 faults = check_attention(load_attention(place), **options).faults
             if faults:
                 result = f"{faults[0].code}: {faults[0].text}"
-        except (Exception, SystemExit) as error:  # whatever the file raises
+                look_at = faults[0].look_at
+        except Seq2AttnError as error:
             result = f"error: {error}".partition("\n")[0]
-        rows.append({"attention": place, "result": result})
+        except BaseException as error:  # whatever the file raises
+            result = f"error: {type(error).__name__} {error}".partition("\n")[0]
+        rows.append({"attention": place, "result": result, "look at": look_at})
     _show(rows, as_json)
     failed = sum(row["result"] != "passed" for row in rows)
     if failed:

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.errors import Seq2AttnError
+from seq2attn.text import line_of
 
 CATALOGUE = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
 ROLES: dict[str, str] = {}
@@ -153,13 +155,12 @@ def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
     that is plausible, or else the first that runs. Raises `Seq2AttnError` if none runs.
     """
     running: list[Way] = []
-    problem = ""
+    problems: list[tuple[int, str]] = []
     for adapter, inputs in _ways(attention, widths):
         try:
             adapter = _with_outputs(adapter, inputs.unmasked)
         except Exception as error:
-            if not problem or str(error) == NO_WEIGHTS:
-                problem = f"{error}, in `{adapter.code}`"
+            problems.append(_problem(adapter, error))
             continue
         running.append((adapter, inputs))
         if _misfit(adapter, inputs.unmasked) == 0:
@@ -167,10 +168,19 @@ def find_adapter(attention: Any, widths: Sequence[Widths]) -> Way:
             return min(others, key=lambda other: _misfit(other, inputs)), inputs
     if running:
         return running[0]
-    raise Seq2AttnError(
-        f"the attention cannot be examined: {problem}",
-        hint=HINT,
-    )
+    _, problem = min(problems, key=itemgetter(0))
+    raise Seq2AttnError(f"the attention cannot be examined: {problem}", hint=HINT)
+
+
+def _problem(adapter: Adapter, error: Exception) -> tuple[int, str]:
+    """Return what a call ended with, and its rank: no weights say most; without a mask, least."""
+    call = f"in `{adapter.code}`"
+    if str(error) == NO_WEIGHTS:
+        return 0, f"{error}, {call}"
+    attention = adapter.attention
+    source = type(attention) if isinstance(attention, nn.Module) else attention
+    text = f"{line_of(source, error)}: {type(error).__name__}: {error}, {call}"
+    return 2 - adapter.needs_mask, text
 
 
 def draw_inputs(widths: Widths, rows: int = B, length: int = S) -> Inputs:

@@ -229,6 +229,9 @@ def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
     }
     if query.size(2) == keys.size(2):
         mistakes["keys-twice"] = score(keys, projected)  # (B, S, S)
+    if scores.shape == sample.scores.shape:
+        x, y = _centred(scores), _centred(sample.scores)
+        mistakes["by-query"] = scores * (x * y).sum(2, True) / (x * x).sum(2, True)
     return mistakes
 
 

@@ -14,6 +14,7 @@ const letters = view => [...new Set(view.sources.slice(0, view.count))];
 // The steps that write a symbol of the answer.
 const writing = ({spec, now}) => [...now.steps.keys()].filter(t => now.steps[t].written !== spec.eos);
 const second = view => Math.min(1, view.now.steps.length - 1);
+const third = view => Math.min(2, view.now.steps.length - 1);
 // The step whose largest weight is the least, but for the first, whose query may be no state of the decoder.
 const flattest = view => writing(view).slice(1).reduce((best, t) => strongest(view, t).value < strongest(view, best).value ? t : best, second(view));
 // Whether the softmax of that step, of the first head, would saturate without √D.
@@ -136,10 +137,10 @@ const STOPS = [
     press: "Play", act: play, tell: () => "The decoder's state changes. The vector it began with stays as it was.",
   },
   {
-    title: "How a score is made", of: attends, covered: true, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
-    ask: () => "A score says how well the query, which the decoder asks with, fits a key, which the encoder left at a position. Which position will have the largest score in step 2?",
-    press: "Show it", act: view => { choose(second(view), null); showScores(view); },
-    tell: view => `Position ${strongest(view, second(view)).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`,
+    title: "How a score is made", of: attends, covered: true, guess: positions, truth: view => positions(view)[strongest(view, third(view)).j],
+    ask: view => `A score says how well the query, which the decoder asks with, fits a key, which the encoder left at a position. Which position will have the largest score in step ${third(view) + 1}?`,
+    press: "Show it", act: view => { choose(third(view), null); showScores(view); },
+    tell: view => `Position ${strongest(view, third(view)).j + 1}. The row shows how its score is made${view.spec.parts.score ? `: ${view.spec.parts.score.summary}` : ""}. The softmax makes weights of the scores.`,
   },
   {
     title: "Move its attention", of: spec => masked(spec) && canForce(), guess: letters, truth: view => view.wrote(view.now.steps[0]),
