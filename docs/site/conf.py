@@ -46,12 +46,12 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Seq2AttnError",
 ]
 PAGES = {  # of docs/, that run a model, for the landing page
-    "scaled": "trained",
-    "unmasked": "unmasked",
+    "scaled": "a trained one",
+    "unmasked": "without a mask",
     "train": "train one",
-    "race": "race",
-    "window": "window",
-    "scores": "scores",
+    "race": "with attention or without",
+    "window": "two windows",
+    "scores": "two scores",
     "coverage": "coverage",
 }
 

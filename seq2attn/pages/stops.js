@@ -60,12 +60,13 @@ const rivals = () => ([loser, winner] = [false, true].map(right => views.find(vi
 const differing = kind => views.length === 2 && new Set(views.map(({spec}) => spec.parts[kind]?.name)).size === 2;
 const traits = () => ["score", "window", "history"].filter(differing);
 const each = say => views.map(view => `${say(view)} (${view.spec.name})`).join(" and ");
-const described = () => `They differ in the ${traits().map(kind => `${kind}: ${each(({spec}) => written(spec.parts[kind].formula).replace("(nothing)", "nothing"))}`).join("; the ")}`;
+const described = () => `They differ in the ${traits().map(kind => `${kind}: ${each(({spec: {parts}}) => kind === "history" ? parts[kind].name.replace("none", "nothing") : written(parts[kind].formula))}`).join("; the ")}`;
 const names = () => views.map(view => view.spec.name);
 const most = rate => views.reduce((best, view) => rate(view) > rate(best) ? view : best).spec.name;
 const shortest = () => data.models[0].examples.reduce((best, text) => text.length < best.length ? text : best);
 // The attention that each position has had before a step.
 const readBefore = ({now}, t) => now.steps.slice(0, t).reduce((sums, {weights}) => sums.map((sum, j) => sum + weights.data[j]), new Array(now.width).fill(0));
+const leastRead = () => peak(readBefore(winner, state.step).map(read => -read));
 const showScores = view => { light("score"); view.panel.rows.score.scrollIntoView({block: "center"}); };
 
 const attends = spec => spec.attends;
@@ -79,28 +80,28 @@ const masked = spec => spec.attends && spec.mask_padding;
 const STOPS = [
   {
     title: "One of the two is wrong", pair: true, of: rivals, covered: true, guess: names, truth: () => loser.spec.name,
-    ask: () => `Both were trained on the task ${loser.spec.about.task}. ${traits().length ? described() : `The window of step 1 is around position ${each(view => view.windowAt(0, " ± "))}`}. Which one is wrong on ${state.text}?`,
+    ask: () => `Both were trained on the task ${loser.spec.about.task}. ${traits().length ? described() : `The window of step 1 is around position ${each(view => view.windowAt(0, " ± "))}`}. Which one is wrong on “${state.text}”?`,
     press: "Uncover both", act: () => choose(firstWrong(loser), null),
     tell: () => `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is the first that is wrong. There the largest weight is that of ${each(view => `${place(strongest(view, state.step))}, with ${strongest(view, state.step).weight}`)}.`,
   },
   {
     title: "A shorter string", pair: true, of: () => rivals() && loser.map.centres[0].length, ...rightOrWrong, truth: () => isRight(loser) ? "right" : "wrong",
-    ask: () => `The first windows of ${loser.spec.name} are in the wrong place. Will it be right on ${shortest()}?`,
+    ask: () => `The first windows of ${loser.spec.name} are in the wrong place. Will it be right on “${shortest()}”?`,
     press: "Type it", act: () => type(...shortest().split("\t")),
-    tell: () => `${judged(loser)} What its windows miss has to come through the state, as without attention: a few letters do.`,
+    tell: () => `${judged(loser)} What its windows miss has to come through the state, as without attention: a few letters get through.`,
   },
   {
     title: "What has been read", pair: true, of: () => rivals() && winner.spec.parts.history?.name === "coverage", covered: true, guess: positions,
-    truth: view => positions(view)[peak(readBefore(winner, state.step))], start: () => choose(firstWrong(loser), null),
-    ask: () => `C adds up the attention that a position has had. Which one has the most before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
-    press: "Show it", act: () => { choose(state.step, peak(readBefore(winner, state.step))); showScores(winner); },
-    tell: () => `It has had ${short(Math.max(...readBefore(winner, state.step)))}. ${winner.spec.name} adds w C to its scores, so that it knows what it has read; ${loser.spec.name} has to count in its state.`,
+    truth: view => positions(view)[leastRead()], start: () => choose(firstWrong(loser), null),
+    ask: () => `C adds up the attention that each position has had. Which one has had the least before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
+    press: "Show it", act: () => { choose(state.step, leastRead()); showScores(winner); },
+    tell: view => `${positions(view)[leastRead()]} has had ${short(Math.min(...readBefore(winner, state.step)))}, the others up to ${short(Math.max(...readBefore(winner, state.step)))}. ${winner.spec.name} adds w C to its scores, so that it knows what it has read; ${loser.spec.name} has to count in its state.`,
   },
   {
     title: "How a score is made", pair: true, of: () => differing("score"), covered: true, guess: names, truth: () => most(({scale: [least, greatest]}) => greatest - least),
     ask: () => `${described()}. Whose scores lie further apart?`,
     press: "Show them", act: view => { choose(second(view), null); showScores(view); },
-    tell: () => `${each(({scale}) => scale.map(short).join(" to "))}. ${views.some(({spec}) => /tanh/.test(spec.parts.score.formula)) ? "A product grows with query and key; a tanh is at most 1." : ""}`,
+    tell: () => `${each(({scale}) => scale.map(short).join(" to "))}. ${views.some(({spec}) => /tanh/.test(spec.parts.score.formula)) ? "A product grows with query and key; each tanh in the sum is at most 1." : ""}`,
   },
   {
     title: "Flatter weights", pair: true, of: () => differing("score"), guess: names, truth: () => most(view => strongest(view, state.step).value),
@@ -112,7 +113,7 @@ const STOPS = [
     title: "Empty positions", of: spec => spec.attends && !spec.mask_padding,
     ask: view => `${judged(view)} In training, without a mask, it could read the empty positions that fill strings up to ${view.spec.trained[1]}. Will ${missing(view)} of them make it right?`,
     ...rightOrWrong, press: "Add them", act: view => { state.padding = missing(view); update(); },
-    tell: view => `${judged(view)} ${short(emptyShare(view, 0))} of what step 1 reads is empty positions${isSame(view) ? "" : ": it learnt to count on them"}.`,
+    tell: view => `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on empty positions${isSame(view) ? "" : ": it learned to count on them"}.`,
   },
   {
     title: "Where does it look?", of: masked, covered: true, shows: t => t === 1, guess: positions, truth: view => positions(view)[strongest(view, second(view)).j],
@@ -181,12 +182,12 @@ const STOPS = [
     tell: view => {
       const [now, before] = [view.now, view.before].map(result => strongest(view, Math.min(state.step, result.steps.length - 1), result));
       const slopes = [before, now].map(({value}) => Number((value * (1 - value)).toPrecision(2)));
-      return `${now.weight}${now.value > 0.9 ? ": the softmax saturates" : ""}. Its slope p (1 − p), through which the model learns, goes from ${slopes[0]} to ${slopes[1]}. It is the slider's experiment: the temperature is 1/√D.`;
+      return `${now.weight}${now.value > 0.9 ? ": the softmax saturates" : ""}. Its slope p (1 − p), through which the model learns, goes from ${slopes[0]} to ${slopes[1]}. The temperature slider is the same experiment: it is now at 1/√D.`;
     },
   },
   {
     title: "Flatter weights", of: attends, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
-    ask: () => "The temperature divides the scores before the softmax. At 5, the weights become flatter. Will the answer survive?",
+    ask: () => "The temperature divides the scores before the softmax. At 5, the weights become flatter. Will the answer stay the same?",
     press: "Temperature 5", act: view => { state.temperature = 5; update(); choose(changed(view), null); },
     tell: view => {
       const t = Math.min(changed(view), view.before.steps.length - 1), now = strongest(view, t).weight;
@@ -195,9 +196,9 @@ const STOPS = [
   },
   {
     title: "Empty positions", of: masked, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
-    ask: view => `In a batch, short strings are filled up with empty positions, and a mask hides those. Will the answer survive ${missing(view)} without it?`,
+    ask: view => `A mask hides the empty positions that fill up short strings of a batch. Will the answer stay with ${missing(view)} unmasked?`,
     press: "Add them, unmasked", act: view => { Object.assign(state, {padding: missing(view), mask: false}); update(); },
-    tell: view => `${compared(view)}: at most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's attention goes there, and none did in training.`,
+    tell: view => `${compared(view)}: they get at most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step. Trained unmasked, a model needs them (unmasked.html).`,
   },
   {
     title: "One symbol more", of: without, ask: () => "The vector always has as many numbers. How many of them change if the string gets one symbol longer?",
@@ -217,7 +218,7 @@ const STOPS = [
   },
   {
     title: "Longer than in training", of: () => true, ...rightOrWrong,
-    ask: view => `In training, strings had ${view.spec.trained.join(" to ")} symbols. Will the answer to ${view.spec.trained[1] + 6} be right?`,
+    ask: view => `In training, strings had ${view.spec.trained.join(" to ")} symbols. Will one of ${view.spec.trained[1] + 6} be right?`,
     press: "Type a longer one", act: view => { type(longText(view), state.features); choose(Math.max(0, firstWrong(view)), null); },
     tell: view => `${judged(view)} ${!view.spec.attends ? "The vector was never asked to hold as much." : firstWrong(view) < 0 ? "" : `Step ${firstWrong(view) + 1} is the first that is wrong: it attends to position ${strongest(view, firstWrong(view)).j + 1}.`} Now try your own string.`,
   },
