@@ -196,7 +196,7 @@ const STOPS = [
   },
   {
     title: "Empty positions", of: masked, guess: () => ["yes", "no"], truth: view => isSame(view) ? "yes" : "no",
-    ask: view => `A mask hides the empty positions that fill up short strings of a batch. Will the answer stay with ${missing(view)} unmasked?`,
+    ask: view => `A mask hides the empty positions that fill up short strings of a batch. Will the answer stay the same with ${missing(view)} unmasked?`,
     press: "Add them, unmasked", act: view => { Object.assign(state, {padding: missing(view), mask: false}); update(); },
     tell: view => `${compared(view)}: they get at most ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step. Trained unmasked, a model needs them (unmasked.html).`,
   },
