@@ -71,7 +71,7 @@ def compare(sample: Sample, expected: str) -> tuple[str, str]:
     centred = _centred(sample.scores)
     if centred.abs().max() < 1e-5:
         return "constant", TEXTS["constant"]
-    fits = _fits(expected, sample, _mistakes)
+    fits = list(_fits(expected, sample, _mistakes))
     if fits:
         fit = min(fits)
         return fit.code, fit.text
@@ -87,13 +87,12 @@ def match(sample: Sample) -> tuple[str, str, str]:
     unknown = "it has other layers, or depends on positions"
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in SCORES:
-        is_ours = isinstance(entry.implementation, str)
-        fits = _fits(entry.name, sample, _right) if is_ours else []
-        for fit in fits:
-            code, name = "score", entry.name
-            if fit.text:
-                name = f"{fit.factor:.4g} * {name}"
-                code = "score-factor"
+        if not isinstance(entry.implementation, str):
+            continue  # it does not come with seq2attn
+        for fit in _fits(entry.name, sample, _right):
+            if not fit.text:
+                return "score", entry.name, ""
+            code, name = "score-factor", f"{fit.factor:.4g} * {entry.name}"
             if entry.equal_widths and (fit.factor < 0 or ": " in fit.text):
                 code = "score-mistake"
             matches.append((len(fit.text), code, name, fit.text))
@@ -112,8 +111,7 @@ class Fit(NamedTuple):
 
 def _fits(
     expected: str, sample: Sample, variants: Callable[[Score, Sample], dict[str, Tensor]]
-) -> list[Fit]:
-    fits = []
+) -> Iterator[Fit]:
     for score in _expected(expected, sample):
         has_scale = any(parameter.dim() == 0 for parameter in score.parameters())
         for order, (code, mistaken) in enumerate(variants(score, sample).items()):
@@ -122,8 +120,7 @@ def _fits(
                 if has_scale:
                     factor = math.copysign(1.0, factor)
                 code, text = _explained(code, factor, score.key_width)
-                fits.append(Fit(order, code, text, factor))
-    return fits
+                yield Fit(order, code, text, factor)
 
 
 # ---- the expected scores ----
