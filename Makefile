@@ -76,8 +76,8 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt ".[export]" notebook
 	@echo 'docs/lesson.md says how a laptop installs from class/.'
 
-test-site: $(TOOLS) $(SPHINX)  ## open the site in a browser, from disk
-	$(BIN)/pytest -m slow tests/test_site.py
+test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
+	$(BIN)/pytest -m slow tests/test_site.py tests/test_page_explained.py
 
 tensorboard: $(READY)  ## show all runs in the browser
 	$(BIN)/tensorboard --logdir runs

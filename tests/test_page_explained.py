@@ -32,7 +32,6 @@ GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history
 ADDITIVE = "mechanisms.yaml model.attention.score=additive model.attention.window=local_p"
 ADDITIVE += " model.attention.scalable_softmax=true"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
-BY_HAND = (GENERAL, ADDITIVE, COSINE)
 SHIFT = "mechanisms.yaml model.attention.history=shift"
 about = partial(pytest.approx, rel=1e-3)
 NUMBER = r"\(?(-?[\d.]+)\)?"
@@ -53,23 +52,32 @@ def pages():
     shown = {name: make_shown(name) for name in ("scaled", "none")}
     for one in shown.values():
         one.predictor.task.max_length = 8
-    shown |= {words: make_shown(words) for words in (*BY_HAND, SHIFT)}
+    shown[ADDITIVE] = make_shown(ADDITIVE)
     with exported_once("export_answer"):
         models = {name: model_json(one) for name, one in shown.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
         together = render([shown["scaled"], shown["none"]])
-        by_hand = render([shown[words] for words in (*BY_HAND, SHIFT, "scaled")])
+        by_hand = render([shown["scaled"], shown[ADDITIVE]])
         alone = {name: render([shown[name]]) for name in ("scaled", "none")}
         return {**alone, "both": together, "by hand": by_hand}
 
 
+@pytest.fixture(scope="module")
+def more_pages(pages):
+    """A page of three more scores and histories."""
+    shown = [make_shown(words) for words in (GENERAL, COSINE, SHIFT)]
+    with exported_once("export_answer"):
+        return pages | {"more": render(shown)}
+
+
 @pytest.fixture
-def show(browser, tmp_path, pages):
+def show(browser, tmp_path, request):
     """Open one of the pages in a window: a function that runs a script in it."""
     browser.console()
 
     def opened(name="scaled", width=1440, height=900, fragment=""):
+        pages = request.getfixturevalue("more_pages" if name == "more" else "pages")
         file = tmp_path / f"{name}{width}.html"
         file.write_text(pages[name])
         browser.resize(width, height)
@@ -86,9 +94,9 @@ TEXT = "cabd"
 
 
 @pytest.fixture
-def read(show):
+def read(show, request):
     """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
-    run = show("by hand")
+    run = show("more" if request.node.get_closest_marker("slow") else "by hand")
     run(f"type_({TEXT!r})")
     vectors = "views[k].panel.rows[part].querySelectorAll('canvas')"
     said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
@@ -132,7 +140,7 @@ def test_a_scaled_score_down_to_the_context(read):
     _, s, h, _ = encoded("scaled.yaml")
     keys = h / 12**0.5
     scores = keys @ s
-    said = read(4)
+    said = read(0)
     (_, query), (score, _), _, _, (_, states), (context, mean) = said
     assert score[1].startswith("s · h / √D, D = 12: e₂ = s · (h₂ / 3.464) = ")
     assert "h₂ / 3.464" in score[3]
@@ -143,6 +151,7 @@ def test_a_scaled_score_down_to_the_context(read):
         assert numbers(label) == pytest.approx(vector[:4].tolist(), rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_score_by_a_linear_map_and_a_move_by_key(read):
     attention, s, h, _ = encoded(GENERAL)
@@ -187,13 +196,14 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
     assert float(result) == about((shares * factor)[1].item())
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     attention, s, h, _ = encoded(COSINE)
     keys = h / h.norm(dim=1, keepdim=True)
     cosines = keys @ s / s.norm()
     scores = cosines * attention.score.log_strength.exp()
-    said = read(2)
+    said = read(1)
     _, (score, _), _, (weight, _), *_ = said
     assert score[1].startswith(
         "s · h / (|s| |h|) * exp(b): e₂ = (s / |s|) · (h₂ / |h₂|) \u00d7 exp("
@@ -201,13 +211,14 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     assert "cosine of the angle, with a learned scale. coverage: the sum of all past" in score[2]
     assert_score(said, keys[1], cosines[1], scores[1])
     assert result_of(weight[1]) == about(assert_share(said, scores.exp())[1].item())
-    _, (later, _), *_ = read(2, step=1)
+    _, (later, _), *_ = read(1, step=1)
     term = rf"\+ {NUMBER} \u00d7 C₂ = .* C₂ = (\S+):"
     slope, past = re.search(term, " ".join(later)).groups()
     assert float(slope) == about(attention.history.map.weight.item())
     assert float(past) == about(weights_of(COSINE, 0)[1].item())
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_weights_move_by_key_and_by_a_learned_distance(read):
     (texts, labels) = read(0, step=1)[3]
@@ -225,7 +236,7 @@ def test_weights_move_by_key_and_by_a_learned_distance(read):
     assert re.match(rf"moves from {TEXT[at]}, .3 to \+3: 7 numbers, ", labels[0])
     assert numbers(labels[0]) == about(p[:4].tolist())
     learned = encoded(SHIFT)[0].history.logits.argmax() - 2
-    assert re.search(rf"move is .?{abs(int(learned))}[,.]", read(3, step=1)[3][0][2])
+    assert re.search(rf"move is .?{abs(int(learned))}[,.]", read(2, step=1)[3][0][2])
 
 
 def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):

@@ -94,7 +94,9 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
     assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
     told, signs = run(f"{press(0)} return [{TOLD}, {SIGNS}]")
-    assert told.startswith("You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 ")
+    assert told.startswith(
+        "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
+    )
     assert signs == ["✓"] * 6
     query = "views[0].panel.rows.query.children[2].textContent"
     assert "It is still 0" in run(f"return {query}")
