@@ -57,8 +57,8 @@ register("good_bilinear")(Bilinear)
     [
         (
             "-norm(s - h)**2",
-            "good_distance sign square keys_twice factor query_ignored constant transposed by_query "
-            "other",
+            "good_distance sign square keys_twice factor query_ignored constant transposed "
+            "by_query other",
         ),
         ("additive", "good_concat tanh"),
         ("general", "good_bilinear"),
