@@ -8,7 +8,7 @@ TOOLS := $(VENV)/.tools
 SPHINX := $(VENV)/.sphinx
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site class test-site tensorboard clean help
+.PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site pages class test-site tensorboard clean help
 
 help:  ## show this list
 	@grep -hE '^[a-z0-9-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -68,6 +68,9 @@ site: $(SPHINX)  ## build the site of the documentation in site/, which opens fr
 	@rm -rf site
 	$(BIN)/sphinx-build --quiet --fail-on-warning --fresh-env -c docs/site -d build/doctrees . site
 	@echo 'Open site/index.html.'
+
+pages: $(READY)  ## put the present scripts and styles into the pages of docs/ that run models
+	$(BIN)/python docs/site/refresh.py docs/*.html
 
 class: site  ## fill class/ for laptops without a network: wheels for this system and Python, site, notebook, homework
 	@rm -rf class/site

@@ -10,7 +10,8 @@ costs nothing. Hand in one file, named after you, such as `anna.py`. One point a
 """
 
 import torch
-from torch import Tensor
+
+Tensor = torch.Tensor
 
 
 def scaled(query: Tensor, keys: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:

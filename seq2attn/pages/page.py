@@ -50,25 +50,31 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
 
     display: shows which graphs are being exported.
     """
-    style = asset("page.css")
-    engine = "\n".join(map(asset, ENGINE))
-    script = "\n".join(map(asset, SCRIPTS))
-    allowed = f"'{_hash(engine)}' '{_hash(script)}' 'wasm-unsafe-eval'"
-    if any(model.config for model in models):
-        allowed += "; worker-src blob:"
     data = {
         "models": _models_json(models, display or Display()),
         "colours": CIVIDIS,
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
+    title = html.escape(" and ".join(model.name for model in models))
+    return assemble(title, _embed(data), trains=any(model.config for model in models))
+
+
+def assemble(title: str, data: str, *, trains: bool) -> str:
+    """Return the page for data, JSON text that is safe in a script."""
+    style = asset("page.css")
+    engine = "\n".join(map(asset, ENGINE))
+    script = "\n".join(map(asset, SCRIPTS))
+    allowed = f"'{_hash(engine)}' '{_hash(script)}' 'wasm-unsafe-eval'"
+    if trains:
+        allowed += "; worker-src blob:"
     return filled("page.html", {
-        "title": html.escape(" and ".join(model.name for model in models)),
+        "title": title,
         "style": style,
         "style_hash": _hash(style),
         "engine": engine,
         "script": script,
         "scripts": allowed,
-        "data": _embed(data),
+        "data": data,
     })  # fmt: skip
 
 
