@@ -149,7 +149,7 @@ def _grade(places: list[str], as_json: bool, options: dict[str, Any]) -> None:
         except Seq2AttnError as error:
             result = f"error: {error}".partition("\n")[0]
         except BaseException as error:  # whatever the file raises
-            result = f"error: {type(error).__name__} {error}".partition("\n")[0]
+            result = f"error: {type(error).__name__} {error}".strip().partition("\n")[0]
         rows.append({"attention": place, "result": result, "look at": look_at})
     _show(rows, as_json)
     failed = sum(row["result"] != "passed" for row in rows)
