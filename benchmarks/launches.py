@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.simulated_device import DEVICE, launches
 from benchmarks.training import QUICK, UNITS, Unit
 from seq2attn.build import build_model, build_training_data
-from seq2attn.config import Config
+from seq2attn.config import Config, load_config
 from seq2attn.training.step import TrainingStep
 
 
@@ -31,12 +31,16 @@ def count(config: Config, *, formulas: bool = False) -> int:
 
 
 def measure(units: tuple[Unit, ...]) -> list[dict[str, Any]]:
-    """One record per unit: launches of a step, and of the formulas."""
+    """One record per unit, and one of configs/scaled.yaml: launches of a step, and of the
+    formulas.
+    """
+    configs = {"configs/scaled.yaml": load_config("configs/scaled.yaml")}
+    for unit in units:
+        configs[replace(unit, threads=1).describe()] = unit.config()
     records = []
-    for unit in dict.fromkeys(replace(unit, threads=1) for unit in units):
-        config = unit.config()
+    for name, config in configs.items():
         formulas = count(config, formulas=True)
-        records.append({"unit": unit.describe(), "launches": count(config), "formulas": formulas})
+        records.append({"unit": name, "launches": count(config), "formulas": formulas})
     return records
 
 
