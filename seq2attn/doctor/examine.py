@@ -187,7 +187,8 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
             causes = FINDINGS[code].get("follows", "").split()
             if code not in allow and known.isdisjoint(causes):
                 yield _finding(code, **evidence)
-        known.update(code for code, _ in results)
+        for code, _ in results:
+            known.update((code, FINDINGS[code].get("group", code)))
         if known & ENDS:
             yield _finding("unchecked")
             return
