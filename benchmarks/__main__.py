@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import decoding, growth, peers, processes, training
+from benchmarks import decoding, devices, growth, peers, processes, training
 
 PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
     "training": lambda quick: training.measure(
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[bool], list[dict[str, Any]]]] = {
         repeats=5 if quick else 11,
         device=torch.device("cuda"),
     ),
+    "devices": lambda quick: devices.measure(quick=quick),
     "launches": lambda quick: processes.launches(quick=quick),
     "peers": lambda quick: peers.measure(quick=quick),
     "growth": lambda quick: growth.measure(quick=quick),
@@ -88,7 +89,7 @@ def main() -> None:
         parser.error(f"unknown part {unknown[0]!r}; choose from {', '.join(PARTS)}")
     missing = {}
     if not torch.cuda.is_available():
-        missing |= {"cuda": "a GPU, but none was found"}
+        missing |= dict.fromkeys(("cuda", "devices"), "a GPU, but none was found")
     if not peers.installed():
         missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance.md"
     for name in missing.keys() & set(options.parts):

@@ -23,10 +23,10 @@ import seq2attn
 from benchmarks.__main__ import machine, table
 from seq2attn.config import Config, load_config
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import write_atomically
 from seq2attn.inference.decoding import BeamSearch
-from seq2attn.inference.results import Evaluation
 from seq2attn.inference.trained_model import load_ensemble
-from seq2attn.runs.files import write_atomically
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs" / "pairs"

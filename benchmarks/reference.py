@@ -131,7 +131,9 @@ class PlainEncoder(nn.Module):
         embedded = self.embedding(source)
         if not self.gru.bidirectional:
             return self.gru(embedded)[0]
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            embedded, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
         return pad_packed_sequence(
             self.gru(packed)[0], batch_first=True, total_length=source.size(1)
         )[0]

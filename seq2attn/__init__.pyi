@@ -14,7 +14,6 @@ from seq2attn.errors import Seq2AttnError as Seq2AttnError
 from seq2attn.inference.answer import Answer as Answer
 from seq2attn.inference.answer import PatchMap as PatchMap
 from seq2attn.inference.cache import Cache as Cache
-from seq2attn.inference.results import Evaluation as Evaluation
 from seq2attn.inference.trained_model import TrainedModel as TrainedModel
 from seq2attn.inference.trained_model import patch_map as patch_map
 from seq2attn.model.cells import Cell as Cell
@@ -31,6 +30,7 @@ from seq2attn.model.scores import Score as Score
 from seq2attn.model.windows import View as View
 from seq2attn.model.windows import Window as Window
 from seq2attn.registry import register as register
+from seq2attn.results.evaluation import Evaluation as Evaluation
 from seq2attn.runs.run import Run as Run
 from seq2attn.training.session import new_model as new_model
 

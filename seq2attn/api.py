@@ -11,9 +11,9 @@ from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Evaluation
 from seq2attn.inference.trained_model import TrainedModel, load_run
 from seq2attn.plugins import load_plugins
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, default_root, find_run

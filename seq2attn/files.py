@@ -1,13 +1,17 @@
-"""Reading files that somebody else may have written."""
+"""Reading files that somebody else may have written, and writing all or nothing."""
 
 import contextlib
 import errno
+import glob
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
+from typing import IO, Any
 
+from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError
 
 MAX_BYTES = 200_000_000  # of a file: what is larger is not read
@@ -42,3 +46,86 @@ def reading(path: Path, hint: str | None = None) -> Iterator[BufferedReader]:
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise Seq2AttnError(message, hint=hint) from None
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise an `OSError` as a `Seq2AttnError` (exit code 1): `path` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise Seq2AttnError(f"{path}: cannot be written: {reason}", exit_code=1) from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`. What
+    earlier calls for `path` left that were killed is removed.
+
+    Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
+    """
+    remove_leftovers(path.parent, glob.escape(path.name))
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with writing(path), temporary.open("xb") as file:
+            with contextlib.suppress(OSError):  # some network disks have no locks
+                _lock(file)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            if os.name == "nt":  # Windows renames no open file
+                file.close()
+            os.replace(temporary, path)
+        _sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, which Windows and some network disks cannot do."""
+    with contextlib.suppress(OSError):  # the renamed file is complete anyway
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON value atomically, indented; what is not valid Unicode is escaped."""
+    write_atomically(path, f"{json_text(value, indent=2, ensure_ascii=False)}\n".encode())
+
+
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Remove the temporary files of every `write_atomically` that was killed while it wrote a file
+    of this `name`, a pattern of `Path.glob`.
+    """
+    for path in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):
+        with contextlib.suppress(OSError):
+            with open(os.open(path, os.O_RDWR | PLAIN), "rb") as file:
+                _lock(file)  # raises if it is being written
+            if path.stat().st_size:  # otherwise it may be about to be locked
+                path.unlink()
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock a file until it is closed. Raises `OSError` if another process has locked it."""
+    with contextlib.suppress(ImportError):  # Windows, which removes no open file
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append to a file, which may not be a link. A kill or a full disk may leave a part of `data`.
+
+    Raises `Seq2AttnError` (exit code 1) if writing fails.
+    """
+    with writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN, 0o666)
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)

@@ -9,6 +9,7 @@ from models import make_score
 from refusal import refused
 from torch.utils.flop_counter import FlopCounterMode
 
+from seq2attn.analysis import figures
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.analysis.masks import window_masks
@@ -25,7 +26,6 @@ from seq2attn.build import build_model
 from seq2attn.colours import score_colour
 from seq2attn.config import check_config
 from seq2attn.parts import SCORES
-from seq2attn.plotting import analysis as figures
 
 NAMES = [name for name in SCORES.names() if name != "none"]
 STANDARD = Components()

@@ -11,8 +11,8 @@ from seq2attn.colours import score_colour
 from seq2attn.comparison.figures import figures_of
 from seq2attn.comparison.groups import Group, Summary, TrialResult
 from seq2attn.comparison.results import Comparison
-from seq2attn.inference.results import Evaluation
-from seq2attn.inference.statistics import mean_over_seeds
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.statistics import mean_over_seeds
 from seq2attn.runs.records import Metrics
 
 SCORE, HIDDEN = "model.attention.score", "model.hidden"

@@ -11,9 +11,9 @@ from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.groups import rank
 from seq2attn.comparison.plan import make_plan
 from seq2attn.comparison.results import gather
-from seq2attn.inference.metrics import METRICS
+from seq2attn.files import write_json
+from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import NewRun, create_run
-from seq2attn.runs.files import write_json
 
 EXACT = {  # group -> length -> values of seeds 1, 2, 3
     "dot": {3: (0.5, 0.6, 0.7), 9: (0.1, 0.1, 0.1)},

@@ -12,7 +12,7 @@ from rich.console import Console
 from seq2attn.display.console import say
 from seq2attn.display.progress import Bars, Display, Line, Lines, make_display
 from seq2attn.display.table import Column, Table, text_of
-from seq2attn.inference.statistics import Estimate
+from seq2attn.results.statistics import Estimate
 
 
 @pytest.fixture

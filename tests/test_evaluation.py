@@ -13,11 +13,11 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import attention_entropy, evaluate
-from seq2attn.inference.metrics import METRICS
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import TASKS
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.metrics import METRICS
 from seq2attn.runs.records import parse
 
 VOCABULARY = Vocabulary("abcdef")

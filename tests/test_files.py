@@ -11,8 +11,8 @@ from refusal import refused
 
 from seq2attn import files
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import write_atomically, write_json
 from seq2attn.runs import records
-from seq2attn.runs.files import write_atomically, write_json
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import ast
 import os
 import subprocess
 import sys
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,42 +14,31 @@ import pytest
 import seq2attn
 
 PACKAGE = Path(seq2attn.__file__).parent
-BELOW = {  # room -> the rooms that it may import from, beside itself, `text` and `errors`
-    "text": "",
-    "errors": "",
-    "colours": "",
-    "files": "",
-    "options": "",
-    "registry": "options",
-    "display": "colours",
-    "kernels": "data model",
-    "parts": "options registry",
-    "config": "files options registry parts",
-    "plugins": "registry config",
-    "data": "files options registry parts",
-    "model": "registry parts data",
-    "build": "parts config data model",
-    "inference": "parts config plugins data model build display runs plotting",
-    "doctor": "plugins parts model contract",
-    "contract": "options registry parts config plugins data model build inference",
-    "analysis": "parts data model build inference",
-    "runs": "files config plugins data model build inference display",
-    "training": "colours config plugins data model build inference contract runs kernels display",
-    "plotting": "colours inference runs analysis display",
-    "comparison": "options registry parts config plugins data model build analysis inference runs "
-    "training plotting display",
-    "api": "config plugins inference runs training comparison display",
-    "pages": "colours parts config plugins data model build analysis inference training runs "
-    "comparison plotting display",
-    "cli": "files options registry parts config plugins data model build contract doctor "
-    "analysis inference runs training plotting comparison api pages display",
-}
+LAYERS = """
+text, colours
+errors
+display, options
+files, registry
+parts
+config, data, results
+model, plotting, plugins
+build, kernels, runs
+inference
+analysis, contract
+doctor, training
+comparison
+api, pages
+cli
+"""
+LAYER = {}  # room -> the number of its layer
+for number, line in enumerate(LAYERS.split("\n")):
+    LAYER |= dict.fromkeys(line.split(", ") if line else [], number)
 REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
     "colours files options text errors registry parts config cli comparison display "
-    "inference.statistics inference.maps runs.create runs.files runs.logs runs.machine "
+    "results.statistics results.maps runs.create runs.logs runs.machine "
     "runs.records runs.run plotting.cells"
 ).split()
 
@@ -109,25 +98,64 @@ def room(module):
     return module.split(".")[1]
 
 
-def test_every_module_is_in_a_room():
-    assert {room(name) for name in TREES.keys() - FREE} == BELOW.keys()
-
-
-@pytest.mark.parametrize("name", BELOW)
-def test_a_room_imports_from_those_below_it(name):
-    allowed = {name, "text", *(["errors"] if name != "text" else []), *BELOW[name].split()}
-    wrong = {
+def against_the_layers(edges):
+    """The imports that lead up to a higher layer, and from a room into an outermost module."""
+    return {
         (module, target)
         for module in TREES.keys() - FREE
-        for target in EVERYWHERE[module] & TREES.keys() - {"seq2attn"}
-        if room(module) == name and (target in FREE or room(target) not in allowed)
+        for target in edges[module] & TREES.keys() - {"seq2attn"}
+        if target in FREE or LAYER[room(target)] > LAYER[room(module)]
     }
-    assert wrong == set()
+
+
+def rooms_below(edges):
+    """Room -> the other rooms that its modules import from."""
+    below = {name: set() for name in LAYER}
+    for module in TREES.keys() - FREE:
+        targets = edges[module] & TREES.keys() - FREE
+        below[room(module)] |= {room(target) for target in targets} - {room(module)}
+    return below
+
+
+def test_every_module_is_in_a_room():
+    assert {room(name) for name in TREES.keys() - FREE} == LAYER.keys()
+
+
+def test_imports_lead_to_lower_layers():
+    assert against_the_layers(EVERYWHERE) == set()
+
+
+def test_rooms_of_a_layer_form_no_ring():
+    TopologicalSorter(rooms_below(EVERYWHERE)).prepare()  # a cycle raises CycleError
+
+
+@pytest.mark.parametrize(
+    "module, target",
+    [
+        ("seq2attn.results.tables", "seq2attn.runs.run"),
+        ("seq2attn.plotting.curves", "seq2attn.inference.evaluation"),
+        ("seq2attn.runs.records", "seq2attn.inference.predictor"),
+        ("seq2attn.inference.predictor", "seq2attn.analysis.costs"),
+        ("seq2attn.model.attention", "seq2attn.kernels.leaf"),
+    ],
+)
+def test_an_arrow_back_up_is_found(module, target):
+    edges = {**EVERYWHERE, module: EVERYWHERE[module] | {target}}
+    assert against_the_layers(edges) == {(module, target)}
+
+
+def test_a_ring_inside_a_layer_is_found():
+    edges = {**EVERYWHERE}
+    edges["seq2attn.registry"] = {*edges["seq2attn.registry"], "seq2attn.files"}
+    edges["seq2attn.files"] = {*edges["seq2attn.files"], "seq2attn.registry"}
+    with pytest.raises(CycleError):
+        TopologicalSorter(rooms_below(edges)).prepare()
 
 
 def test_the_package_is_imported_only_for_its_version():
     assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {
-        "seq2attn.cli.app"
+        "seq2attn.cli.app",
+        "seq2attn.runs.create",
     }
 
 

@@ -11,12 +11,12 @@ from test_evaluation import FakeModel
 
 from seq2attn.data.tasks.pairs import Pairs
 from seq2attn.data.vocabulary import EOS
-from seq2attn.display.evaluation import errors_table
-from seq2attn.inference.edits import align
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import Evaluation, PairAnswer, rows_of
-from seq2attn.inference.statistics import share
+from seq2attn.results.edits import align
+from seq2attn.results.evaluation import Evaluation, PairAnswer, rows_of
+from seq2attn.results.statistics import share
+from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse
 
 

@@ -10,7 +10,7 @@ import pytest
 from inline import process
 from PIL import Image
 
-from seq2attn.inference.maps import AttentionMap
+from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.logs import evaluations, read_attention, read_metrics
 from seq2attn.runs.records import Metrics, read_record
 from seq2attn.runs.run import Run

@@ -16,8 +16,6 @@ from rich.console import Console
 
 from seq2attn.colours import score_colour, weight_colour
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import Evaluation
 from seq2attn.plotting.attention import (
     attention_figure,
     choose_evenly,
@@ -31,6 +29,8 @@ from seq2attn.plotting.curves import (
     curves_figure,
 )
 from seq2attn.plotting.style import looks, save_figure
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.maps import AttentionMap
 
 WEIGHTS = ((0.0, 0.25, 0.75), (0.5, 0.5, 0.0))
 

@@ -16,10 +16,10 @@ from test_comparison_results import finish
 from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.plan import load_plan, make_plan, save_plan
 from seq2attn.config import check_config
-from seq2attn.inference.maps import AttentionMap
+from seq2attn.files import write_json
 from seq2attn.pages.report import render, report_of_comparison, report_of_runs
+from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
-from seq2attn.runs.files import write_json
 
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"

@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from seq2attn.inference.statistics import (
+from seq2attn.results.statistics import (
     SeedMean,
     bootstrap,
     mcnemar,

@@ -18,8 +18,8 @@ from refusal import refused
 
 from seq2attn.build import build_model, build_task, build_training_data
 from seq2attn.config import check_config
-from seq2attn.inference.results import Evaluation
 from seq2attn.inference.trained_model import load_run
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import read_attention

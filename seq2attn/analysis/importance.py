@@ -17,9 +17,9 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
-from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
 from seq2attn.model.points import Hook, Point, points
+from seq2attn.results.evaluation import Evaluation
 
 
 @dataclass(frozen=True)

@@ -341,7 +341,7 @@ def _present(name: str, result: Analysis, as_json: bool, plot: Path | None) -> N
         )
         Table.of_records(rows, columns, notes=[settings]).show()
     if plot:
-        from seq2attn.plotting import analysis
+        from seq2attn.analysis import figures
 
-        draw = getattr(analysis, f"{name}_figure")
+        draw = getattr(figures, f"{name}_figure")
         save_figure(draw(result), plot)

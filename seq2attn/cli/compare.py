@@ -23,7 +23,7 @@ from seq2attn.cli.options import (
 )
 from seq2attn.cli.outputs import Dark, Force, Scale, check_figure, save_figure
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.inference.metrics import METRICS
+from seq2attn.results.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
 
 if TYPE_CHECKING:

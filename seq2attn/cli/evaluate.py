@@ -24,12 +24,12 @@ from seq2attn.cli.options import (
 )
 from seq2attn.cli.outputs import Force, check_output
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.display.evaluation import ERRORS_HEADER, errors_table, paired_table
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.results import Evaluation
-from seq2attn.runs.files import write_atomically
+from seq2attn.files import write_atomically
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table
 from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from seq2attn.cli.options import (
 from seq2attn.cli.outputs import Dark, FigurePath, Force, Scale, check_output, save_figure
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.files import write_atomically
+from seq2attn.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
 from seq2attn.text import first_of, quoted
 

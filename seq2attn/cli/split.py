@@ -7,7 +7,7 @@ from seq2attn.cli.options import Overrides, argument, option
 from seq2attn.cli.outputs import Force, check_output
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.files import write_atomically
+from seq2attn.files import write_atomically
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
 

@@ -16,8 +16,8 @@ from seq2attn.config.load import Overrides, Values, describe_errors, override_li
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
 from seq2attn.config.yaml_files import find_config, read_file, read_text
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.inference.metrics import METRICS
 from seq2attn.options import Section
+from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import run_word
 from seq2attn.runs.run import check_name
 from seq2attn.text import quoted

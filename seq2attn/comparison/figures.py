@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
-from seq2attn.inference.metrics import METRICS, Metric
 from seq2attn.plotting.curves import draw_lengths
 from seq2attn.plotting.style import (
     FORMATS,
@@ -26,6 +25,7 @@ from seq2attn.plotting.style import (
     looks,
     new_panels,
 )
+from seq2attn.results.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from typing import Any
 
 from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.trial import find_evaluation
-from seq2attn.inference.metrics import METRICS, Metric
-from seq2attn.inference.results import Evaluation
-from seq2attn.inference.statistics import SeedMean, mean_over_seeds
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.metrics import METRICS, Metric
+from seq2attn.results.statistics import SeedMean, mean_over_seeds
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
 

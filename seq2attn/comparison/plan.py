@@ -21,9 +21,9 @@ from seq2attn.config import load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
 from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.inference.metrics import METRICS
+from seq2attn.files import write_atomically
+from seq2attn.results.metrics import METRICS
 from seq2attn.runs.create import run_word
-from seq2attn.runs.files import write_atomically
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path

@@ -9,9 +9,9 @@ from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.metrics import METRICS
-from seq2attn.inference.results import worst_place
 from seq2attn.parts import RANDOM
+from seq2attn.results.evaluation import worst_place
+from seq2attn.results.metrics import METRICS
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "

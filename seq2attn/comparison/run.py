@@ -38,9 +38,9 @@ from seq2attn.comparison.trial import (
 from seq2attn.display.console import escape_streams
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import writing
 from seq2attn.plugins import loaded
 from seq2attn.runs.create import run_word
-from seq2attn.runs.files import writing
 from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training

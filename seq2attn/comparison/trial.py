@@ -16,8 +16,8 @@ from typing import Any
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
-from seq2attn.inference.results import Evaluation
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock

@@ -16,12 +16,12 @@ from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
 from seq2attn.inference.decoding import Decoding
-from seq2attn.inference.edits import align
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import Evaluation, PairAnswer, Row, rows_of
-from seq2attn.inference.statistics import Estimate, bootstrap
 from seq2attn.model.points import hooked_points, is_hooked
 from seq2attn.parts import RANDOM
+from seq2attn.results.edits import align
+from seq2attn.results.evaluation import Evaluation, PairAnswer, Row, rows_of
+from seq2attn.results.statistics import Estimate, bootstrap
 
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example

@@ -56,10 +56,12 @@ class DynamicConvolution(History):
 
     floor = 1e-6
     """of P * alpha_{t-1}, where there would be nothing"""
+    prior: Tensor
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
         super().__init__(*widths)
-        self.prior = beta_binomial(10, 0.1, 0.9)  # P
+        prior = torch.tensor(beta_binomial(10, 0.1, 0.9)[::-1])  # P, for a convolution
+        self.register_buffer("prior", prior.view(1, 1, -1), persistent=False)
         self.static = nn.Linear(kernel, filters, bias=False)  # F
         width = self.query_width
         self.hidden = nn.Linear(width, width)  # W, c
@@ -80,8 +82,8 @@ class DynamicConvolution(History):
         filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
-        prior = past.new_tensor(self.prior[::-1]).view(1, 1, -1)
-        ahead = F.conv1d(F.pad(past, (len(self.prior) - 1, 0)), prior)  # (B, 1, S)
+        prior = self.prior.to(past.dtype)
+        ahead = F.conv1d(F.pad(past, (prior.size(2) - 1, 0)), prior)  # (B, 1, S)
         return energies + ahead.clamp(min=self.floor).log()
 
 

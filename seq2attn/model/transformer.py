@@ -127,7 +127,8 @@ class Transformer(Model):
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
         """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
-        positions = sinusoids(first, tokens.size(1), self.width).to(embedding.weight)
+        positions = sinusoids(first, tokens.size(1), self.width)
+        positions = positions.to(embedding.weight, non_blocking=True)  # the CPU goes on
         return embedding(tokens) * math.sqrt(self.width) + positions
 
 

@@ -22,6 +22,7 @@ from seq2attn.data.tasks import StringTask, Task
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.files import write_atomically
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
@@ -29,7 +30,6 @@ from seq2attn.model.points import points
 from seq2attn.pages import asset
 from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
 from seq2attn.plugins import foreign_parts
-from seq2attn.runs.files import write_atomically
 
 if TYPE_CHECKING:
     import onnx

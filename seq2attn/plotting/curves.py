@@ -9,7 +9,6 @@ from statistics import fmean, geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.colours import SERIES_COLOURS
-from seq2attn.inference.results import Evaluation, Row
 from seq2attn.plotting.style import (
     GREY,
     MARKERS,
@@ -20,6 +19,7 @@ from seq2attn.plotting.style import (
     looks,
     new_panels,
 )
+from seq2attn.results.evaluation import Evaluation, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

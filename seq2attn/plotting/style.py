@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.colours import lighten, score_colour
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.files import write_atomically
+from seq2attn.files import write_atomically
 from seq2attn.text import character_name, first_of
 
 if TYPE_CHECKING:

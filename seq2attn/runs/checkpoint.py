@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.runs.files import write_atomically
+from seq2attn.files import write_atomically
 from seq2attn.runs.records import Progress, Record, reason_of
 from seq2attn.text import quoted
 

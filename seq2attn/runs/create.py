@@ -23,13 +23,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2attn import __version__
 from seq2attn.config import Config, dump_config, flat_values, load_config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.yaml_files import find_config
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import reading
+from seq2attn.files import reading, write_atomically, write_json, writing
 from seq2attn.plugins import loaded
-from seq2attn.runs.files import write_atomically, write_json, writing
 from seq2attn.runs.records import FORMAT, LearnedFiles, read_record
 from seq2attn.runs.run import Run, check_name, find_run, resume_command
 from seq2attn.text import quoted
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
 DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
-PACKAGES = ("seq2attn", "torch", "numpy", "safetensors", "pydantic", "tensorboard")
+PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tensorboard")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def describe_environment(
     import torch
 
     cuda = device.type == "cuda"
-    versions = {name: metadata.version(name) for name in PACKAGES}
+    versions = {"seq2attn": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     return {
         "command": [_escaped(word) for word in sys.argv],
         "seed": config.seed,

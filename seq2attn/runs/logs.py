@@ -9,10 +9,9 @@ import re
 from pathlib import Path
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import reading
-from seq2attn.inference.maps import AttentionMap
-from seq2attn.inference.results import Evaluation
-from seq2attn.runs.files import write_json, writing
+from seq2attn.files import reading, write_json, writing
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.records import Metrics, MetricsLine, Snapshot, read_record, read_records
 from seq2attn.runs.run import Run
 

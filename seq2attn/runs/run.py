@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.errors import ConfigError, Seq2AttnError
-from seq2attn.runs.files import writing
+from seq2attn.files import writing
 from seq2attn.runs.records import FORMAT, Environment, Status, read_record
 from seq2attn.text import did_you_mean, first_of, quoted
 

@@ -14,10 +14,11 @@ from seq2attn.config import Config
 from seq2attn.data.batches import Batch, TrainingData
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
+from seq2attn.files import remove_leftovers, write_json
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
-from seq2attn.inference.results import Evaluation
 from seq2attn.model.interface import Model
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.checkpoint import (
     MODEL,
     OPTIMISER,
@@ -25,7 +26,6 @@ from seq2attn.runs.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from seq2attn.runs.files import remove_leftovers, write_json
 from seq2attn.runs.records import Progress, Status
 from seq2attn.runs.run import Run
 from seq2attn.training.proof import is_due, prove

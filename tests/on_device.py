@@ -1,14 +1,16 @@
-"""What trains on a CPU trains on a GPU. `test_device.py` runs this in a process of its own."""
+"""What trains on a CPU trains on a GPU. `test_device.py` runs this in a process of its own, on a
+simulated GPU, and on a real one where there is one: DEVICE=cuda.
+"""
 
 from dataclasses import replace
 
 import pytest
 import torch
+from chosen_device import DEVICE, nothing_waits  # before what it changes
+from inline import TINY, call_main
 from models import CPU, TRANSFORMER, make_config
 from test_combinations import config_of, pairwise
 
-from benchmarks.launches import count
-from benchmarks.simulated_device import DEVICE, waits
 from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config.load import load_config
 from seq2attn.inference.evaluation import evaluate
@@ -18,6 +20,8 @@ from seq2attn.training.proof import prove
 from seq2attn.training.step import TrainingStep
 
 RESETS = "training.encoder_reset=.5 training.decoder_reset=.5"
+simulated = pytest.mark.skipif(DEVICE.type == "cuda", reason="it is about the simulated device")
+real = pytest.mark.skipif(DEVICE.type != "cuda", reason="it needs a real GPU")
 
 
 def configs():
@@ -41,11 +45,10 @@ def test_training(config):
     data = replace(build_training_data(config, DEVICE), batch_size=4)
     batch = next(data.batches())
     prove(step, batch, 0)
-    waits.clear()
-    losses = step.losses(step.forward(batch, 0), batch)
-    step.gradients(losses.total)
-    step.update(1e-2)
-    assert not waits
+    with nothing_waits():
+        losses = step.losses(step.forward(batch, 0), batch)
+        step.gradients(losses.total)
+        step.update(1e-2)
 
 
 @pytest.mark.parametrize("config", CONFIGS[:5])
@@ -61,11 +64,35 @@ def test_evaluation_and_prediction(config):
     assert values[0] == pytest.approx(values[1], abs=1e-6)
 
 
+@simulated
 def test_a_tensor_left_on_the_cpu_is_refused(monkeypatch):
+    from benchmarks.launches import count
+
     monkeypatch.setattr(Dot, "project", lambda score, keys: keys * torch.ones(keys.size(2)))
     with pytest.raises(RuntimeError, match="same device"):
         count(make_config("model.attention.score=dot"))
 
 
+@simulated
 def test_few_launches():
+    from benchmarks.launches import count
+
     assert count(load_config("configs/scaled.yaml")) <= 450
+
+
+@real
+def test_the_commands(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    where = f"--runs-dir {tmp_path}/runs"
+    train = f"train --config {tmp_path}/tiny.yaml --device cuda {where}"
+    call_main(f"{train} --name whole --set training.steps=6").check()
+    call_main(f"{train} --name again --set training.steps=6").check()
+    whole, again = (
+        (tmp_path / "runs" / name / "checkpoints" / "last.safetensors").read_bytes()
+        for name in ("whole", "again")
+    )
+    assert whole == again
+    evaluate_it = f"eval whole --lengths 1 2 --json {where} --device"
+    rows = [call_main(f"{evaluate_it} {device}").json["rows"] for device in ("cuda", "cpu")]
+    assert [row["value"] for row in rows[0]] == pytest.approx([row["value"] for row in rows[1]])
+    assert call_main(f"predict abc --run whole --device cuda {where}").check().out

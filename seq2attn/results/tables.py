@@ -1,5 +1,5 @@
-"""The tables of an evaluation, a `seq2attn.inference.results.Evaluation`: accuracy by length, exact
-match by family of strings, error rates, and wrong answers.
+"""The tables of an evaluation: accuracy by length, exact match by family of strings, error rates,
+and wrong answers.
 """
 
 from collections import Counter

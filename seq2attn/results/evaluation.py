@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.edits import Edit
-from seq2attn.inference.metrics import METRICS, Metric
-from seq2attn.inference.statistics import Estimate, mcnemar, share
 from seq2attn.parts import FAMILIES, RANDOM
+from seq2attn.results.edits import Edit
+from seq2attn.results.metrics import METRICS, Metric
+from seq2attn.results.statistics import Estimate, mcnemar, share
 
 if TYPE_CHECKING:
     from seq2attn.display.table import Table
@@ -266,7 +266,7 @@ class Evaluation:
         """Return tables for people: of pairs the error rates, then accuracy by length; or exact
         match by family and length.
         """
-        from seq2attn.display.evaluation import evaluation_tables
+        from seq2attn.results.tables import evaluation_tables
 
         return evaluation_tables(self, title)
 
