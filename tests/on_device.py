@@ -88,7 +88,7 @@ def test_the_commands(tmp_path):
     call_main(f"{train} --name whole --set training.steps=6").check()
     call_main(f"{train} --name again --set training.steps=6").check()
     whole, again = (
-        (tmp_path / "runs" / name / "checkpoints" / "last.safetensors").read_bytes()
+        (tmp_path / "runs" / name / "checkpoints" / "best.safetensors").read_bytes()
         for name in ("whole", "again")
     )
     assert whole == again
