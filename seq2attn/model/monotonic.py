@@ -56,12 +56,10 @@ class DynamicConvolution(History):
 
     floor = 1e-6
     """of P * alpha_{t-1}, where there would be nothing"""
-    prior: Tensor
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
         super().__init__(*widths)
-        prior = torch.tensor(beta_binomial(10, 0.1, 0.9)[::-1])  # P, for a convolution
-        self.register_buffer("prior", prior.view(1, 1, -1), persistent=False)
+        self.prior = beta_binomial(10, 0.1, 0.9)  # P
         self.static = nn.Linear(kernel, filters, bias=False)  # F
         width = self.query_width
         self.hidden = nn.Linear(width, width)  # W, c
@@ -82,8 +80,9 @@ class DynamicConvolution(History):
         filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
-        prior = self.prior.to(past.dtype)
-        ahead = F.conv1d(F.pad(past, (prior.size(2) - 1, 0)), prior)  # (B, 1, S)
+        prior = torch.tensor(self.prior[::-1], dtype=past.dtype).view(1, 1, -1)
+        prior = prior.to(past.device, non_blocking=True)  # the CPU goes on
+        ahead = F.conv1d(F.pad(past, (len(self.prior) - 1, 0)), prior)  # (B, 1, S)
         return energies + ahead.clamp(min=self.floor).log()
 
 
