@@ -15,9 +15,9 @@ from seq2attn.data.pairs import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.decoding import Decoding
+from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import hooked_points, is_hooked
+from seq2attn.model.points import hooked_points
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation, PairAnswer, Row, rows_of
@@ -27,7 +27,6 @@ BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
 
 
-@torch.no_grad()
 def evaluate(
     predictor: Predictor,
     lengths: Sequence[int],
@@ -65,7 +64,6 @@ def evaluate(
     return Evaluation(tuple(rows), tuple(wrong))
 
 
-@torch.no_grad()
 def evaluate_pairs(
     predictor: Predictor, pairs: Sequence[Pair], *, tokens: bool = False
 ) -> Evaluation:
@@ -163,13 +161,12 @@ def _measure(
     """
     model, targets = predictor.model, batch.decoder_output
     is_character = targets > EOS  # (B, L)
-    with hooked_points(predictor.changes.hooks(model, batch.source, batch.source_lengths)):
-        changed = is_hooked(model) or bool(predictor.changes.write)
+    hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
+    with measuring(model), hooked_points(hooks):
         forced = model(batch)  # with the right characters as input
     right = forced.logits.argmax(dim=2) == targets
     is_padding = targets == PAD
-    undecided = ~(right | is_padding).all(dim=1) | changed
-    outputs = _outputs(predictor, batch, undecided) if decoding is None else decoding.tokens[:, 0]
+    outputs = _outputs(predictor, batch) if decoding is None else decoding.tokens[:, 0]
     written = F.pad(outputs, (0, targets.size(1) - outputs.size(1)), value=PAD) == targets  # (B, L)
     prefix = (written & is_character).cumprod(dim=1)
     of_characters = {
@@ -189,23 +186,12 @@ def _measure(
     return metrics, losses.sum(dim=1)
 
 
-def _outputs(predictor: Predictor, batch: Batch, undecided: Tensor) -> Tensor:
-    """Return the outputs (B, T). A greedy one may be cut off after the steps of the longest target:
-    it is wrong by then.
-
-    A model that makes no mistakes, the `<eos>` included, when it is given the right characters
-    writes them when it reads its own output greedily, so that only the strings that are `undecided`
-    (B,) are decoded.
+def _outputs(predictor: Predictor, batch: Batch) -> Tensor:
+    """Return the outputs (B, T) of at most the steps of the longest target: a greedy one that goes
+    on is wrong by then. A beam may still change what it begins with.
     """
-    if predictor.search is not None:
-        return predictor.decode(batch.source, batch.source_lengths).tokens[:, 0]
-    outputs = batch.decoder_output.clone()
-    if undecided.any():
-        steps, rest = outputs.size(1), batch.select(undecided)
-        decoding = predictor.decode(rest.source, rest.source_lengths, max_steps=steps)
-        tokens = decoding.tokens[:, 0]
-        outputs[undecided] = F.pad(tokens, (0, steps - tokens.size(1)), value=PAD)
-    return outputs
+    steps = batch.decoder_output.size(1) if predictor.search is None else None
+    return predictor.decode(batch.source, batch.source_lengths, max_steps=steps).tokens[:, 0]
 
 
 def attention_entropy(weights: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ from seq2attn.inference.decoding import (
     Output,
     beam_decode,
     greedy_decode,
+    measuring,
 )
 from seq2attn.model.interface import Model
 from seq2attn.model.points import hooked_points
@@ -72,7 +73,7 @@ class Predictor:
     """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
-        self.model.to(self.device).eval()
+        self.model.to(self.device)
 
     def read(self, text: str) -> Source:
         """Return a text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or
@@ -190,7 +191,7 @@ class Predictor:
         else:
             decode = partial(beam_decode, search=self.search)
         inputs = self.model, source, lengths
-        with hooked_points(self.changes.hooks(*inputs)):
+        with measuring(self.model), hooked_points(self.changes.hooks(*inputs)):
             return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
 
     @property

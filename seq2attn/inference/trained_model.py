@@ -245,7 +245,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
         model = build_model(config, task)
     saved = load_checkpoint(run.checkpoint(checkpoint), model)
     model.load_state_dict(saved.part(MODEL))
-    predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
+    predictor = Predictor(model.eval(), task, config.model.source_eos, choose_device(device))
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
 
 

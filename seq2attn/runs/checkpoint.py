@@ -117,8 +117,16 @@ def check_tensors(
         if actual != wanted:
             reason = f"it has {actual} as {quoted(name)}, expected {wanted}"
             raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
-        if name in finite and not torch.isfinite(tensors[name]).all():
-            raise _damaged(path, f"{name} holds values that are not finite")
+    if undefined := not_finite({name: tensors[name] for name in finite}):
+        raise _damaged(path, f"{undefined} holds values that are not finite")
+
+
+def not_finite(tensors: Tensors) -> str | None:
+    """Return the name of a tensor with a value that is not finite; None if there is none."""
+    for name in sorted(tensors):
+        if not torch.isfinite(tensors[name]).all():
+            return name
+    return None
 
 
 def _describe(tensor: Tensor | None) -> str:

@@ -24,6 +24,7 @@ from seq2attn.runs.checkpoint import (
     OPTIMISER,
     check_tensors,
     load_checkpoint,
+    not_finite,
     save_checkpoint,
 )
 from seq2attn.runs.records import Progress, Status
@@ -99,6 +100,7 @@ class Trainer:
                 progress.step += 1
                 self._record(batch, decoded.logits.detach(), losses, norm, rate)
                 self._evaluate_and_save(batch)
+            self._need_finite()
             if progress.step and not self.finished:
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
@@ -164,6 +166,7 @@ class Trainer:
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
+        self._need_finite()
         prove(self.step, batch, step)  # no checkpoint without a proof
         results = self._evaluate() if evaluates else None
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
@@ -173,10 +176,14 @@ class Trainer:
             self.display.evaluation("", f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()
 
+    def _need_finite(self) -> None:
+        """Raise `Diverged` if a weight is not finite: no checkpoint of it could be loaded."""
+        if name := not_finite(self.model.state_dict()):
+            raise Diverged(self.progress.step, f"{name} holds values that are not finite")
+
     def _evaluate(self) -> Evaluation:
         """Measure the model, and write checkpoint `best` if none was better."""
         training, progress, task = self.config.training, self.progress, self.data.task
-        self.model.eval()
         if task.dev_set:
             results = evaluate_pairs(self.predictor, task.dev_set)
             rate, loss = results.get(training.select), results.get("loss")
@@ -205,7 +212,6 @@ class Trainer:
     def _take_snapshot(self) -> None:
         """Record the attention on the watched strings; keep the weights if the config says so."""
         step = self.progress.step
-        self.model.eval()
         answers = self.predictor.predict(self._watched, keep_weights=True)
         maps = [answer.map for answer in answers if answer.map is not None]
         if maps:

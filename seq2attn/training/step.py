@@ -71,25 +71,25 @@ class TrainingStep:
 
     # ---- outputs ----
 
-    def forward(self, batch: Batch, number: int) -> Decoded:
-        """Compute the model's outputs in step `number` (from 0).
+    def forward(self, batch: Batch, number: int, part: int = 0) -> Decoded:
+        """Compute the model's outputs in step `number` (from 0), for this part of its batch.
 
-        Its random numbers are a function of seed and step alone.
+        Their random numbers are a function of seed, step and part alone.
         """
         if self.leaf is None or is_hooked(self.model):
-            return self.call(self.formulas, batch, number)
-        return self.call(self.leaf, batch, number)
+            return self.call(self.formulas, batch, number, part)
+        return self.call(self.leaf, batch, number, part)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
         with hooked_points(resets):
             return self.model(batch)
 
-    def call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
-        """Call the model or its faster form with the random numbers of step `number`."""
-        self.model.train()
+    def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
+        """Call the model or its faster form with the random numbers of a part of step `number`."""
         device = batch.source.device
-        seed = generator("cpu", self.config.seed, "dropout", number).initial_seed()
+        key = (number, part) if part else (number,)
+        seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer
@@ -100,7 +100,7 @@ class TrainingStep:
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = draw_resets(
             self.model,
-            generator(device, self.config.seed, "resets", number),
+            generator(device, self.config.seed, "resets", *key),
             batch.source,
             batch.decoder_input,
             encoder=training.encoder_reset,
