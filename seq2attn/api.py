@@ -11,12 +11,13 @@ from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.trained_model import TrainedModel, load_run
+from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, default_root, find_run
+from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
@@ -76,7 +77,7 @@ def train(
 
 
 def load(
-    run: str | Run | None = None,
+    run: str | Run | Sequence[str | Run] | None = None,
     *,
     runs_dir: str | Path | None = None,
     checkpoint: str = "best",
@@ -85,18 +86,25 @@ def load(
 ) -> TrainedModel:
     """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
 
-    run: the run or its name.
+    run: the run or its name; of several, the ensemble, which averages their probabilities.
     checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
     runs_dir, device, plugins: as for `train`.
     """
     load_plugins(plugins)
-    if not isinstance(run, Run):
-        run = find_run(Path(runs_dir or default_root()), run)
-    return load_run(run, checkpoint, device)
+    root = Path(runs_dir or default_root())
+    wanted = [run] if run is None or isinstance(run, str | Run) else list(run)
+    runs = []
+    for one in wanted:
+        if not isinstance(one, str | Run | None):
+            raise Seq2AttnError(f"load takes runs, or their names; found {quoted(one)}")
+        runs.append(one if isinstance(one, Run) else find_run(root, one))
+    if not runs:
+        raise Seq2AttnError("load takes a run, or several for an ensemble; found an empty list")
+    return load_ensemble(runs, checkpoint, device)
 
 
 def evaluate(
-    run: str | Run | None = None,
+    run: str | Run | Sequence[str | Run] | None = None,
     lengths: Sequence[object] | None = None,
     *,
     runs_dir: str | Path | None = None,
@@ -108,11 +116,19 @@ def evaluate(
     """Measure a run and save the results with it, as `seq2attn eval` does.
 
     run, checkpoint, runs_dir, device, plugins: as for `load`.
-    lengths, options: those of `TrainedModel.evaluate`. With changes to the model, nothing is saved.
+    lengths, options: those of `TrainedModel.evaluate`. Nothing is saved of an ensemble, and with
+        changes to the model.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
-    if options.keys() <= {"samples", "families", "seed", "data", "errors", "watch"}:
+    if not model.ensemble and options.keys() <= {
+        "samples",
+        "families",
+        "seed",
+        "data",
+        "errors",
+        "watch",
+    }:
         save_evaluation(evaluation, model.run)
     return evaluation
 

@@ -134,7 +134,7 @@ RunOptions = Annotated[
     Texts,
     option(
         "RUN",
-        f"{NEWEST} If repeated, the runs form an ensemble.",
+        f"{NEWEST} May be repeated.",
         "--run",
         "-r",
         autocompletion=run_names,
@@ -192,6 +192,9 @@ LengthPenalty = Annotated[
     float | None,
     option("A", "Exponent of the beam's length normalisation. Default: 0, none.", min=0, max=10),
 ]
+AsEnsemble = Annotated[
+    bool, typer.Option("--ensemble", help="Average the probabilities of the runs, as one model.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment in the figure.")]
 
@@ -229,6 +232,26 @@ def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
     run = find_run(root, None)
     say(f"run: {run.path} (the newest; name another to use that)")
     return [run]
+
+
+def load_models(
+    runs: Sequence[Run], *, as_ensemble: bool, checkpoint: str, device: str
+) -> list[TrainedModel]:
+    """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint is
+    used where it is not the wanted one.
+    """
+    from seq2attn.inference.trained_model import load_ensemble
+
+    if as_ensemble and len(runs) < 2:
+        raise Seq2AttnError(
+            "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
+        )
+    models = []
+    for group in [runs] if as_ensemble else [[run] for run in runs]:
+        trained = load_ensemble(group, checkpoint, device)
+        note_checkpoint(trained, checkpoint)
+        models.append(trained)
+    return models
 
 
 def note_checkpoint(trained: TrainedModel, wanted: str) -> None:

@@ -109,7 +109,7 @@ class Table:
         tables, left_out = self._rich(console)
         console.print(*tables, sep="", soft_wrap=False)
         if left_out:
-            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
+            say(f"not shown for lack of width: {', '.join(left_out)} (--json has them)")
         for note in self.notes:
             say(note)
 

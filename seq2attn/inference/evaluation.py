@@ -1,13 +1,14 @@
 """Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from statistics import fmean
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator
@@ -70,20 +71,50 @@ def evaluate_pairs(
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
     A source in several pairs is one word, or with `tokens` as many as it has pairs. Of several
-    right answers, the one closest to the model's counts.
+    right answers, the one closest to the model's counts. Intervals are over sources.
     """
-    task = predictor.task
     answers, metrics, loss = _measure_pairs(predictor, pairs)
-    words = _words(pairs, answers, tokens)
-    kept = [answers[index] for index in words]
-    rows = rows_of(error_rates(kept) | {"loss": loss}, len(kept), length=None, trained=True)
+    kept: dict[int, PairAnswer] = {}  # pair -> the answer to its source
+    for same in _by_source(pairs):
+        closest = min(same, key=lambda index: len(answers[index].edits))
+        right = answers[closest].right
+        others = tuple(sorted({answers[index].right for index in same} - {right}))
+        words = len(same) if tokens else 1
+        kept[closest] = replace(answers[closest], others=others, words=words)
+    found = tuple(kept.values())
+    words = sum(answer.words for answer in found)
+    rows = rows_of(error_rates(found) | {"loss": loss}, words, length=None, trained=True)
     by_length: dict[int, list[int]] = defaultdict(list)
-    for index in words:
-        by_length[answers[index].source_length].append(index)
+    for index, answer in kept.items():
+        by_length[answer.source_length].append(index)
     for length, indices in sorted(by_length.items()):
-        means = {name: float(values[indices].mean()) for name, values in metrics.items()}
-        rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
-    return Evaluation(tuple(rows), tuple(kept))
+        counts = np.array([kept[index].words for index in indices])
+        means = _means({name: values[indices].numpy() for name, values in metrics.items()}, counts)
+        trained = predictor.task.is_trained(length)
+        rows += rows_of(means, int(counts.sum()), length=length, trained=trained)
+    return Evaluation(tuple(rows), found)
+
+
+def _by_source(pairs: Sequence[Pair]) -> Iterable[list[int]]:
+    """Return the indices of the pairs of each source."""
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for index, (source, _) in enumerate(pairs):
+        by_source[source].append(index)
+    return by_source.values()
+
+
+def _means(
+    values: Mapping[str, NDArray[np.floating]], words: NDArray[np.integer]
+) -> dict[str, Estimate | float]:
+    """Return the mean of each metric (N,) over sources that count as so many words (N,).
+
+    Where a source counts more than once, with an interval over sources: its words are not
+    independent.
+    """
+    if (words == 1).all():
+        return {name: float(of_sources.mean()) for name, of_sources in values.items()}
+    parts = [words * of_sources for of_sources in values.values()]
+    return dict(zip(values, bootstrap(parts, words), strict=True))
 
 
 def _measure_pairs(
@@ -112,24 +143,17 @@ def _measure_pairs(
     return [answers[index] for index in range(len(pairs))], metrics, loss / steps
 
 
-def _words(pairs: Sequence[Pair], answers: Sequence[PairAnswer], tokens: bool) -> list[int]:
-    """Return, for each word that is counted, the pair whose target is closest to its answer."""
-    by_source: dict[str, list[int]] = defaultdict(list)
-    for index, (source, _) in enumerate(pairs):
-        by_source[source].append(index)
-    words = []
-    for same in by_source.values():
-        closest = min(same, key=lambda index: len(answers[index].edits))
-        words += [closest] * (len(same) if tokens else 1)
-    return words
-
-
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
     """Compute the word and the symbol error rate, and the share of answers cut off."""
-    edits, symbols = np.array([(len(answer.edits), answer.right_length) for answer in answers]).T
-    wer = fmean(not answer.is_right for answer in answers)
-    ser = bootstrap(lambda words: edits[words].sum() / symbols[words].sum(), len(answers), seed=0)
-    return {"wer": wer, "ser": ser, "cut_off": fmean(not answer.finished for answer in answers)}
+    words = np.array([answer.words for answer in answers])
+    edits = [len(answer.edits) for answer in answers]
+    symbols = [answer.right_length for answer in answers]
+    (ser,) = bootstrap([words * edits], words * symbols)
+    shares = {
+        "wer": np.array([not answer.is_right for answer in answers]),
+        "cut_off": np.array([not answer.finished for answer in answers]),
+    }
+    return {**_means(shares, words), "ser": ser}
 
 
 def _batches(

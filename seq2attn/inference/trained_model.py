@@ -46,6 +46,13 @@ class TrainedModel:
     """best, last or step-N: whichever was loaded"""
     step: int
     """optimiser steps that its weights were trained for"""
+    ensemble: tuple[Run, ...] = ()
+    """the runs whose probabilities it averages, if it is several models; the rest is the first's"""
+
+    @property
+    def name(self) -> str:
+        """The name of its run, or those of its ensemble, such as `a + b`."""
+        return " + ".join(run.name for run in self.ensemble or [self.run])
 
     @property
     def module(self) -> Model:
@@ -186,8 +193,9 @@ class TrainedModel:
         return data
 
     def __repr__(self) -> str:
+        kind = "ensemble of " if self.ensemble else ""
         return (
-            f"TrainedModel({self.run.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
+            f"TrainedModel({kind}{self.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
         )
 
 
@@ -202,8 +210,13 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
     quantity: a name as in `patch` of `TrainedModel.predict`, such as `encoder.states`.
 
     Every step reads what the unpatched model wrote. Rows that one of the two strings lacks are left
-    out.
+    out. Raises `Seq2AttnError` for an ensemble.
     """
+    if model.ensemble:
+        raise Seq2AttnError(
+            f"patch_map looks into one model, and {model.name} is an ensemble",
+            hint=f"Load one run: seq2attn.load({model.run.name!r})",
+        )
     answer, cache = model.run_with_cache(text)
     other_answer, source = model.run_with_cache(other)
     symbols = torch.tensor(answer.output_ids)  # (T,)
@@ -258,8 +271,9 @@ def load_ensemble(
     The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode
     together.
     """
+    runs = list({run.path: run for run in runs}.values())
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]
     predictors = {model.run.name: model.predictor for model in models}
-    return replace(models[0], predictor=ensemble(predictors))
+    return replace(models[0], predictor=ensemble(predictors), ensemble=tuple(runs))

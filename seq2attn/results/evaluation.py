@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt
 
@@ -18,7 +18,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES, RANDOM
 from seq2attn.results.edits import Edit
 from seq2attn.results.metrics import METRICS, Metric
-from seq2attn.results.statistics import Estimate, mcnemar, share
+from seq2attn.results.statistics import Estimate, share, sign_flips
+from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from seq2attn.display.table import Table
@@ -96,11 +97,30 @@ class PairAnswer:
     """what turns the right answer into the model's: the errors of a cheapest alignment"""
     finished: bool
     """False if the model wrote no `<eos>`: the answer is then wrong"""
+    others: tuple[str, ...] = ()
+    """the other right answers"""
+    words: PositiveInt = 1
+    """how many it counts as: with `--per token`, as many as its source has lines"""
 
     @property
     def is_right(self) -> bool:
         """True if the answer is exactly right."""
         return not self.edits and self.finished
+
+    @property
+    def rights(self) -> set[str]:
+        """All right answers."""
+        return {self.right, *self.others}
+
+
+class Paired(NamedTuple):
+    """Two evaluations of the same words, A and B, against each other."""
+
+    only_a: int
+    """words that only A has right"""
+    only_b: int
+    p: float
+    """the two-sided p-value of `sign_flips` over sources"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,14 +262,36 @@ class Evaluation:
             ),
         )
 
-    def paired(self, other: Evaluation) -> tuple[int, int, float]:
-        """Count the words that only this evaluation has right, and those that only `other` of the
-        same file has; and return the p-value of McNemar's exact test of the two numbers.
+    def paired(self, other: Evaluation) -> Paired:
+        """Compare the answers of this evaluation, A, with those of another, B, source by source.
+
+        Raises `Seq2AttnError` if they were not measured on the same words, with the first
+        difference.
         """
-        both = zip(self.answers, other.answers, strict=True)
-        right = Counter((mine.is_right, theirs.is_right) for mine, theirs in both)
-        only_mine, only_theirs = right[True, False], right[False, True]
-        return only_mine, only_theirs, mcnemar(only_mine, only_theirs)
+        pairs = list(self._pairs(other))
+        differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
+        only_a = sum(difference for difference in differences if difference > 0)
+        only_b = -sum(difference for difference in differences if difference < 0)
+        return Paired(only_a, only_b, sign_flips(differences))
+
+    def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
+        """Yield the answers of both to each source."""
+        if not (self.get("wer") and other.get("wer")):
+            raise Seq2AttnError("only evaluations on a file of pairs can be paired")
+        mine = {answer.source: answer for answer in self.answers}
+        theirs = {answer.source: answer for answer in other.answers}
+        for source in {**mine, **theirs}:
+            a, b = mine.get(source), theirs.get(source)
+            if a is None or b is None:
+                raise _not_paired(f"only {'B' if a is None else 'A'} has {quoted(source)}")
+            if a.rights != b.rights:
+                right = f"{quoted(min(a.rights))} for A and {quoted(min(b.rights))} for B"
+                if len(a.rights) != len(b.rights):
+                    right = f"{len(a.rights)} for A and {len(b.rights)} for B"
+                raise _not_paired(f"the right answers to {quoted(source)} are {right}")
+            if a.words != b.words:
+                raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")
+            yield a, b
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""
@@ -275,6 +317,13 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         return "".join(table.html() for table in self.tables())
+
+
+def _not_paired(difference: str) -> Seq2AttnError:
+    return Seq2AttnError(
+        f"A and B were measured on different words, which cannot be paired: {difference}",
+        hint="Measure both on the same file, read in the same way.",
+    )
 
 
 def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:

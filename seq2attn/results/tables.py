@@ -8,6 +8,8 @@ from itertools import combinations
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
+from seq2attn.errors import Seq2AttnError
+from seq2attn.results.metrics import METRICS
 
 MAX_EDITS = 12  # different ones that a note lists
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
@@ -22,13 +24,13 @@ def evaluation_tables(evaluation: Any, title: str = "") -> list[Table]:
     title: what was measured.
     """
     if set(evaluation.families) - {"random"}:
-        return [family_table(evaluation)]
+        return [family_table(evaluation, title)]
     if evaluation.get("wer"):
         return [rate_table(evaluation, title), length_table(evaluation)]
-    return [length_table(evaluation)]
+    return [length_table(evaluation, title)]
 
 
-def length_table(evaluation: Any) -> Table:
+def length_table(evaluation: Any, title: str = "") -> Table:
     """Return a table with a row for each length and a column for each metric with a heading."""
     exact_match = evaluation.by_length("exact_match")
     columns = [Column("length", right=True)]
@@ -41,10 +43,10 @@ def length_table(evaluation: Any) -> Table:
     for row in exact_match:
         cells = [evaluation.get(metric, row.length) for metric in metrics]
         rows.append([_length(row), *cells])
-    return Table(columns, rows, notes=_note(exact_match))
+    return Table(columns, rows, title, _note(exact_match))
 
 
-def family_table(evaluation: Any) -> Table:
+def family_table(evaluation: Any, title: str = "") -> Table:
     """Return exact match with a row for each family of strings, and a column for each length."""
     exact_match = evaluation.by_length("exact_match")
     headings = {row.length: _length(row) for row in exact_match}
@@ -64,7 +66,7 @@ def family_table(evaluation: Any) -> Table:
     notes = [*_note(exact_match), "--json has every measure with its intervals"]
     if worst is not None:
         notes.insert(0, f"worst: {worst.family} at length {worst.length}, {text_of(worst)}")
-    return Table(columns, rows, notes=notes)
+    return Table(columns, rows, title, notes)
 
 
 def rate_table(evaluation: Any, title: str) -> Table:
@@ -78,9 +80,11 @@ def rate_table(evaluation: Any, title: str) -> Table:
             rows.append((metric.heading, evaluation.get(metric.name)))
     if title and evaluation.data:
         title += f" on {evaluation.data['name']}"
-    words = "tokens" if (evaluation.data or {}).get("per") == "token" else "words"
-    title = f"{title or 'pairs'}: {len(evaluation.answers):,} {words}"
-    edits = Counter(edit for answer in evaluation.answers for edit in answer.edits)
+    title = f"{title or 'pairs'}: {_counted(evaluation)}"
+    edits = Counter[Any]()
+    for answer in evaluation.answers:
+        for edit in answer.edits:
+            edits[edit] += answer.words
     counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
     notes = []
     if counts:
@@ -89,24 +93,65 @@ def rate_table(evaluation: Any, title: str) -> Table:
     return Table([Column("rate"), Column("%", form=".1%")], rows, title, notes)
 
 
+def side_by_side(evaluations: Mapping[str, Any]) -> list[Table]:
+    """Return tables of several evaluations, by the name of their run: of pairs the error rates, a
+    row for each run; and exact match, a row for each length and a column for each run.
+    """
+    tables = []
+    of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
+    if of_files:
+        metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
+        rows = []
+        for name, one in of_files.items():
+            words = sum(answer.words for answer in one.answers)
+            rows.append([name, words, *(one.get(metric.name) for metric in metrics)])
+        columns = [Column("run"), Column("words", right=True)]
+        columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
+        files = {one.data["name"] for one in of_files.values() if one.data}
+        tables.append(Table(columns, rows, f"error rates on {', '.join(sorted(files))}"))
+    places: dict[tuple[str, int], str] = {}
+    for one in evaluations.values():
+        for row in one.by_length("exact_match"):
+            places.setdefault((row.family, row.length), _length(row))
+    families = {family for family, _ in places}
+    rows = []
+    for (family, length), shown in sorted(places.items(), key=lambda item: item[0][1]):
+        cells = [one.get("exact_match", length, family) for one in evaluations.values()]
+        rows.append([shown, family, *cells])
+    columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
+    columns += [Column(name) for name in evaluations]
+    every = [row for one in evaluations.values() for row in one.by_length("exact_match")]
+    notes = [*_note(every), "--json has every measure"]
+    return [*tables, Table(columns, rows, "exact match", notes)]
+
+
 def paired_table(evaluations: Mapping[str, Any]) -> Table:
-    """Return a table that compares each two evaluations of the same file, by the name of their run:
-    error rates, how many words only one of them has right, and McNemar's exact test.
+    """Return a table that compares each two evaluations of the same words, by the name of their
+    run: error rates, how many words only one of them has right, and the p-value of the difference.
+
+    Raises `Seq2AttnError` for two that were not measured on the same words.
     """
     rows = []
     for (first, one), (second, other) in combinations(evaluations.items(), 2):
         rates = one.get("wer"), other.get("wer")
-        rows.append((first, second, *rates, *one.paired(other)))
+        try:
+            paired = one.paired(other)
+        except Seq2AttnError as error:
+            error.message = f"A = {first}, B = {second}: {error.message}"
+            raise
+        rows.append((first, second, *rates, *paired))
     columns = [
         Column("A"),
         Column("B"),
-        Column("WER of A, %", key="wer_a", form=".1%"),
-        Column("WER of B, %", key="wer_b", form=".1%"),
+        Column("WER A, %", key="wer_a", form=".1%"),
+        Column("WER B, %", key="wer_b", form=".1%"),
         Column("only A right", right=True),
         Column("only B right", right=True),
         Column("p", form=".2g"),
     ]
-    note = "p: of McNemar's exact test, two-sided; the smaller, the less it can be chance"
+    by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
+    test = "a permutation test over sources" if by_lines else "McNemar's exact test"
+    note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
     return Table(columns, rows, notes=[note])
 
 
@@ -123,6 +168,13 @@ def errors_table(evaluation: Any) -> Table:
         edits = len(answer.edits)
         rows.append((source, features, answer.right, answer.answer, edits, what.strip()))
     return Table(list(map(Column, ERRORS)), rows)
+
+
+def _counted(evaluation: Any) -> str:
+    """Return how many words an evaluation of pairs counts, such as `100 words`."""
+    per = (evaluation.data or {}).get("per")
+    words = sum(answer.words for answer in evaluation.answers)
+    return f"{words:,} {'tokens' if per == 'token' else 'words'}"
 
 
 def _length(row: Any) -> str:

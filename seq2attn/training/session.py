@@ -216,7 +216,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
 class NewModel(TrainedModel):
     """A model with its first weights, for a training loop of your own."""
 
-    plugins: Sequence[str]
+    plugins: Sequence[str] = ()
     """the files that were loaded for it"""
 
     def __post_init__(self) -> None:
@@ -323,4 +323,4 @@ def new_model(
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )
-    return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, loaded)
+    return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, plugins=loaded)
