@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 MAX_NAMES = 10  # runs or comparisons listed in one message
+MAX_TEXT = 2000  # characters of what somebody else's exception says
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
@@ -55,6 +56,20 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
         return f"{short_path(inspect.getfile(cls))}:{line}"
     except (OSError, TypeError):
         return "interpreter"
+
+
+def error_text(error: BaseException) -> str:
+    """Return `ValueError: what it says`, in one line of at most `MAX_TEXT` characters, even if
+    saying it raises an exception.
+    """
+    if isinstance(error, SystemExit):
+        return f"exit() was called, with the code {error.code!r}"[:MAX_TEXT]
+    try:
+        text = str(error).strip().partition("\n")[0]
+    except BaseException:  # of other people's classes
+        text = "its text cannot be shown"
+    name = type(error).__name__
+    return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 
 def quoted(value: object, limit: int = 60) -> str:

@@ -317,8 +317,8 @@ BROKEN = [
     ("padding", "depends on padding", CentredInTheWidth),
     ("parameters", "parameter centre.weight receives no gradient", UnusedCentre),
     (
-        "steps",
-        "changes in place what it was given",
+        "arguments",
+        "state.past is changed in place",
         changed_part(Coverage, "update", lambda self, weights, step: step.past.add_(weights)),
     ),
     (

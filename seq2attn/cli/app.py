@@ -77,7 +77,7 @@ def main() -> None:
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         code = 141
-    except Exception as error:
+    except BaseException as error:  # somebody's part may raise SystemExit, or worse
         explained = _explain(error)
         if explained is None:
             raise
@@ -137,7 +137,7 @@ def _drop_closed_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _explain(error: Exception) -> Seq2AttnError | None:
+def _explain(error: BaseException) -> Seq2AttnError | None:
     """Return what a user can do about an exception; None for a bug of ours, which gets a
     traceback.
     """

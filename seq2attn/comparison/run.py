@@ -44,7 +44,7 @@ from seq2attn.runs.create import run_word
 from seq2attn.runs.logs import last_step
 from seq2attn.runs.machine import available_cores, choose_device
 from seq2attn.runs.run import is_training
-from seq2attn.text import quoted
+from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
@@ -361,4 +361,4 @@ def _outcome(future: Future[Outcome]) -> Outcome:
             LOST, hint="Start it again; then the same command continues.", exit_code=1
         ) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
-        return Outcome("failed", f"{type(error).__name__}: {error}")
+        return Outcome("failed", error_text(error))

@@ -21,6 +21,7 @@ from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
+from seq2attn.text import error_text
 
 STOP = b"stop"
 STOP_SECONDS = 0.5  # between two looks at the marker during training
@@ -186,10 +187,12 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
         return Outcome("stopped")
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of somebody's parts, anything
         explained = error if isinstance(error, Seq2AttnError) else None
         explained = explained or memory_error(error) or plugin_error(error)
-        return Outcome("failed", str(explained or f"{type(error).__name__}: {error}"))
+        return Outcome("failed", str(explained or error_text(error)))
     finally:
         _one_trial.release()
 

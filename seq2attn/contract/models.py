@@ -4,11 +4,11 @@ Each rule is a function of a `Subject`, called `check_` and its name, and raises
 may leave its subject in training mode or with gradients, so each needs a new subject.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
@@ -18,7 +18,7 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import Hook, Point, hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -120,6 +120,36 @@ def check_randomness(subject: Subject) -> None:
     )
 
 
+def check_arguments(subject: Subject) -> None:
+    """No part changes what it is given: tokens, lengths, masks, the memory or the state."""
+    model, batch = subject.model, subject.batch
+    _expect_kept(vars(batch), subject.forward)
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    given = {"memory": memory, "state": state}
+    _expect_kept(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+
+
+def _expect_kept(given: Mapping[str, Any], call: Callable[[], object]) -> None:
+    """Raise `Broken` if a call changes one of the tensors in `given`."""
+    tensors = dict(_tensors(given))
+    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    call()
+    for name, tensor in tensors.items():
+        is_kept = torch.equal(tensor, before[name])
+        expect(is_kept, f"{name} is changed in place; make a new tensor")
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor in mappings and tuples, with the way to it, such as `memory.valid`."""
+    if isinstance(value, Tensor):
+        yield name, value
+    if isinstance(value, tuple):
+        value = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _tensors(member, f"{name}.{key}" if name else str(key))
+
+
 def check_mask(subject: Subject) -> None:
     """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
     nor gradients.
@@ -150,10 +180,9 @@ def check_mask(subject: Subject) -> None:
 
 
 def check_steps(subject: Subject) -> None:
-    """Single steps without gradients give what teacher forcing gives, and change no argument.
+    """Single steps without gradients give what teacher forcing gives.
 
-    A part breaks this that looks at later queries, that keeps the keys of the last strings, or that
-    updates the state of a step in place.
+    A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
     model, batch = subject.model, subject.batch
     expected = subject.forward()
@@ -163,9 +192,6 @@ def check_steps(subject: Subject) -> None:
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
-            again, _ = model.step(tokens, state, memory)
-            is_same = torch.equal(step.logits, again.logits)
-            expect(is_same, "a step changes in place what it was given, or the part")
             real = batch.decoder_lengths > position
             message = f"position {position} differs between teacher forcing and single steps"
             results = subject.results_of(step)
@@ -196,14 +222,15 @@ def check_batch(subject: Subject) -> None:
 
 
 def check_training(subject: Subject) -> None:
-    """A step has a finite loss and finite gradients, makes no parameter, and changes no buffer that
-    checkpoints leave out.
+    """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
+    no buffer that checkpoints leave out.
 
-    A resumed training would differ from an uninterrupted one otherwise.
+    A resumed training would differ from an uninterrupted one otherwise, or could not be loaded.
     """
+    saved = subject.model.state_dict()
+    subject.forward()
     model = subject.model.train()
     parameters = set(model.parameters())
-    saved = model.state_dict()
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     expect(abs(loss) < torch.inf, f"the loss of a step is {loss}")
@@ -215,6 +242,13 @@ def check_training(subject: Subject) -> None:
         gradient = parameter.grad
         is_finite = gradient is None or gradient.isfinite().all()
         expect(is_finite, f"the gradient of {name} is not finite")
+    buffers = dict(model.named_buffers())
+    for name in sorted(model.state_dict().keys() - saved.keys()):
+        expect(
+            name not in buffers,
+            f"buffer {name} is made in a step, so no checkpoint with it can be loaded; make it in "
+            "__init__",
+        )
     for name, before in unsaved.items():
         expect(
             torch.equal(model.get_buffer(name), before),
@@ -275,6 +309,29 @@ def check_pairs(subject: Subject) -> None:
                 expect_equal(alone[:, 0, 0], scores[:, t, j], message)
 
 
+def check_points(subject: Subject) -> None:
+    """A value passes through every point of the part, or hooks and caches would miss it."""
+    passed = set()
+    points = {point: name for part in subject.parts() for point, name in _points(part)}
+
+    def hook(point: Point) -> Hook:
+        return lambda value, _: passed.add(point)
+
+    with hooked_points({point: hook(point) for point in points}):
+        subject.forward()
+    for point, name in points.items():
+        expect(
+            point in passed, f"nothing passes through the point {name}: value = self.{name}(value)"
+        )
+
+
+def _points(part: nn.Module) -> Iterator[tuple[Point, str]]:
+    """Yield the points of a part, with the names of their attributes."""
+    for attribute, value in vars(part).items():
+        if isinstance(value, Point):
+            yield value, attribute
+
+
 def check_parameters(subject: Subject) -> None:
     """Every parameter of the part receives a gradient, unless it is frozen.
 
@@ -325,6 +382,7 @@ def expect_gradients(results: Callable[[Tensor], Tensor], step: Tensor, **tolera
 
 WHILE_TRAINING: Rules = {
     "shape": check_shape,
+    "arguments": check_arguments,
     "randomness": check_randomness,
     "steps": check_steps,
     "mask": check_mask,
@@ -339,6 +397,7 @@ RULES: Rules = {
     "context": check_context,
     "state": check_state,
     "pairs": check_pairs,
+    "points": check_points,
     "parameters": check_parameters,
     "gradients": check_gradients,
 }

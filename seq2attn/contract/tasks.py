@@ -191,6 +191,13 @@ def check_loss(loss: Loss) -> None:
     value = compute(logits, scores)
     is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
     expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
+    expect(
+        value.requires_grad,
+        "the loss has no gradient: it is constant, an integer, or was computed without gradients "
+        "(no_grad, inference_mode, .detach(), .item())",
+    )
+    same = compute(logits, scores)
+    expect_equal(same, value, "the same outputs give another loss; keep nothing between calls")
     past = (batch.decoder_output == PAD).unsqueeze(2)
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")

@@ -178,7 +178,7 @@ class Trainer:
 
     def _need_finite(self) -> None:
         """Raise `Diverged` if a weight is not finite: no checkpoint of it could be loaded."""
-        if name := not_finite(self.model.state_dict()):
+        if name := not_finite(dict(self.model.named_parameters())):
             raise Diverged(self.progress.step, f"{name} holds values that are not finite")
 
     def _evaluate(self) -> Evaluation:

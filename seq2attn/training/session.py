@@ -3,6 +3,7 @@
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -135,8 +136,14 @@ def _train_on(
         display.begin("", span.steps, span.place(progress.step))
         try:
             trainer = _train(trainer, should_stop or request.is_set)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             _explain(error, trainer)
+            if isinstance(where, NewRun) and trainer.progress.step == 0:
+                shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
+            if not isinstance(error, Exception) and (explained := plugin_error(error)):
+                raise explained from error  # a part does not end the process of its user
             raise
         step = trainer.progress.step
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
@@ -178,7 +185,7 @@ def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:
     return again
 
 
-def _explain(error: Exception, trainer: Trainer) -> None:
+def _explain(error: BaseException, trainer: Trainer) -> None:
     """Record that a training failed, and add to its error what the user can do now."""
     run = trainer.run
     if isinstance(error, Diverged) or plugin_error(error):
@@ -283,7 +290,7 @@ class NewModel(TrainedModel):
         name, or if the module no longer is one of the config, or has weights that are not finite.
         """
         config, task, device = self.config, self.task, self.predictor.device
-        if name_of := not_finite(self.module.state_dict()):
+        if name_of := not_finite(dict(self.module.named_parameters())):
             raise Seq2AttnError(
                 f"model.module: {name_of} holds values that are not finite, so nothing was saved",
                 hint="The training has diverged: try a smaller learning rate, or clip gradients.",

@@ -10,6 +10,7 @@ from seq2attn.build import build_losses
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
+from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
@@ -112,14 +113,24 @@ class TrainingStep:
     # ---- learning ----
 
     def losses(self, decoded: Decoded, batch: Batch) -> Losses:
-        """Compute the losses of the model's outputs."""
+        """Compute the losses of the model's outputs. Raises `Seq2AttnError` if their sum has no
+        gradient, while gradients are recorded.
+        """
         parts = {}
         terms = []
         for name, loss in self._losses.items():
             value = loss.forward(decoded, batch)
             parts[f"{name}_loss"] = value
             terms.append(value if loss.weight == 1 else loss.weight * value)
-        return Losses(parts, sum(terms[1:], start=terms[0]))
+        total = sum(terms[1:], start=terms[0])
+        if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
+            raise Seq2AttnError(
+                f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
+                hint="A loss is a float computed from decoded.logits or decoded.weights, without "
+                "no_grad, inference_mode, .detach() or .item().",
+                exit_code=1,
+            )
+        return Losses(parts, total)
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
         """Compute the gradients of all parameters; those that do not matter have zeros."""
