@@ -63,7 +63,8 @@ def error_text(error: BaseException) -> str:
     saying it raises an exception.
     """
     if isinstance(error, SystemExit):
-        return f"exit() was called, with the code {error.code!r}"[:MAX_TEXT]
+        code = "" if error.code is None else f" with the code {error.code!r}"
+        return f"exit() was called{code}"[:MAX_TEXT]
     try:
         text = str(error).strip().partition("\n")[0]
     except BaseException:  # of other people's classes

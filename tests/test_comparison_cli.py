@@ -40,7 +40,7 @@ def made(tmp_path_factory):
     (folder / "tiny.yaml").write_text(TINY)
     with (
         contextlib.chdir(folder),
-        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
+        mock.patch("seq2attn.comparison.workers.process_pool", return_value=Inline()),
     ):
         call_main("compare -c tiny.yaml --vary seed=1 --device cpu").check()
     return folder / "runs"
@@ -251,7 +251,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
             return future
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
+        patch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Stopping())
         done = compare(cli, "--vary seed=1-3 --workers 1")
     assert done.code == 130
     assert done.out == ""

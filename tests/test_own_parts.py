@@ -309,8 +309,8 @@ def test_an_exception_in_a_command_is_cut_to_the_frames_of_the_plugin(cli, tmp_p
 
 
 EXITS = {
-    "exit()": "exit() was called, with the code None",
-    "raise SystemExit(0)": "exit() was called, with the code 0",
+    "exit()": "exit() was called",
+    "raise SystemExit(0)": "exit() was called with the code 0",
     "raise GeneratorExit": "GeneratorExit",
     "raise Unsayable": "Unsayable: its text cannot be shown",
     "raise ValueError('x' * 10_000)": "ValueError: xxxxxxxx",

@@ -5,6 +5,9 @@ whichever process it is given to.
 import contextlib
 import functools
 import itertools
+import os
+import platform
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -13,12 +16,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from seq2attn import __version__
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
+from seq2attn.runs.create import (
+    NewRun,
+    RunExists,
+    check_same_files,
+    first_change,
+    package_checksum,
+)
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
 from seq2attn.text import error_text
@@ -28,6 +38,10 @@ STOP_SECONDS = 0.5  # between two looks at the marker during training
 
 # torch's random generator and its number of threads belong to the whole process
 _one_trial = threading.Lock()
+
+
+class _Refused(Exception):
+    """This worker lacks what the trials need, and another may have it."""
 
 
 class _Stopped(Exception):
@@ -126,8 +140,11 @@ class Trial:
 class Outcome:
     """How a trial ended."""
 
-    state: str  # done, stopped, failed, or busy: another process trains its run
+    state: str
+    """done, stopped, failed, busy (another process trains its run) or refused (by its worker)"""
     reason: str = ""
+    worker: str = ""
+    """which refused: its address for Dask, otherwise its process and machine"""
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
@@ -166,9 +183,21 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
 
 
 def versions() -> str:
-    """Return what must be the same in every process; of torch without the part for its build."""
+    """Return what must be the same in every process: versions, of torch without the part for its
+    build, and the package's own code, since another commit may have the same number.
+    """
     torch = metadata.version("torch").partition("+")[0]
-    return f"seq2attn {metadata.version('seq2attn')}, torch {torch}"
+    return f"seq2attn {__version__} (code {package_checksum()}), torch {torch}"
+
+
+def worker_name() -> str:
+    """Return Dask's address of this process, if it is one of its workers; otherwise process and
+    machine.
+    """
+    if "distributed" in sys.modules:
+        with contextlib.suppress(ValueError):  # this is no worker
+            return str(sys.modules["distributed"].get_worker().address)
+    return f"process {os.getpid()} of {platform.node()}"
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
@@ -185,6 +214,8 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
         return Outcome("done")
     except _Stopped:
         return Outcome("stopped")
+    except _Refused as reason:
+        return Outcome("refused", str(reason), worker_name())
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
     except KeyboardInterrupt:
@@ -198,23 +229,25 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
 
 
 def _check_worker(context: WorkerContext) -> None:
-    """Raise `Seq2AttnError` if this process lacks what its trials need; load the plug-ins."""
+    """Raise `_Refused` if this process lacks what its trials need; load the plug-ins."""
     if not context.marker.exists():
-        raise Seq2AttnError(
-            f"this worker does not see the runs directory {context.marker.parent} of the comparison"
+        raise _Refused(
+            f"it does not see the runs directory of the comparison, {context.marker.parent}"
         )
     if versions() != context.versions:
-        raise Seq2AttnError(
-            f"this worker has {versions()}, and the comparison {context.versions}: "
-            "install the same versions"
+        raise _Refused(
+            f"it has {versions()}, and the comparison {context.versions}: install the same"
         )
     for path, needed in context.plugins.items():
         if path not in loaded:
-            load_plugin(path)  # says if there is no such file
+            try:
+                load_plugin(path)  # says if there is no such file
+            except Seq2AttnError as error:
+                raise _Refused(error.message) from error
         if loaded[path] != needed:
-            raise Seq2AttnError(
-                f"{path} has changed since the comparison or this worker loaded it: "
-                "start both again"
+            raise _Refused(
+                f"{path} has changed since the comparison or this worker loaded it: start both "
+                "again"
             )
 
 

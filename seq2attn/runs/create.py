@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import itertools
 import os
@@ -157,9 +158,21 @@ def describe_environment(
         "experiment": new.experiment,
         "note": new.note and _escaped(new.note),
         "commit": _commit(),
+        "code": package_checksum(),
         "platform": platform.platform(),
         "versions": {"python": platform.python_version(), **versions},
     }
+
+
+@functools.cache
+def package_checksum() -> str:
+    """Return a checksum of the code of this package, as it was when first asked for."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parents[1]
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml"), *folder.rglob("*.[ch]")]):
+        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:8]
 
 
 def _escaped(text: str) -> str:

@@ -84,6 +84,8 @@ class Environment(Record):
     """the SHA-256 of each plug-in's file"""
     commit: str | None = None
     """of the working directory, with `-dirty` if it had changes"""
+    code: str | None = None
+    """the checksum of the package that made the run"""
     platform: str | None = None
     versions: dict[str, str | None] = {}
     experiment: str | None = None
