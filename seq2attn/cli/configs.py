@@ -36,6 +36,7 @@ KINDS = {
     "schedules": ("training.schedule", parts.SCHEDULES),
     "families": ("evaluation.families", parts.FAMILIES),
 }
+MOST_SYMBOLS = 200  # of a vocabulary, for people
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -162,7 +163,11 @@ def inspect(
         for line, meaning in lines:
             print(f"{line:<40}  # {meaning}" if meaning else line)
     for name, value in (learned or {}).items():
-        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
+        more = ""
+        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:
+            more = f" and {len(value) - MOST_SYMBOLS:,} more (--json has them)"
+            value = value[:MOST_SYMBOLS]
+        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
     for part, count in parameters.items():
         print(f"# parameters of {part}: {count}")
 
