@@ -101,6 +101,8 @@ $(SPHINX): $(READY)
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
+	@case "$$PWD" in *'$$'[A-Za-z_{]*) \
+	echo "setuptools cannot build in a folder whose path has a dollar sign before a letter, as $$PWD has: move it."; exit 2;; esac
 	@echo 'Setting up $(VENV), once. PyTorch and the other packages are downloaded:'
 	@echo '300 MB, or 3 GB if pip chooses a PyTorch for GPUs. This takes a few minutes.'
 	@$(PYTHON) -m venv $(VENV)
