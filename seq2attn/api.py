@@ -17,7 +17,6 @@ from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
 from seq2attn.runs.logs import save_evaluation
 from seq2attn.runs.run import Run, default_root, find_run
-from seq2attn.text import quoted
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
@@ -92,11 +91,11 @@ def load(
     """
     load_plugins(plugins)
     root = Path(runs_dir or default_root())
-    wanted = [run] if run is None or isinstance(run, str | Run) else list(run)
+    wanted = run if isinstance(run, list | tuple) else [run]
     runs = []
     for one in wanted:
         if not isinstance(one, str | Run | None):
-            raise Seq2AttnError(f"load takes runs, or their names; found {quoted(one)}")
+            raise Seq2AttnError(f"load takes runs, or their names; found a {type(one).__name__}")
         runs.append(one if isinstance(one, Run) else find_run(root, one))
     if not runs:
         raise Seq2AttnError("load takes a run, or several for an ensemble; found an empty list")

@@ -63,7 +63,7 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
     assert [one.output for one in loaded.predict(["abc", "hello"])] == expected
     with refused("patch_map looks into one model, and tiny . other is an ensemble"):
         seq2attn.patch_map(loaded, "abc", "bca", "logits")
-    with refused("load takes runs, or their names; found 3"):
+    with refused("load takes runs, or their names; found a int"):
         seq2attn.load([3], runs_dir=runs_copy)
 
 

@@ -36,7 +36,7 @@ from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import points
+from seq2attn.model.points import places
 from seq2attn.pages import asset
 from seq2attn.parts import TASKS
 
@@ -545,7 +545,7 @@ def graphs(fixed, predictor, exported):
 def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed, graphs, monkeypatch):
     monkeypatch.setattr(page_module, "export_graphs", graphs.get)
     open_page(browser, tmp_path, render([fixed]))
-    (known,) = points(fixed.predictor.model)["attention.weights"]
+    (known,) = places(fixed.predictor.model)["attention.weights"]
     assert known.fixed
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"

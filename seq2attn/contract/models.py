@@ -5,10 +5,11 @@ may leave its subject in training mode or with gradients, so each needs a new su
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
@@ -18,7 +19,7 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import Hook, Point, hooked_points
+from seq2attn.model.points import At, Point, Rank, hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -268,7 +269,9 @@ def check_context(subject: Subject) -> None:
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
-    with hooked_points({attention.context: lambda context, _: contexts.append(context)}):
+    with hooked_points(
+        {attention.context: lambda context, _: contexts.append(context)}, Rank.CACHE
+    ):
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
@@ -311,13 +314,14 @@ def check_pairs(subject: Subject) -> None:
 
 def check_points(subject: Subject) -> None:
     """A value passes through every point of the part, or hooks and caches would miss it."""
-    passed = set()
-    points = {point: name for part in subject.parts() for point, name in _points(part)}
-
-    def hook(point: Point) -> Hook:
-        return lambda value, _: passed.add(point)
-
-    with hooked_points({point: hook(point) for point in points}):
+    points = {}
+    for part in subject.parts():
+        for attribute, value in vars(part).items():
+            if isinstance(value, Point):
+                points[value] = attribute
+    passed: set[Point] = set()
+    hooks = {point: partial(_pass, passed, point) for point in points}
+    with hooked_points(hooks, Rank.CACHE):
         subject.forward()
     for point, name in points.items():
         expect(
@@ -325,11 +329,8 @@ def check_points(subject: Subject) -> None:
         )
 
 
-def _points(part: nn.Module) -> Iterator[tuple[Point, str]]:
-    """Yield the points of a part, with the names of their attributes."""
-    for attribute, value in vars(part).items():
-        if isinstance(value, Point):
-            yield value, attribute
+def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
+    passed.add(point)
 
 
 def check_parameters(subject: Subject) -> None:

@@ -18,7 +18,7 @@ from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
 from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation, PairAnswer, Row, rows_of
@@ -50,13 +50,17 @@ def evaluate(
     wrong: list[PairAnswer] = []
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
+        first = 0
         for batch in _batches(predictor, family, length, samples, seed):
-            metrics, _ = _measure(predictor, batch)
+            numbers = range(first, first + len(batch.source))
+            first += len(batch.source)
+            with of_strings(numbers):
+                metrics, _ = _measure(predictor, batch)
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
             if errors:
-                mistaken = batch.select(~metrics["exact_match"])
-                wrong += _wrong_answers(predictor, mistaken, length)
+                mistaken = (~metrics["exact_match"]).nonzero().flatten().tolist()
+                wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
         means = {name: total / samples for name, total in totals.items()}
         trained = predictor.task.is_trained(length)
         rows += rows_of(means, samples, length=length, trained=trained, family=family)
@@ -129,8 +133,9 @@ def _measure_pairs(
     for indices in predictor.decoded_together(lengths, all_steps=True):
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
-        decoding = predictor.decode(batch.source, batch.source_lengths)
-        measured, losses = _measure(predictor, batch, decoding)
+        with of_strings(indices):
+            decoding = predictor.decode(batch.source, batch.source_lengths)
+            measured, losses = _measure(predictor, batch, decoding)
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
@@ -186,7 +191,7 @@ def _measure(
     model, targets = predictor.model, batch.decoder_output
     is_character = targets > EOS  # (B, L)
     hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
-    with measuring(model), hooked_points(hooks):
+    with measuring(model), hooked_places(hooks, Rank.CHANGE):
         forced = model(batch)  # with the right characters as input
     right = forced.logits.argmax(dim=2) == targets
     is_padding = targets == PAD
@@ -226,13 +231,21 @@ def attention_entropy(weights: Tensor) -> Tensor:
 # ---- answers beside the right ones ----
 
 
-def _wrong_answers(predictor: Predictor, batch: Batch, length: int) -> Iterator[PairAnswer]:
-    """Return the answers to a batch of sources of `length` symbols."""
+def _wrong_answers(
+    predictor: Predictor, batch: Batch, rows: Sequence[int], numbers: Sequence[int], length: int
+) -> Iterator[PairAnswer]:
+    """Return the answers to these rows of a batch of sources of `length` symbols; numbers: of all
+    rows.
+    """
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
-    sources = [read.decode(ids) for ids in batch.source[:, :length].tolist()]
-    targets = [write.decode(ids[: ids.index(EOS)]) for ids in batch.decoder_output.tolist()]
-    pairs = zip(sources, targets, strict=True)
-    return _compare(predictor.task, pairs, predictor.predict(sources))
+    pairs = []
+    for row in rows:
+        target = batch.decoder_output[row].tolist()
+        source = read.decode(batch.source[row, :length].tolist())
+        pairs.append((source, write.decode(target[: target.index(EOS)])))
+    sources = [predictor.read(source) for source, _ in pairs]
+    answers = predictor.answer(sources, [numbers[row] for row in rows])
+    return _compare(predictor.task, pairs, answers)
 
 
 def _compare(task: Task, pairs: Iterable[Pair], answers: Iterable[Answer]) -> Iterator[PairAnswer]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import Config
@@ -111,6 +109,12 @@ class TrainedModel:
         """Answer a string, or several, greedily, with the changes of `predict`. Return an `Answer`,
         or a list of them, and a `Cache` of what the model computed.
         """
+        if searching := [name for name in ("beam", "length_penalty") if name in changes]:
+            raise Seq2AttnError(
+                f"run_with_cache answers greedily, without {searching[0]}: a beam has several "
+                "hypotheses at a step, and a cache one value",
+                hint="predict(beam=K) answers with a beam.",
+            )
         predictor = replace(self.predictor, search=None, changes=Changes(**changes))
         answers, cache = predictor.run_with_cache(_listed(text))
         return (answers[0], cache.string(0)) if isinstance(text, str) else (answers, cache)
@@ -203,9 +207,11 @@ def _listed(text: str | Iterable[str]) -> Iterable[str]:
     return text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
 
 
-def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
-    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other`
-    (Meng et al. 2022).
+def patch_map(
+    model: TrainedModel, text: str | Iterable[str], other: str | Iterable[str], quantity: str
+) -> Any:
+    """Answer a string with each row of `quantity` in turn taken from the model that reads another
+    (Meng et al. 2022). Returns a `PatchMap`, or of many pairs of strings a list of them.
 
     quantity: a name as in `patch` of `TrainedModel.predict`, such as `encoder.states`.
 
@@ -217,21 +223,27 @@ def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> Patc
             f"patch_map looks into one model, and {model.name} is an ensemble",
             hint=f"Load one run: seq2attn.load({model.run.name!r})",
         )
-    answer, cache = model.run_with_cache(text)
-    other_answer, source = model.run_with_cache(other)
-    symbols = torch.tensor(answer.output_ids)  # (T,)
-    write = dict(enumerate(answer.output_ids))
-
-    def losses(cache: Cache) -> NDArray[np.floating]:
-        logits = torch.from_numpy(cache["logits"])  # (T, V)
-        return torch.nn.functional.cross_entropy(logits, symbols, reduction="none").numpy()
-
-    effects = []
-    for index, row in enumerate(source[quantity][: len(cache[quantity])]):
-        patch = {(quantity, index): row}
-        patched = model.run_with_cache(text, patch=patch, write=write)[1]
-        effects.append(losses(patched) - losses(cache))
-    return PatchMap(quantity, answer, other_answer, np.array(effects))
+    texts, others = list(_listed(text)), list(_listed(other))
+    if len(texts) != len(others):
+        raise Seq2AttnError(f"patch_map takes pairs; found {len(texts)} and {len(others)} strings")
+    answers, cache = model.run_with_cache(texts)
+    other_answers, donors = model.run_with_cache(others)
+    rows = donors[quantity].astype(float)  # (N, rows, ...)
+    axis = donors.names()[quantity][1]
+    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,)
+    unpatched = model.predictor.losses(answers)
+    effects = []  # (N, T) of each row
+    for index in range(ends.max()):
+        row = rows[:, index].copy()
+        row[index >= ends] = np.nan
+        patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
+        effects.append(patched.losses(answers) - unpatched)
+    maps = []
+    for number, answer in enumerate(answers):
+        steps = len(answer.output_ids)
+        effect = np.array([one[number, :steps] for one in effects[: ends[number]]])
+        maps.append(PatchMap(quantity, answer, other_answers[number], effect))
+    return maps[0] if isinstance(text, str) else maps
 
 
 # ---- from a run's files ----

@@ -8,7 +8,7 @@ from seq2attn.model.attention import Attends, Attention, Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded, at_least_float32
-from seq2attn.model.points import Point, at
+from seq2attn.model.points import Point, set_position
 
 NEVER = -1e30
 """stands for the logarithm of 0: differences of two are finite"""
@@ -87,7 +87,7 @@ class HardMonotonicDecoder(Decoder):
                 outputs.append(decoded)
             logits, weights = zip(*outputs, strict=True)
             return Decoded(torch.cat(logits, dim=1), torch.cat(weights, dim=1)), state
-        at(state.position)  # which the hooks of points are told
+        set_position(state.position)  # which the hooks of points are told
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)

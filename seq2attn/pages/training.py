@@ -24,7 +24,7 @@ from seq2attn.data.batches import drop_words, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.points import Hook, hooked, points
+from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Function, Tensors, nested
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
@@ -97,7 +97,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
     """Return the training step, with these examples as example inputs."""
     model = build_model(config, task)
     parameters = dict(model.named_parameters())
-    attends = "attention.valid" in points(model)
+    attends = "attention.valid" in places(model)
 
     def train(tensors: Tensors) -> Tensors:
         drawn = Examples(**nested(examples, tensors))
@@ -113,7 +113,10 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
         for name, parameter in parameters.items():
             weight = tensors[name].detach().clone()
             weights[name] = weight.requires_grad_(parameter.requires_grad)
-        with _reparametrize_module(model, weights), hooked(model, mask if attends else {}):
+        with (
+            _reparametrize_module(model, weights),
+            named_hooks(model, mask if attends else {}, Rank.CHANGE),
+        ):
             step = TrainingStep(model, config, CPU)
             step.trace()
             for name, tensor in step.state.items():

@@ -14,7 +14,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import hooked_points, is_hooked
+from seq2attn.model.points import Rank, hooked_points, is_hooked
 from seq2attn.model.resets import Resets, draw_resets
 
 Forward = Callable[[Batch, Resets], Decoded]
@@ -83,7 +83,7 @@ class TrainingStep:
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
-        with hooked_points(resets):
+        with hooked_points(resets, Rank.RESET):
             return self.model(batch)
 
     def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
