@@ -20,6 +20,7 @@ from seq2attn.runs.run import Run, default_root, find_run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
+    from seq2attn.comparison.loops import Train
     from seq2attn.comparison.results import Comparison
 
 
@@ -138,6 +139,7 @@ def compare(
     configs: Base | Sequence[Base] = (),
     vary: str | Sequence[str] = (),
     overrides: Overrides = (),
+    train: Train | Mapping[str, Train] | None = None,
     runs_dir: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
@@ -156,6 +158,8 @@ def compare(
     configs: files, or their keys and values, which are called config_1, config_2, ...
     vary: the values of keys to combine, such as `seed=1-5`.
     overrides: of every trial, as for `train`.
+    train: a function that trains the `new_model(config)` it is given, in place of `seq2attn.train`;
+        or several by name, which are then compared.
     workers: how many trials run at once; by default one for each core.
     executor: where trials run: by default in processes on this machine; `dask:ADDRESS`, or a
         function that makes any standard Executor whose workers are processes that see `runs_dir`.
@@ -178,7 +182,9 @@ def compare(
         )
     file = None if experiment is None else Path(experiment)
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    composed = compose_experiment(file, bases, override_list(vary), overrides, **options)
+    composed = compose_experiment(
+        file, bases, override_list(vary), overrides, train=train, **options
+    )
     comparison = run.compare(
         composed,
         Path(runs_dir or default_root()),

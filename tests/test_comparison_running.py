@@ -73,7 +73,7 @@ def trial():
     marker = Path("runs/.comparison")
     marker.parent.mkdir()
     marker.touch()
-    return made, WorkerContext(marker, "cpu", {}, versions())
+    return made, WorkerContext(marker, "cpu", {}, versions(), {})
 
 
 # ---- one trial ----

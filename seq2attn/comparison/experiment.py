@@ -5,12 +5,13 @@ Python, or from both.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from seq2attn.comparison.loops import Loop, Train, read_loops
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, Values, describe_errors, override_list, place_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
@@ -23,6 +24,7 @@ from seq2attn.runs.run import check_name
 from seq2attn.text import quoted
 
 CONFIG = "config"  # the axis of several base configs
+TRAIN = "train"  # the axis of several training loops of the user's own
 MAX_TRIALS = 10_000
 COMPARED = tuple(metric.name for metric in METRICS.values() if metric.heading)
 HINT = (
@@ -80,6 +82,8 @@ class Experiment:
     axes: Mapping[str, Sequence[Any]]
     """what varies, the base configs first; the last one changes fastest"""
     places: Mapping[str, str]  # key, of the config or of the settings -> where it is written
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    """the user's own training loops by name; empty: `seq2attn.train`"""
 
 
 def compose_experiment(
@@ -90,12 +94,14 @@ def compose_experiment(
     *,
     name: str | None = None,
     baseline: Overrides = (),
+    train: Train | Mapping[str, Train] | None = None,
     **options: Any,
 ) -> Experiment:
     """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
     replace the file's settings. Configs given as mappings are called `config_1`, `config_2`, ...
 
-    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; options: `metric`, `lengths`,
+    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; train: a function that trains a
+    model, or several by name; options: `metric`, `lengths`,
     `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every
     problem found in the settings.
     """
@@ -130,6 +136,9 @@ def compose_experiment(
             f"two base configs have the same name: {', '.join(settings.configs)}",
             hint="Rename one.",
         )
+    loops = read_loops(train)
+    if len(loops) > 1:
+        axes = {TRAIN: tuple(loops), **axes}
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
     if not axes:
@@ -140,7 +149,7 @@ def compose_experiment(
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
         name = run_word(file.stem if file else default) or "compare"
     check_name(name)
-    return Experiment(name, source, bases, settings, axes, places)
+    return Experiment(name, source, bases, settings, axes, places, loops)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, Experiment, Settings
+from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, TRAIN, Experiment, Settings
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
@@ -28,7 +28,15 @@ from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
 
-UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
+UNLABELLED = (
+    CONFIG,
+    TRAIN,
+    "model",
+    "model.attention.score",
+    "model.architecture",
+    "task",
+    "task.name",
+)
 """keys of which labels show only the value"""
 LONGEST_NAME = 80  # characters of a run's name; a longer one ends with the seed and a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
@@ -107,6 +115,8 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     base = given.get(CONFIG, next(iter(experiment.bases)))
     overrides = {**settings.fixed, **given}
     overrides.pop(CONFIG, None)
+    loops = experiment.loops
+    loop = loops.get(overrides.pop(TRAIN, next(iter(loops), "")))
     config = load_config(experiment.bases[base], overrides)
     flat = flat_values(config)
     values = {}
@@ -128,6 +138,7 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
         group=", ".join(name_values(labels).values()) or base,
         values=values,
         settings=config.model_dump(mode="json"),
+        loop=loop.key if loop else "",
         root=root,
         lengths=lengths,
         samples=settings.samples or config.evaluation.samples,

@@ -8,7 +8,7 @@ import os
 import platform
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -17,6 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from seq2attn.comparison.experiment import Experiment
+from seq2attn.comparison.loops import Loop
 from seq2attn.comparison.plan import make_plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
@@ -82,7 +83,7 @@ def compare(
             display.say(note)
         with (
             open_workers(executor, workers, len(trials)) as places,
-            _worker_context(root.absolute(), device, plugins) as context,
+            _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
             display.say(
@@ -129,7 +130,9 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _worker_context(root: Path, device: str, plugins: Sequence[str]) -> Iterator[WorkerContext]:
+def _worker_context(
+    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
+) -> Iterator[WorkerContext]:
     """Yield what the trials will check, while its marker is in the runs directory, locked by this
     process. The markers of comparisons that were killed are removed.
     """
@@ -144,7 +147,9 @@ def _worker_context(root: Path, device: str, plugins: Sequence[str]) -> Iterator
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
         try:
-            yield WorkerContext(marker, device, {file: loaded[file] for file in files}, versions())
+            contents = {file: loaded[file] for file in files}
+            by_key = {loop.key: loop for loop in loops.values()}
+            yield WorkerContext(marker, device, contents, versions(), by_key)
         finally:
             marker.unlink(missing_ok=True)
 

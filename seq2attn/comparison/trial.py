@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import platform
+import shutil
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2attn import __version__
+from seq2attn.comparison.loops import Loop
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
@@ -61,6 +63,7 @@ class WorkerContext:
     device: str
     plugins: Mapping[Path, str]  # absolute path of each plug-in's file -> SHA-256
     versions: str
+    loops: Mapping[str, Loop]  # by their keys
     due: float = 0.0  # when `should_stop` may look again
 
     def stop(self) -> None:
@@ -104,6 +107,8 @@ class Trial:
     families: tuple[str, ...]
     checkpoint: str
     root: Path  # the runs directory, an absolute path
+    loop: str = ""
+    """the key of the user's own training loop; empty: `seq2attn.train`"""
 
     @functools.cached_property
     def config(self) -> Config:
@@ -158,10 +163,13 @@ def blocked_by(trial: Trial) -> str | None:
     try:
         changed = first_change(check_plain(run).config, trial.config)
         plugins = changed_plugins(trial.config, run.environment.plugin_contents)
+        loop = run.environment.loop
     except Seq2AttnError as error:
         return f"cannot be used: {error.message}"
     if plugins:
         return f"made before {plugins[0]} was changed"
+    if loop != trial.loop:
+        return f"trained by {loop or 'seq2attn.train'}, not by {trial.loop or 'seq2attn.train'}"
     return f"another config: {changed}" if changed else None
 
 
@@ -259,20 +267,46 @@ def _run(trial: Trial, context: WorkerContext) -> None:
     if blocked := blocked_by(trial):
         raise Seq2AttnError(f"{run.path}: {blocked}", exit_code=1)
     if run.status().state != "finished":
-        plugins = list(map(str, context.plugins))
-        new = NewRun(trial.root, trial.name, plugins=plugins, experiment=trial.experiment)
-        train(
-            trial.config,
-            run if run.config_file.is_file() else new,
-            device=context.device,
-            threads=1,
-            should_stop=context.should_stop,
+        new = NewRun(
+            trial.root,
+            trial.name,
+            plugins=list(map(str, context.plugins)),
+            experiment=trial.experiment,
+            loop=trial.loop,
         )
+        if trial.loop:
+            _train_in_loop(trial, new, context)
+        else:
+            train(
+                trial.config,
+                run if run.config_file.is_file() else new,
+                device=context.device,
+                threads=1,
+                should_stop=context.should_stop,
+            )
         if run.status().state != "finished":
             raise _Stopped
     with training_lock(run):  # so that two processes do not measure it
         if find_evaluation(trial) is None:
             _measure(trial, context)
+
+
+def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
+    """Let a loop of the user's own train the model of the trial, and save it as the run."""
+    import torch
+
+    from seq2attn.training.session import new_model
+
+    torch.set_num_threads(1)
+    model = new_model(trial.config, device=context.device)
+    model.watch = context.raise_if_stopping
+    with torch.random.fork_rng():
+        torch.manual_seed(trial.config.seed)
+        context.loops[trial.loop].train(model)
+    if trial.run.config_file.is_file():  # a process was killed while it saved
+        with training_lock(trial.run):
+            shutil.rmtree(trial.run.path)
+    model.save_as(new, "finished")
 
 
 def _measure(trial: Trial, context: WorkerContext) -> None:

@@ -54,6 +54,8 @@ class NewRun:
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
     experiment: str | None = None
+    loop: str = ""
+    """the key of the comparison's own training loop"""
     """the comparison that the run is a trial of"""
     note: str | None = None
 
@@ -156,6 +158,7 @@ def describe_environment(
         "plugins": list(new.plugins),
         "plugin_contents": [loaded[Path(file).resolve()] for file in new.plugins],
         "experiment": new.experiment,
+        "loop": new.loop,
         "note": new.note and _escaped(new.note),
         "commit": _commit(),
         "code": package_checksum(),

@@ -94,6 +94,8 @@ class Environment(Record):
     """what the user wrote about the run"""
     own_loop: bool = False
     """True if a loop of the user's own trained it, by which it cannot be resumed"""
+    loop: str = ""
+    """name and checksum of that loop, in a comparison"""
 
     def known(self) -> dict[str, Any]:
         """Return what is known, for a page that shows time, comparison and note elsewhere."""

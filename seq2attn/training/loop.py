@@ -221,9 +221,11 @@ class Trainer:
 
     # ---- saving and resuming ----
 
-    def save_trained(self, step: int, losses: Iterable[tuple[int, dict[str, float]]]) -> None:
+    def save_trained(
+        self, step: int, losses: Iterable[tuple[int, dict[str, float]]], state: str
+    ) -> None:
         """Save the model as another loop has trained it, in `step` steps with these losses: with an
-        evaluation and the attention, without an optimiser.
+        evaluation and the attention, without an optimiser. state: of the run then.
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)
@@ -234,7 +236,7 @@ class Trainer:
         if self._snapshot_steps:
             self._take_snapshot()
         self._evaluate()
-        self._save("saved")
+        self._save(state)
 
     def _save(self, state: str) -> None:
         self._write_checkpoint("last", self.progress)

@@ -225,6 +225,8 @@ class NewModel(TrainedModel):
 
     plugins: Sequence[str] = ()
     """the files that were loaded for it"""
+    watch: Callable[[], None] | None = None
+    """called before each loss; a comparison that is stopped raises there"""
 
     def __post_init__(self) -> None:
         self._logged: dict[int, dict[int, dict[str, float]]] = {}
@@ -233,6 +235,7 @@ class NewModel(TrainedModel):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         state.pop("_training", None)  # it holds compiled kernels, and is made again
+        state["watch"] = None
         return state
 
     @cached_property
@@ -257,6 +260,8 @@ class NewModel(TrainedModel):
         The compiled kernels compute it where `train` would use them; change the module before the
         first call.
         """
+        if self.watch is not None:
+            self.watch()
         training = self._training
         number = self.step if step is None else step
         need_count("step", number, 0)
@@ -289,14 +294,18 @@ class NewModel(TrainedModel):
         All but `train --resume` can use the run. Raises `Seq2AttnError` if there is a run of this
         name, or if the module no longer is one of the config, or has weights that are not finite.
         """
+        root = Path(runs_dir or default_root())
+        return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
+
+    def save_as(self, new: NewRun, state: str) -> Run:
+        """As `save`, to this new run, which then is in this state."""
         config, task, device = self.config, self.task, self.predictor.device
-        if name_of := not_finite(dict(self.module.named_parameters())):
+        if undefined := not_finite(dict(self.module.named_parameters())):
             raise Seq2AttnError(
-                f"model.module: {name_of} holds values that are not finite, so nothing was saved",
+                f"model.module: {undefined} holds values that are not finite, so nothing was saved",
                 hint="The training has diverged: try a smaller learning rate, or clip gradients.",
             )
         watched_strings(config, task)  # raises before a run is created
-        new = NewRun(Path(runs_dir or default_root()), name, plugins=self.plugins, note=note)
         dtype = next(self.module.parameters()).dtype
         with default_dtype(str(dtype).removeprefix("torch.")):
             expected = build_model(config, task).state_dict()
@@ -308,7 +317,7 @@ class NewModel(TrainedModel):
         self.checkpoint = "last"
         data = build_training_data(config, device, task)
         trainer = Trainer(self.run, config, self.module, device, Display(), data)
-        trainer.save_trained(self.step, self._losses())
+        trainer.save_trained(self.step, self._losses(), state)
         return self.run
 
 
