@@ -235,11 +235,6 @@ COMBINATIONS = [  # overrides, the key to change, the message
         "reads attention weights, with attention score 'none'",
     ),
     (
-        f"{NONE} model.bidirectional=true",
-        "model.bidirectional",
-        "trains a forward direction that nothing reads",
-    ),
-    (
         f"{NONE} model.initial_state=zeros",
         "model.initial_state",
         "leaves the decoder no way to see the source, with",

@@ -23,6 +23,7 @@ from seq2attn.model.points import At, Point, Rank, hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
+STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
@@ -51,7 +52,7 @@ def _results(subject: Subject) -> Results:
     full = (B, L, width)
     for score in subject.parts(Score):
         keys = draw(B, width, score.key_width)
-        yield "scores", score(draw(B, L, score.query_width), score.project(keys)), full
+        yield "scores", _scores(subject, score, draw(B, L, score.query_width), keys), full
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
         yield "weights", normaliser(draw(*full), subject.valid), full
@@ -73,10 +74,17 @@ def _results(subject: Subject) -> Results:
     yield from _state_results("final state", encoded.final, finals, cell.width)
     first = model.initial_state(encoded)
     yield from _state_results("first state", first, cell.state_tensors, cell.width)
-    logits, weights = model(batch)
+    logits, weights, _ = model(batch)
     yield "logits", logits, (B, L, model.decoder.output.out_features)
     if weights is not None:
         yield "weights", weights, full
+
+
+def _scores(subject: Subject, score: Score, query: Tensor, keys: Tensor) -> Any:
+    """Return what a score makes of query (B, L, ...) and keys (B, S, ...) not yet projected."""
+    allowed = subject.valid.expand(-1, L, -1)
+    now = AttentionStep(query, None, None, subject.valid, allowed)
+    return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
 
 
 def _history_results(subject: Subject, history: History) -> Results:
@@ -156,20 +164,22 @@ def check_mask(subject: Subject) -> None:
     nor gradients.
 
     Rows sum to 1, or to 0 where no key is allowed; with a window's factor, or a history that says
-    so, to at most 1; to anything if the normaliser says so.
+    so, to at most 1; to anything if the normaliser says so. Weights of a normaliser or history that
+    is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
     weights = subject.forward()[..., -subject.width :]
-    expect((weights >= 0).all(), "weights below 0")
+    signed = attention.normaliser.signed or attention.history.signed
+    expect(signed or (weights >= 0).all(), "weights below 0")
     expect(not weights.masked_select(~subject.valid).any(), "weight on padding")
     for normaliser in subject.parts(Normaliser):
         scores = subject.draw(B, L, subject.width).requires_grad_()
         total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
         (gradients,) = torch.autograd.grad(total, scores)
         expect(not gradients.any(), "a row in which no key is allowed has weights or gradients")
-    if attention.normaliser.sums_to_one:
+    if attention.normaliser.sums_to_one and not signed:
         is_exact = attention.history.sums_to_one
         if attention.window is not None:
             query = subject.draw(B, 1, attention.score.query_width)
@@ -300,8 +310,11 @@ def check_pairs(subject: Subject) -> None:
     """A score of all queries and keys at once gives what it gives for each pair.
 
     Shifts that a softmax does not notice break this too: histories read scores before the softmax.
+    A score that sees the step may depend on the other keys.
     """
     for score in subject.parts(Score):
+        if score.sees_now:
+            continue
         query = subject.draw(B, L, score.query_width)
         keys = subject.draw(B, L, score.key_width)
         scores = score(query, score.project(keys))
@@ -346,7 +359,12 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_gradients(subject: Subject) -> None:
-    """The gradients of all results agree with central differences, in a random direction."""
+    """The gradients of all results agree with central differences, in a random direction.
+
+    Not checked for a part that says otherwise: `gradient = "straight_through"`.
+    """
+    if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
+        return
     parameters = {
         name: parameter.detach()
         for name, parameter in subject.model.named_parameters()

@@ -218,7 +218,9 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        return loss.forward(Decoded(logits, weights), batch)
+        given = {"step": 3, "states": logits[..., :5]}
+        asked = {name: given[name] for name in loss.asks}
+        return loss.forward(Decoded(logits, weights), batch, **asked)
 
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)

@@ -18,6 +18,8 @@ class Decoded(NamedTuple):
     """(B, L, V)"""
     weights: Tensor | None
     """(B, L, S) attention weights; None without attention"""
+    states: Tensor | None = None
+    """(B, L, D) `decoder.state` of the top layer, h of an LSTM, where a loss asks for it"""
 
 
 HALF = (torch.bfloat16, torch.float16)

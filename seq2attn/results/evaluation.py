@@ -77,7 +77,7 @@ def rows_of(
         metric = METRICS[name]
         if not isinstance(number, Estimate):
             number = share(number, samples) if metric.is_share else Estimate(number)
-        if number.value <= metric.largest:  # neither infinite nor nan
+        if 0 <= number.value <= metric.largest:  # nan is not, nor an entropy of weights below 0
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows
 

@@ -93,7 +93,7 @@ class Trainer:
                 if is_due(progress.step):
                     prove(self.step, batch, progress.step)
                 decoded = self.step.forward(batch, progress.step)
-                losses = self.step.losses(decoded, batch)
+                losses = self.step.losses(decoded, batch, progress.step)
                 norm = self.step.gradients(losses.total)
                 rate = learning_rate(training, progress.step, self.span.steps)
                 self.step.update(rate)

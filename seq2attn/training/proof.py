@@ -58,7 +58,7 @@ def _loss_and_gradients(
     step: TrainingStep, forward: Forward, batch: Batch, number: int
 ) -> list[Tensor]:
     with unchanged(step.model):
-        total = step.losses(step.call(forward, batch, number), batch).total
+        total = step.losses(step.call(forward, batch, number), batch, number).total
         return [total.detach(), *step.differentiate(total)]
 
 

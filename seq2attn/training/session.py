@@ -274,7 +274,7 @@ class NewModel(TrainedModel):
             except LeafDiffers as difference:
                 training.leaf = None
                 say(f"{difference} Continuing without them.")
-        losses = training.losses(training.forward(batch, number, part), batch)
+        losses = training.losses(training.forward(batch, number, part), batch, number)
         self.step = number + 1
         if self.step % self.config.training.log_every == 0:
             self._logged.setdefault(self.step, {}).setdefault(part, losses.records())

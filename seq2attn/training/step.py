@@ -14,7 +14,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import Rank, hooked_points, is_hooked
+from seq2attn.model.points import Place, Rank, hooked_places, hooked_points, is_hooked, places
 from seq2attn.model.resets import Resets, draw_resets
 
 Forward = Callable[[Batch, Resets], Decoded]
@@ -51,6 +51,7 @@ class TrainingStep:
         """what a checkpoint keeps, by name: the number of updates, and two moments of each
         parameter's gradient"""
         self._losses = build_losses(config)
+        self._states = self._place_of_states()
         self._parameters: list[Tensor] = []
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
@@ -62,6 +63,25 @@ class TrainingStep:
         self._squares = moments[1::2]
         self._gradients: list[Tensor] = []
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
+
+    def _place_of_states(self) -> Place | None:
+        """Return where the decoder's states are, if a loss asks for them; the formulas pass them.
+
+        Raises `Seq2AttnError` for a model that has none.
+        """
+        asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
+        if not asking:
+            return None
+        states = [
+            place for place in places(self.model).get("decoder.state", []) if not place.tensor
+        ]
+        if not states:
+            raise Seq2AttnError(
+                f"training.losses: {asking[0]!r} reads the decoder's states, which this model has "
+                "not; leave it out"
+            )
+        self.leaf = None
+        return max(states, key=lambda place: place.layer)
 
     def trace(self) -> None:
         """From now on, compute with the model itself and take no Python branch on a number: a step
@@ -84,7 +104,13 @@ class TrainingStep:
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
         with hooked_points(resets, Rank.RESET):
-            return self.model(batch)
+            if self._states is None:
+                return self.model(batch)
+            states: list[Tensor] = []
+            hook = (self._states, lambda state, at: states.append(state))
+            with hooked_places([hook], Rank.CACHE):
+                decoded: Decoded = self.model(batch)
+            return decoded._replace(states=torch.stack(states, dim=1))
 
     def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
         """Call the model or its faster form with the random numbers of a part of step `number`."""
@@ -112,14 +138,15 @@ class TrainingStep:
 
     # ---- learning ----
 
-    def losses(self, decoded: Decoded, batch: Batch) -> Losses:
-        """Compute the losses of the model's outputs. Raises `Seq2AttnError` if their sum has no
-        gradient, while gradients are recorded.
+    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> Losses:
+        """Compute the losses of the model's outputs in step `number`. Raises `Seq2AttnError` if
+        their sum has no gradient, while gradients are recorded.
         """
+        given = {"step": number, "states": decoded.states}
         parts = {}
         terms = []
         for name, loss in self._losses.items():
-            value = loss.forward(decoded, batch)
+            value = loss.forward(decoded, batch, **{name: given[name] for name in loss.asks})
             parts[f"{name}_loss"] = value
             terms.append(value if loss.weight == 1 else loss.weight * value)
         total = sum(terms[1:], start=terms[0])
