@@ -18,7 +18,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	$(BIN)/python -m seq2attn train --config configs/scaled.yaml
 	$(BIN)/python -m seq2attn eval
 	$(BIN)/python -m seq2attn predict "hello"
-	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
+	@echo 'Next: . $(BIN)/activate    then a word of your own: seq2attn predict YOURWORD'
 
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
 	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder

@@ -216,16 +216,34 @@ def test_mistakes(mistake, runs_copy, own_scores, line, message):
     assert mistake(line).startswith(message)
 
 
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("train configs/x.yaml", "train --config configs/x.yaml"),
+        ("inspect -c x.yaml", "inspect x.yaml"),
+        ("inspect --config x.yaml", "inspect x.yaml"),
+        ("eval --run mine", "eval mine"),
+        ("report -r mine", "report mine"),
+    ],
+)
+def test_a_form_that_another_command_has_is_bridged(mistake, typed, meant):
+    assert f"\nDid you mean: seq2attn {meant}\nSee: seq2attn" in mistake(typed)
+
+
 # ---- runs that are missing or damaged ----
 
-MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+MAKE_ONE = (
+    "Make one: seq2attn train --config configs/scaled.yaml    or name another folder of runs: "
+    "--runs-dir FOLDER"
+)
 
 
 def test_no_run_yet(mistake):
     for command in ("eval tiny", "predict abc --run tiny", "train --resume tiny"):
         assert mistake(command) == f"no run 'tiny' in runs; existing: none\n{MAKE_ONE}"
     for command in ("eval", "predict abc"):
-        assert mistake(command) == f"no run in runs yet\n{MAKE_ONE}"
+        here = Path("runs").absolute()
+        assert mistake(command) == f"no trained model in {here} yet\n{MAKE_ONE}"
     Path("runs/notes").mkdir(parents=True)
     assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
 

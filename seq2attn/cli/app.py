@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import re
 import sys
 from typing import Annotated, Any
 
@@ -107,7 +108,21 @@ def _print_usage_error(error: Any) -> None:
     command = error.ctx.command_path if error.ctx else "seq2attn"
     names = getattr(error.ctx and error.ctx.command, "commands", ())
     allowed = f"Commands: {', '.join(names)}\n" if names else ""
-    print_error(Seq2AttnError(message, hint=f"{allowed}See: {command} --help"))
+    meant = _bridge(command, message, sys.argv[1:])
+    print_error(Seq2AttnError(message, hint=f"{meant}{allowed}See: {command} --help"))
+
+
+def _bridge(command: str, message: str, words: list[str]) -> str:
+    """Return a line that says how this command takes what another one takes as an option, or as an
+    argument; empty if that is not the mistake.
+    """
+    if command.endswith(" train") and "unexpected extra argument" in message:
+        files = [word for word in words if word.endswith((".yaml", ".yml"))]
+        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
+    for option in ("--run", "-r", "--config", "-c"):
+        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
+            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
+    return ""
 
 
 def _prepare_streams() -> None:

@@ -57,7 +57,7 @@ def list_names(
     as_json: AsJson = False,
     plugin: Plugins = None,
 ) -> None:
-    """Show every name that a config can use, with its formula and source.
+    """Show the names that a config can use; of one kind with formulas and sources.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
     length.
@@ -76,8 +76,22 @@ def list_names(
     if as_json:
         write_json(everything.records())
         return
-    for table in tables if on_terminal() else [everything]:
-        table.show()
+    if not on_terminal():
+        everything.show()
+    elif kind is None:
+        _overview().show()
+    else:
+        tables[0].show()
+
+
+def _overview() -> Table:
+    """Return a row for each kind, with its names."""
+    rows = []
+    for kind, (_, registry) in KINDS.items():
+        names = dict.fromkeys([*registry.names(), *registry.installed()])
+        rows.append((kind, ", ".join(names)))
+    note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
+    return Table([Column("kind"), Column("names")], rows, notes=[note])
 
 
 def _table(kind: str) -> Table:

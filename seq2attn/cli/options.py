@@ -230,7 +230,7 @@ def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
     if names:
         return [find_run(root, name) for name in dict.fromkeys(names)]
     run = find_run(root, None)
-    say(f"run: {run.path} (the newest; name another to use that)")
+    say(f"run: {run.path} (the newest; to use another, name it)")
     return [run]
 
 

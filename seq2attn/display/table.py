@@ -179,18 +179,27 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, without the optional columns that do not fit on the console, and the
-        headings of these.
+        """Return Rich's table, and what was left out because it did not fit on the console: the
+        intervals of optional columns, then the last of these columns.
 
         Numbers are never broken. A table that is still too wide comes in parts, one below the
         other, each with the first column.
         """
         columns = self._texts()
+        narrowed: list[str] = []
         left_out: list[str] = []
-        for texts in columns[::-1]:
-            if texts.column.optional and _width(columns) > console.width:
-                columns.remove(texts)
-                left_out.insert(0, texts.heading)
+        optional = [texts for texts in columns if texts.column.optional]
+        if _width(columns) > console.width:
+            for texts in optional:
+                if any(" [" in cell for cell in texts.cells):
+                    narrowed.append(texts.heading)
+                    texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
+        while optional and _width(columns) > console.width:
+            last = optional.pop()
+            columns.remove(last)
+            left_out.insert(0, last.heading)
+        if intervals := [heading for heading in narrowed if heading not in left_out]:
+            left_out.insert(0, f"intervals of {' and '.join(intervals)}")
         if _width(columns) > console.width:
             for texts in columns:  # break the headings of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")
