@@ -81,7 +81,7 @@ def runs(folder="runs"):
         ),
         ("--vary model.attention.score=additive,concat", "additive-seed_1 is there 2 times"),
         ("--vary seed=1,1-2", "compare-tiny-seed_1 is there 2 times"),
-        ("--vary model.layers=log:1..3:8", "compare-tiny-layers_1-seed_1 is there 3 times"),
+        ("--vary model.layers=1,2,1,1", "compare-tiny-layers_1-seed_1 is there 3 times"),
         ("experiment.yaml", "expected an experiment file, or --config"),
     ],
 )

@@ -57,7 +57,7 @@ class Comparison:
 
     def tables(self) -> list[Table]:
         """Return a table for each group, and one of all groups with their ranking."""
-        return [*map(self._group_table, self.groups), self._ranking_table()]
+        return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
         metric = METRICS[self.metric]
@@ -85,7 +85,8 @@ class Comparison:
             notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
         return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
 
-    def _ranking_table(self) -> Table:
+    def ranking(self) -> Table:
+        """Return the table of all groups, the best first; its first note says which is the best."""
         rows = []
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
             trials = f"{len(group.trials)} of {group.planned}"
@@ -111,7 +112,7 @@ class Comparison:
             elif group.ranked.not_worse_than_best:
                 near.append(group.label)
         if not best:
-            return []
+            return ["These numbers have no best: neither more nor less is better."]
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."
