@@ -2,6 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -40,7 +41,7 @@ class Loss(ABC):
         the states (B, L, D) with which the decoder begins its steps.
         """
 
-    @property
+    @cached_property
     def asks(self) -> list[str]:
         """Which of `step` and `states` `forward` has as parameters."""
         parameters = inspect.signature(self.forward).parameters
