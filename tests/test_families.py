@@ -19,7 +19,7 @@ from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import SYMBOLS
-from seq2attn.results.evaluation import worst_place
+from seq2attn.results.rows import worst_place
 
 ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 

@@ -23,8 +23,9 @@ from pydantic import (
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_LINES, reading
-from seq2attn.results.evaluation import Evaluation, Row
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
+from seq2attn.results.rows import Row
 from seq2attn.runs.machine import MAX_THREADS
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
