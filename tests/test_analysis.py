@@ -300,7 +300,7 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
 def test_mistakes_are_told_before_anything_is_computed(cli):
     for arguments, message in (
         ("variance --widths 0", "Invalid value for '--widths'"),
-        ("variance --widths 16 x", "Invalid value for '--widths': Input should be a valid integer"),
+        ("variance --widths 16 x", "Invalid value for '--widths': should be a whole number"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
         ("variance --scores none", "'none' has no score function"),
         ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),

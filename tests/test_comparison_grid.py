@@ -296,7 +296,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
                 "mine.yaml:1): unknown key; did you mean 'configs'?",
                 "mine.yaml:2): should be 'exact_match', 'teacher_forced', ",
                 "mine.yaml:3): '0' is not a length",
-                "mine.yaml:4): should be a valid integer, found 'many'",
+                "mine.yaml:4): should be a whole number, found 'many'",
             ],
         ),
         (
@@ -305,13 +305,13 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
         ),
         (
             "configs: base.yaml\nvary:\n  model: {hidden: [1]}\n",
-            ["mine.yaml:3): should be a valid integer, found [1]"],
+            ["mine.yaml:3): should be a whole number, found [1]"],
         ),
         (
             "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
             [
                 "mine.yaml:2): unknown key",
-                "mine.yaml:4): should be greater than or equal to 1, found -1",
+                "mine.yaml:4): should be at least 1, found -1",
             ],
         ),
     ],

@@ -10,9 +10,7 @@ from seq2attn.runs.run import Run
 
 
 def beam_of(runs, width):
-    predictor = load_run(Run(runs / "tiny"), device="cpu").predictor
-    predictor.search = BeamSearch(width)
-    return predictor
+    return load_run(Run(runs / "tiny"), device="cpu").searching(BeamSearch(width)).predictor
 
 
 def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):

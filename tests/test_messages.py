@@ -95,11 +95,8 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
     assert message.split("\n") == [
         "bad.yaml: 4 problems",
         "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
-        "  seed (--set 'seed=x'): should be a valid integer, found 'x'",
-        (
-            "  model.embedding (--set 'model.embedding=0'): should be greater than or equal "
-            "to 1, found 0"
-        ),
+        "  seed (--set 'seed=x'): should be a whole number, found 'x'",
+        "  model.embedding (--set 'model.embedding=0'): should be at least 1, found 0",
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
         "architecture, attention, bidirectional, cell, decoder, dropout, embedding, encoder, "
         "hidden, initial_state, layers, "

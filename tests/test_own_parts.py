@@ -365,7 +365,7 @@ def test_docstring_and_limits_describe_the_options(plugin):
     meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
     fields = WINDOWS.get("odd").options.model_fields
     assert {name: one.description for name, one in fields.items() if name != "name"} == meanings
-    with pytest.raises(ConfigError, match="should be less than or equal to 5, found 6"):
+    with pytest.raises(ConfigError, match="should be at most 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 

@@ -136,7 +136,7 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
     key = next(key for key, one in KINDS.values() if one is registry)
     assert not told(f"{key}.size=5", f"{key}=mine")
-    assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(
+    assert f"{key}.size (--set '{key}.size=x'): should be a whole number" in told(
         f"{key}=mine", f"{key}.size=x"
     )
     with pytest.raises(Seq2AttnError) as caught:

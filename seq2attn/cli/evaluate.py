@@ -118,9 +118,7 @@ def evaluate(
 
     measured = []
     for group in [[run] for run in runs] if paired else [runs]:
-        trained = load_ensemble(group, checkpoint, device)
-        trained.predictor.search = search
-        trained.predictor.steps = decoding_steps
+        trained = load_ensemble(group, checkpoint, device).searching(search, decoding_steps)
         note_checkpoint(trained, checkpoint)
         evaluation = trained.evaluate(
             lengths,

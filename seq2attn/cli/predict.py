@@ -107,9 +107,7 @@ def predict(
     from seq2attn.data.tasks.pairs import Pairs
     from seq2attn.inference.trained_model import load_ensemble
 
-    trained = load_ensemble(runs, checkpoint, device)
-    trained.predictor.search = search
-    trained.predictor.steps = decoding_steps
+    trained = load_ensemble(runs, checkpoint, device).searching(search, decoding_steps)
     note_checkpoint(trained, checkpoint)
     with_source = isinstance(trained.task, Pairs)
     heat = heat or ("colour" if on_terminal() else "none")

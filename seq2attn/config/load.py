@@ -20,7 +20,7 @@ from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.text import did_you_mean, quoted
+from seq2attn.text import did_you_mean, quoted, sentence
 
 Values = Mapping[str, Any]
 """keys and values of a config, nested"""
@@ -234,27 +234,21 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     return places[max(above, key=len)] if above else None
 
 
-# ---- messages in place of those of pydantic ----
+# ---- messages ----
 
 
 def describe_errors(
-    error: ValidationError, section: type[BaseModel] = Config, values: Any = None
+    error: ValidationError, section: type[BaseModel], values: Values
 ) -> list[Problem]:
     """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
     problems = []
     for detail in error.errors():
-        path, value = ".".join(map(str, detail["loc"])), detail["input"]
-        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        if detail["type"] == "extra_forbidden":
-            message = _unknown_key(detail["loc"], section, values)
-        elif detail["type"] == "missing":
-            message = "is missing"
-        elif message.startswith("should "):
-            message = message.partition(" or instance of ")[0]
-            message += f", found {'nothing' if value is None else quoted(value)}"
-            if value is None and detail["type"] == "string_type":
-                message += '; an empty string is written "", and # is written "#"'
-        problems.append(Problem(path, message))
+        message = (
+            _unknown_key(detail["loc"], section, values)
+            if detail["type"] == "extra_forbidden"
+            else sentence(detail)
+        )
+        problems.append(Problem(".".join(map(str, detail["loc"])), message))
     return problems
 
 

@@ -1,7 +1,7 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,13 +16,14 @@ from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
-from seq2attn.inference.cache import Cache, Recorder
+from seq2attn.inference.cache import Cache, Collector
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
     Ensemble,
     Output,
+    Steps,
     beam_decode,
     greedy_decode,
 )
@@ -52,7 +53,7 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.target_length(length) + 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class Predictor:
     """A model with its task: strings in, strings out.
 
@@ -68,7 +69,7 @@ class Predictor:
     """None: greedy decoding"""
     changes: Changes = UNCHANGED
     """made while each string is decoded"""
-    steps: Callable[[int], Iterable[int]] = range
+    steps: Steps = range
     """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
@@ -103,19 +104,19 @@ class Predictor:
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
         """Return the answers to texts, and what the model computed for them."""
-        recorder = Recorder(self.model)
+        collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
-        with hooked_points(recorder.hooks):
-            answers = self._predict(sources, True, recorder)
-        return answers, recorder.cache(answers)
+        with hooked_points(collector.hooks):
+            answers = self._predict(sources, True, collector)
+        return answers, collector.cache(answers)
 
     def _predict(
         self,
         sources: Sequence[Source],
         keep_weights: bool,
-        recorder: Recorder | None = None,
+        collector: Collector | None = None,
     ) -> list[Answer]:
-        """Return the answers in order. recorder: learns which sources are decoded together."""
+        """Return the answers in order. collector: learns which sources are decoded together."""
         answers: dict[int, Answer] = {}
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
             texts, rows = zip(*(sources[index] for index in indices), strict=True)
@@ -125,8 +126,8 @@ class Predictor:
             decoding = self.decode(source, lengths, keep_weights=keep_weights)
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
-            if recorder is not None:
-                recorder.end_batch(indices)
+            if collector is not None:
+                collector.end_batch(indices)
         return [answers[index] for index in sorted(answers)]
 
     def decoded_together(
