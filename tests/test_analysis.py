@@ -303,6 +303,7 @@ def test_mistakes_are_told_before_anything_is_computed(cli):
         ("variance --widths 16 x", "Invalid value for '--widths': should be a whole number"),
         ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
         ("variance --scores none", "'none' has no score function"),
+        ("variance --scores nonn", "unknown score 'nonn'; allowed: dot, "),
         ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
         ("entropy --keys 5000", "Invalid value for '--keys'"),
         ("gradient --scales 0", "Invalid value for '--scales'"),

@@ -155,7 +155,7 @@ def test_an_invalid_value_is_reported_under_its_key(key, value, message):
             "hidden",
             "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training",
         ),
-        ("model.kernel", "did you mean 'model.attention.history.kernel'? "),
+        ("model.kernel", "allowed here: architecture, attention, "),
         ("training.zzz", "allowed here: batch_size, clip_norm, "),
     ],
 )
@@ -163,6 +163,29 @@ def test_an_unknown_key_suggests_a_similar_one(key, guess):
     found = problems(nested(key, 1))
     assert list(found) == [key]
     assert re.sub("^unknown key; ", "", found[key]).startswith(guess)
+
+
+@pytest.mark.parametrize(
+    "overrides, guess",
+    [
+        ("{score}=additive {window}={{name: local_m, width: 3}}", "model.attention.score.width"),
+        ("{score}=general {window}={{name: local_m, width: 3}}", None),
+        ("model.attention.history=location model.kernel=3", "model.attention.history.kernel"),
+        ("weight=1", "training.losses.weight"),
+        ("training.losses=[coverage] weight=1", None),
+        ("model.architecture=transformer heads=2", "model.heads"),
+        ("heads=2", "model.attention.heads"),
+    ],
+)
+def test_a_guess_is_a_key_that_the_config_as_it_stands_takes(overrides, guess):
+    overrides = overrides.format(score="model.attention.score", window=WINDOW)
+    with pytest.raises(ConfigError) as error:
+        check_config({}, re.split(r" (?=[a-z.]+=)", overrides))
+    (problem,) = error.value.problems
+    if guess is None:
+        assert "did you mean" not in problem.message
+    else:
+        assert f"did you mean {guess!r}? " in problem.message
 
 
 def test_every_key_and_every_option_is_documented():

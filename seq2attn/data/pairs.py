@@ -278,7 +278,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        guess = did_you_mean(path.name, [other.name for other in path.parent.glob("*")])
+        files = [other.name for other in path.parent.glob("*") if other.is_file()]
+        guess = did_you_mean(path.name, files)
         message = f"{path}: no such file; {guess}".rstrip("; ")
         hint = (
             "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "
