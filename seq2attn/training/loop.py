@@ -164,7 +164,8 @@ class Trainer:
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
-        prove(self.step, batch, step)  # no checkpoint without a proof
+        if evaluates or self.config.training.snapshot_weights:
+            prove(self.step, batch, step)  # no checkpoint without a proof
         results = self._evaluate() if evaluates else None
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
