@@ -283,7 +283,7 @@ def wrong_gradients(logits):
     "calls, wrong",
     [
         (0, wrong_logits),
-        (5, wrong_gradients),  # right in the proof at step 2, wrong in the step, before a snapshot
+        (5, wrong_gradients),  # from step 2 on, after its proof and before the snapshot of step 3
         (15, wrong_logits),
         (99, wrong_logits),
     ],

@@ -164,9 +164,10 @@ class Trainer:
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
-        if evaluates or self.config.training.snapshot_weights:
-            prove(self.step, batch, step)  # no checkpoint without a proof
-        results = self._evaluate() if evaluates else None
+        results = None
+        if evaluates:
+            prove(self.step, batch, step)  # no checkpoint to go on from without a proof
+            results = self._evaluate()
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if results is not None:
