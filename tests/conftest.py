@@ -111,6 +111,20 @@ def one_place(monkeypatch):
 
 
 @pytest.fixture
+def blank_figures(monkeypatch):
+    """Figures are made, and saved without what is on them: drawing takes longer than all else."""
+    from seq2attn.plotting import style
+
+    render = style.render
+
+    def blank(figure, form, dpi=100):
+        figure.clear()
+        return render(figure, form, dpi)
+
+    monkeypatch.setattr(style, "render", blank)
+
+
+@pytest.fixture
 def own_scores():
     """After the test, remove the parts and modules that plug-ins registered."""
     before = [(kind, dict(kind._entries)) for kind in parts.EXTENSIBLE]

@@ -18,9 +18,7 @@ WRITERS = [  # a command without its file's name, the file, and what the command
 ]
 
 
-@pytest.fixture(autouse=True)
-def runs(runs_copy):
-    return runs_copy
+pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")
 
 
 @pytest.mark.parametrize("line, file, kind", WRITERS)

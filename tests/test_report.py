@@ -21,6 +21,7 @@ from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
 
+BLANK = pytest.mark.usefixtures("blank_figures")
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
@@ -102,6 +103,7 @@ def weights(text):
 # ---- runs ----
 
 
+@BLANK
 def test_the_report_of_two_runs(two_runs):
     two_runs[1].status_file.write_text(json.dumps({"state": "finished", "step": 20, "wer": 0.125}))
     title, sections = report_of_runs(two_runs)
@@ -137,6 +139,7 @@ def test_the_report_of_two_runs(two_runs):
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
 
 
+@BLANK
 def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(two_runs):
     run = two_runs[0]
     _, sections = report_of_runs([run])
@@ -171,6 +174,7 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
     ]
 
 
+@BLANK
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     plain = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
     new = create_run(NewRun(tmp_path, "new"), check_config({}), {})
@@ -214,6 +218,7 @@ def work(made, cli, tmp_path):
     return tmp_path
 
 
+@BLANK
 def test_the_report_of_a_comparison(work):
     title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
     assert title == "experiment"
@@ -231,6 +236,7 @@ def test_the_report_of_a_comparison(work):
     ]  # fmt: skip
 
 
+@BLANK
 @pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
 def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(
     cli, work, name
@@ -265,6 +271,7 @@ def test_mistakes_are_errors(cli, work):
 # ---- the file ----
 
 
+@BLANK
 def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     assert cli("report tiny") == (0, "report.html\n", "")
     assert cli("report").out == "report.html\n"
