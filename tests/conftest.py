@@ -138,7 +138,13 @@ def own_scores():
 
 
 @pytest.fixture
-def trials_here(monkeypatch):
+def formulas_alone(monkeypatch):
+    """Training uses no kernels, so that nothing is proven."""
+    monkeypatch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
+
+
+@pytest.fixture
+def trials_here(monkeypatch, formulas_alone):
     """The trials of a comparison run in this process, with one thread as in a worker."""
     import torch
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import itertools
 import os
@@ -143,7 +144,6 @@ def describe_environment(
     import torch
 
     cuda = device.type == "cuda"
-    versions = {"seq2attn": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     return {
         "command": [_escaped(word) for word in sys.argv],
         "seed": config.seed,
@@ -158,8 +158,17 @@ def describe_environment(
         "note": new.note and _escaped(new.note),
         "commit": _commit(),
         "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **versions},
+        "versions": dict(_versions()),
     }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of those that it computes with."""
+    versions = {"python": platform.python_version(), "seq2attn": __version__}
+    for name in PACKAGES:
+        versions[name] = metadata.version(name)
+    return versions
 
 
 def _escaped(text: str) -> str:
