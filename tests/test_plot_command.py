@@ -7,7 +7,6 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from inline import process
 from PIL import Image
 
 from seq2attn.results.maps import AttentionMap
@@ -194,15 +193,3 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
         file.write_text(text)
         assert f"{file.name}{message}" in cli("report tiny").refusal
         file.unlink()
-
-
-def test_plot_imports_no_torch(tiny, tmp_path):
-    code = (
-        "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' "
-        "in sys.modules)"
-    )
-    done = process(
-        tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs"
-    )
-    assert done.out == "False\n"
-    assert (tmp_path / "x.svg").exists()
