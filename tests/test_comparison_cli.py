@@ -201,7 +201,7 @@ def test_a_failing_trial_is_reported_and_the_others_continue(cli):
     assert "4 trials, 2 done, 2 to run" in again.err
 
 
-def test_json_and_figures(cli):
+def test_json_and_figures(cli, blank_figures):
     told = compare(cli, f"{ASKED} --json --plot deep/figures --metric teacher_forced").json
     assert told["metric"] == "teacher_forced"
     assert told["failed"] == {}

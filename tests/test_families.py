@@ -190,7 +190,7 @@ def test_mistakes_with_families(cli, runs_copy):
         assert "did you mean 'unary'" in said
 
 
-def test_compare_measures_families(cli, trials_here, tmp_path):
+def test_compare_measures_families(cli, trials_here, blank_figures, tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
     line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
