@@ -77,6 +77,12 @@ def plugin(tmp_path, monkeypatch):
     return load
 
 
+@pytest.fixture
+def untried(monkeypatch):
+    """`untried()`: from then on, no part is checked before it is trained."""
+    return lambda: monkeypatch.setattr("seq2attn.training.session.check_parts", lambda *_: None)
+
+
 def score(code, init="pass"):
     return SCORE.format(code=code, init=init)
 
@@ -132,10 +138,11 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("kind", LEGAL)
-def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
+def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, untried, kind):
     plugin(score(*LEGAL[kind]))
     config = configured("training.weight_decay=0.1")
     whole = trained(config, "whole")
+    untried()
     stopped = trained(config, "stopped", **StopAt(3).given)
     assert load_checkpoint(stopped.checkpoint("last")).state["step"] == 3
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
@@ -153,11 +160,11 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
         }
 
 
-def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch):
+def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, untried):
     plugin(score(LEGAL["dropout"][0]))
     before = torch.get_rng_state()
     tried = trained(configured(), "tried")
-    monkeypatch.setattr("seq2attn.training.session.check_parts", lambda config, task, device: None)
+    untried()
     torch.set_rng_state(before)
     same_tensors(tried, trained(configured(), "untried"))
 
