@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from seq2attn.config import check_config, flat_values, load_config
+from seq2attn.config.load import place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.options import Options
 from seq2attn.parts import HISTORIES
 from seq2attn.text import quoted
@@ -186,6 +187,12 @@ def test_a_guess_is_a_key_that_the_config_as_it_stands_takes(overrides, guess):
         assert "did you mean" not in problem.message
     else:
         assert f"did you mean {guess!r}? " in problem.message
+
+
+def test_a_problem_of_a_key_that_is_not_written_is_placed_at_the_nearest_one_above():
+    written = {"model": "a:1", "model.attention": "a:2", "model.attention.score": "a:3", "seed": ""}
+    problem = Problem("model.attention.heads", "is odd")
+    assert place_of(problem, written) == "a:2"
 
 
 def test_every_key_and_every_option_is_documented():
