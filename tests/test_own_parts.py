@@ -28,7 +28,7 @@ SCORE = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
-from seq2attn.model.scores import Score, register
+from seq2attn import Score, register
 
 @register("odd", equal_widths=True)
 class Odd(Score):
@@ -42,7 +42,7 @@ class Odd(Score):
 """  # the code is in line 14
 PART = """\
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import register
+from seq2attn import register
 from seq2attn.model.windows import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell

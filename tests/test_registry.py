@@ -8,11 +8,10 @@ from refusal import refused
 
 import seq2attn
 from seq2attn import parts
-from seq2attn.cli.configs import KINDS
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.options import options, signature_options
-from seq2attn.parts import SCORES
+from seq2attn.parts import KINDS, SCORES
 from seq2attn.plugins import load_plugin
 from seq2attn.registry import Entry, Registry, register
 
@@ -194,7 +193,7 @@ def test_every_listed_name_is_accepted_by_its_key():
 # ---- plug-ins ----
 
 DISTANCE = """\
-from seq2attn.model.scores import Score, register
+from seq2attn import Score, register
 
 
 @register("distance", synonyms=("euclid",))

@@ -11,9 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from seq2attn.parts import SCORES
-from seq2attn.registry import register
-
-__all__ = ["Score", "register"]
 
 
 class Score(nn.Module):
