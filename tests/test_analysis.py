@@ -291,18 +291,3 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
     assert found == [
         (row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected
     ]
-
-
-def test_mistakes_are_told_before_anything_is_computed(cli):
-    for arguments, message in (
-        ("variance --widths 0", "Invalid value for '--widths'"),
-        ("variance --widths 16 x", "Invalid value for '--widths': should be a whole number"),
-        ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
-        ("variance --scores none", "'none' has no score function"),
-        ("variance --scores nonn", "unknown score 'nonn'; allowed: dot, "),
-        ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
-        ("entropy --keys 5000", "Invalid value for '--keys'"),
-        ("gradient --scales 0", "Invalid value for '--scales'"),
-        ("ledger --scores mine", "unknown score 'mine'"),
-    ):
-        assert message in cli(f"analyze {arguments}").refusal.replace("\n", " ")

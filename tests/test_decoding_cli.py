@@ -46,16 +46,3 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
     assert single["run"] == "tiny"
     assert value_of(both, "entropy", 2) != value_of(single, "entropy", 2)
     assert [path.name for path in (runs_copy / "tiny/evaluations").iterdir()] == ["best-001.json"]
-
-
-@pytest.mark.parametrize(
-    "command, says",
-    [
-        ("predict abc --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("eval --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("predict abc --n-best 6 --beam 5", "--n-best 6 asks for more outputs than --beam 5 keeps"),
-        ("predict abc --beam 0", "--beam"),
-    ],
-)
-def test_mistakes(cli, runs_copy, command, says):
-    assert says in cli(command).refusal

@@ -120,21 +120,6 @@ def test_one_string_can_be_chosen(cli, tiny):
         assert one.size[0] < both.size[0]
 
 
-def test_mistakes_are_errors(cli, tiny):
-    for command, message in (
-        (
-            "plot attention --string abc --plot x.png",
-            "has no recorded attention for 'abc'; recorded: ",
-        ),
-        ("plot accuracy --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
-        ("plot attention --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
-        ("plot accuracy --plot nowhere/x.png", "there is no directory nowhere"),
-        ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
-        ("predict a --ideal", "--ideal outlines cells of a figure"),
-    ):
-        assert message in cli(command).refusal
-
-
 def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.attention_file.unlink()
     said = cli("plot attention --plot x.png").refusal
