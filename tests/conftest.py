@@ -89,7 +89,13 @@ def runs_copy(tiny_run, tmp_path):
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch):
+def formulas_alone(monkeypatch):
+    """Training uses no kernels, so that nothing is proven."""
+    monkeypatch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, formulas_alone):
     """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -135,12 +141,6 @@ def own_scores():
     for name in set(sys.modules) - modules:
         if name.startswith(("seq2attn_plugin_", "installed_score")):
             del sys.modules[name]
-
-
-@pytest.fixture
-def formulas_alone(monkeypatch):
-    """Training uses no kernels, so that nothing is proven."""
-    monkeypatch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
 
 
 @pytest.fixture
