@@ -83,6 +83,7 @@ def test_values_are_read_as_yaml(base, text, values):
             "training.learning_rate=log:1e-2..1e-4:8",
             "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with",
         ),
+        ("training.learning_rate=log:1e-300..1e300:3", "expected log:FIRST..LAST:COUNT with"),
         ("config=a,b", "not a config key; list base configs with --config FILE"),
     ],
 )

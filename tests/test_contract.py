@@ -537,6 +537,11 @@ def test_a_part_is_tried_in_several_places(rule, reason, broken, own_scores):
     assert reason in check_part(broken.registry.kind, "broken")[rule]
 
 
+def test_a_score_of_any_widths_is_tried_with_keys_wider_than_queries(own_scores, one_place):
+    register("broken")(Product)
+    assert "RuntimeError" in check_part("score", "broken")["shape"]
+
+
 @pytest.mark.parametrize("part", [Plain, Shown, MovesAndReads, Picky, Frozen, Bigrams])
 def test_what_is_odd_but_keeps_the_rules_is_accepted(part, own_scores):
     register("odd", equal_widths=True)(part)
