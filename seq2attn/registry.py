@@ -105,15 +105,15 @@ class Registry:
             if getattr(entry.implementation, "__module__", "") == module:
                 del self._entries[name]
 
-    def get(self, name: str) -> Entry:
+    def get(self, name: str, *, but: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names.
+        allowed names: all `but` one, perhaps.
         """
         entry = self._entries.get(name) or self._discover(name)
         if entry is None:
-            guess = did_you_mean(name, self._entries)
-            allowed = f"{guess}allowed: {', '.join(self.names())}"
-            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {allowed}")
+            guess = did_you_mean(name, self._entries.keys() - {but})
+            allowed = ", ".join(known for known in self.names() if known != but)
+            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {guess}allowed: {allowed}")
         return entry
 
     def load(self, name: str) -> Any:

@@ -1,12 +1,15 @@
-"""How values, names and places appear in messages. Imports nothing heavy."""
+"""How values, names and places appear in messages, and what is wrong with a value. Imports nothing
+heavy.
+"""
 
 import difflib
 import inspect
 import re
 import traceback
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 MAX_NAMES = 10  # runs or comparisons listed in one message
 MAX_TEXT = 2000  # characters of what somebody else's exception says
@@ -79,3 +82,49 @@ def quoted(value: object, limit: int = 60) -> str:
     """
     text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+# ---- what pydantic finds wrong ----
+
+SENTENCES = {
+    "bool_type": "should be true or false",
+    "int_type": "should be a whole number",
+    "float_type": "should be a number",
+    "finite_number": "should be a finite number",
+    "string_type": "should be text",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+    "dict_type": "should be keys and values",
+    "model_type": "should be keys and values",
+    "greater_than": "should be above {gt}",
+    "greater_than_equal": "should be at least {ge}",
+    "less_than": "should be below {lt}",
+    "less_than_equal": "should be at most {le}",
+    "literal_error": "should be {expected}",
+    "too_short": "should list at least {min_length}",
+    "too_long": "should list at most {max_length}",
+}
+"""by the type of pydantic's error; other errors are said in pydantic's words"""
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value, and which value was found.
+
+    error: one of `ValidationError.errors()`.
+    """
+    kind, value = error["type"], error["input"]
+    if kind == "value_error":  # by a function of this package
+        return str(error["ctx"]["error"])
+    if kind == "missing":
+        return "is missing"
+    message = error["msg"]
+    expected = SENTENCES.get(kind.replace("_parsing", "_type"))  # parsed: on the command line
+    if expected is not None:
+        limits = {}
+        for name, limit in error.get("ctx", {}).items():
+            limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
+        message = expected.format(**limits)
+    found = "nothing" if value is None else quoted(value)
+    if value is None and kind == "string_type":
+        found += '; an empty string is written "", and # is written "#"'
+    return f"{message}, found {found}"

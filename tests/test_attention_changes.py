@@ -305,21 +305,19 @@ def test_changes_need_attention_and_greedy_decoding():
     for change in ({"temperature": 2.0}, {"ban": [0]}, {"force": {(0, 0): 1.0}}):
         with refused("no attention to change"):
             changed(predictor, **change)
-    predictor.search = BeamSearch(2)
     with refused("write needs greedy decoding"):
-        changed(predictor, write={0: "a"})
+        changed(replace(predictor, search=BeamSearch(2)), write={0: "a"})
 
 
 def test_a_beam_of_one_is_changed_as_greedy_decoding_is():
     predictor = make_predictor()
     changes = {"force": {(0, 2): 1.0, (2, 0): 0.5}, "ban": [1], "padding": 2, "mask_padding": False}
     greedy = changed(predictor, **changes)
-    predictor.search = BeamSearch(1)
-    beam = changed(predictor, **changes)
+    beam = changed(replace(predictor, search=BeamSearch(1)), **changes)
     assert beam.output == greedy.output
     assert_close(torch.tensor(beam.weights), torch.tensor(greedy.weights))
-    predictor.search = BeamSearch(3)
-    assert changed(predictor, **changes).weights[0].tolist() == pytest.approx([0, 0, 1, 0, 0])
+    wider = replace(predictor, search=BeamSearch(3))
+    assert changed(wider, **changes).weights[0].tolist() == pytest.approx([0, 0, 1, 0, 0])
 
 
 @pytest.mark.parametrize("arrangement", ["hard_monotonic", "order 0"])

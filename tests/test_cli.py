@@ -33,7 +33,7 @@ TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
 training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80,
-  validation_samples: 10, snapshots: 1}
+  validation_samples: 10, snapshots: 1, watched: a}
 evaluation: {samples: 10}
 """
 
@@ -122,7 +122,9 @@ def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert seq2attn("train -c tiny.yaml --runs-dir runs").err.endswith(" --runs-dir runs\n")
+    assert seq2attn("train -c tiny.yaml --runs-dir runs -s training.steps=1").err.endswith(
+        " --runs-dir runs\n"
+    )
     assert succeed("train -c tiny.yaml -s training.steps=1") == "elsewhere/tiny-steps_1-002\n"
     assert succeed("predict ab --run tiny-steps_1-001").count("\n") == 1
 
@@ -483,6 +485,7 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
     assert [row["attention_entropy"] for row in by_entropy[:2]] == ["0.25", "0.5"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_note_is_kept_with_the_run_and_shown(work):
     text = "the first try\x1b[31m <b>"
     config = (work / "runs/second/config.yaml").read_bytes()

@@ -30,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
 task: {alphabet: ab, max_length: 3}
-training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validation_samples: 2}
+training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validation_samples: 2,
+  snapshots: 0}
 evaluation: {samples: 4}
 """
 ROOT = Path(seq2attn.__file__).parent.parent

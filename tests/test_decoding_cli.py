@@ -14,9 +14,7 @@ from seq2attn.runs.run import Run
 
 
 def beam_of(runs, width):
-    predictor = load_run(Run(runs / "tiny"), device="cpu").predictor
-    predictor.search = BeamSearch(width)
-    return predictor
+    return load_run(Run(runs / "tiny"), device="cpu").searching(BeamSearch(width)).predictor
 
 
 def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
@@ -94,15 +92,11 @@ def test_several_runs_stand_side_by_side(cli, runs_copy):
 @pytest.mark.parametrize(
     "command, says",
     [
-        ("predict abc --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("eval --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("predict abc --n-best 6 --beam 5", "--n-best 6 asks for more outputs than --beam 5 keeps"),
-        ("predict abc --beam 0", "--beam"),
         ("eval tiny --ensemble", "--ensemble averages two runs or more"),
         ("predict - --run tiny --run other", "standard input is answered by one run"),
         ("eval tiny other --errors e.tsv", "--errors writes the wrong answers of one run"),
     ],
 )
-def test_mistakes(cli, runs_copy, command, says):
+def test_what_runs_do_together(cli, runs_copy, command, says):
     shutil.copytree(runs_copy / "tiny", runs_copy / "other")
     assert says in cli(command).refusal

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -424,5 +425,4 @@ def test_how_many_strings_are_decoded_together():
     assert [transformer.rows_at_once(length) for length in lengths] == [819, 10, 1, 1]
     at_once = [recurrent.rows_at_once(length, all_steps=True) for length in lengths]
     assert at_once == [1024, 26, 1, 1]
-    recurrent.search = BeamSearch(5)
-    assert recurrent.rows_at_once(799) == 32
+    assert replace(recurrent, search=BeamSearch(5)).rows_at_once(799) == 32

@@ -18,7 +18,7 @@ LAYERS = """
 text, colours
 errors
 display, options
-files, registry
+files, registry, torch_private
 parts
 config, data, results
 model, plotting, plugins

@@ -381,7 +381,7 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
     assert not any(np.array_equal(one, alone[0]) for one in alone[1:])
 
     def repeated(number):
-        return all(np.array_equal(asked[number]().weights, alone[number]) for _ in range(20))
+        return all(np.array_equal(asked[number]().weights, alone[number]) for _ in range(8))
 
     def scaled(number):
         return hooked(model, {"attention.weights": lambda weights, _: weights * number})
@@ -392,7 +392,7 @@ def test_threads_and_tasks_do_not_notice_each_others_hooks():
             await asyncio.sleep(0)  # the other tasks go on here, inside the context of this one
             return [
                 np.array_equal(model.predict(TEXT).weights, expected)
-                for _ in range(8)
+                for _ in range(4)
                 if not await asyncio.sleep(0)
             ]
 
@@ -435,7 +435,7 @@ def test_hooks_that_do_not_fit_are_refused():
 SMALL = """
 task: {name: reverse, alphabet: abcdefgh, min_length: 2, max_length: 4}
 model: {hidden: 24, embedding: 8, attention: {score: scaled}}
-training: {steps: 300, batch_size: 32, learning_rate: 0.01, validation_samples: 20, snapshots: 0}
+training: {steps: 150, batch_size: 32, learning_rate: 0.02, validation_samples: 2, snapshots: 0}
 """
 
 

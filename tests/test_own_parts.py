@@ -28,7 +28,7 @@ SCORE = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
-from seq2attn.model.scores import Score, register
+from seq2attn import Score, register
 
 @register("odd", equal_widths=True)
 class Odd(Score):
@@ -42,7 +42,7 @@ class Odd(Score):
 """  # the code is in line 14
 PART = """\
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import register
+from seq2attn import register
 from seq2attn.model.windows import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
@@ -75,6 +75,12 @@ def plugin(tmp_path, monkeypatch):
         load_plugin(Path("odd.py"))
 
     return load
+
+
+@pytest.fixture
+def untried(monkeypatch):
+    """`untried()`: from then on, no part is checked before it is trained."""
+    return lambda: monkeypatch.setattr("seq2attn.training.session.check_parts", lambda *_: None)
 
 
 def score(code, init="pass"):
@@ -132,10 +138,11 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("kind", LEGAL)
-def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
+def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, untried, kind):
     plugin(score(*LEGAL[kind]))
     config = configured("training.weight_decay=0.1")
     whole = trained(config, "whole")
+    untried()
     stopped = trained(config, "stopped", **StopAt(3).given)
     assert load_checkpoint(stopped.checkpoint("last")).state["step"] == 3
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
@@ -153,11 +160,11 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
         }
 
 
-def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch):
+def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, untried):
     plugin(score(LEGAL["dropout"][0]))
     before = torch.get_rng_state()
     tried = trained(configured(), "tried")
-    monkeypatch.setattr("seq2attn.training.session.check_parts", lambda config, task, device: None)
+    untried()
     torch.set_rng_state(before)
     same_tensors(tried, trained(configured(), "untried"))
 
@@ -408,7 +415,7 @@ def test_docstring_and_limits_describe_the_options(plugin):
     meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
     fields = WINDOWS.get("odd").options.model_fields
     assert {name: one.description for name, one in fields.items() if name != "name"} == meanings
-    with pytest.raises(ConfigError, match="should be less than or equal to 5, found 6"):
+    with pytest.raises(ConfigError, match="should be at most 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 

@@ -545,7 +545,8 @@ def graphs(fixed, predictor, exported):
 def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed, graphs, monkeypatch):
     monkeypatch.setattr(page_module, "export_graphs", graphs.get)
     open_page(browser, tmp_path, render([fixed]))
-    (known,) = places(fixed.predictor.model)["attention.weights"]
+    (place,) = places(fixed.predictor.model)["attention.weights"]
+    known = place.point
     assert known.fixed
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"

@@ -14,7 +14,8 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.results.edits import align
-from seq2attn.results.evaluation import Evaluation, PairAnswer, rows_of
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import PairAnswer, rows_of
 from seq2attn.results.statistics import share
 from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse

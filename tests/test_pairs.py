@@ -372,6 +372,8 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert one.hypotheses[0].output == one.output
     (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
     assert one.output_symbols[:2] == ("é", "a")
+    (one,) = replace(searching, search=None, changes=Changes(force={(0, 0): 0.5})).predict(["xa"])
+    assert one.output_symbols[0] == "x"  # which the source's vocabulary lacks, not the target's
     greedy = replace(searching, search=None)
     (answer,) = evaluate_pairs(greedy, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}

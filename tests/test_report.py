@@ -21,6 +21,7 @@ from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
 
+BLANK = pytest.mark.usefixtures("blank_figures")
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
@@ -102,6 +103,7 @@ def weights(text):
 # ---- runs ----
 
 
+@BLANK
 def test_the_report_of_two_runs(two_runs):
     two_runs[1].status_file.write_text(json.dumps({"state": "finished", "step": 20, "wer": 0.125}))
     title, sections = report_of_runs(two_runs)
@@ -137,6 +139,7 @@ def test_the_report_of_two_runs(two_runs):
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
 
 
+@BLANK
 def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(two_runs):
     run = two_runs[0]
     _, sections = report_of_runs([run])
@@ -155,12 +158,13 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
         [
             ("last", {**record, "checkpoint": "last", "rows": length(12, 1.0)}),  # of other weights
             ("best", record),
+            ("best", {**record, "rows": length(11, 1.0), "data": {"name": "other.tsv"}}),
             ("best", newest),
         ]
     ):
         saved = {**saved, "created": f"2030-01-0{number + 1}T12:00:00+00:00"}
         (run.evaluations / f"{checkpoint}-00{number}.json").write_text(json.dumps(saved))
-    (run.evaluations / "best-003.json").touch()  # an `eval` that is still running
+    (run.evaluations / "best-004.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
     assert "one: eval of best" in sections["Accuracy by string length"]
     rows = cells(sections["Accuracy by string length"])[1:]
@@ -171,6 +175,7 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
     ]
 
 
+@BLANK
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     plain = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
     new = create_run(NewRun(tmp_path, "new"), check_config({}), {})
@@ -217,6 +222,7 @@ def work(made, cli, tmp_path):
     return tmp_path
 
 
+@BLANK
 def test_the_report_of_a_comparison(work):
     title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
     assert title == "Comparison: experiment"
@@ -238,6 +244,7 @@ def test_the_report_of_a_comparison(work):
     ]  # fmt: skip
 
 
+@BLANK
 @pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
 def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(
     cli, work, name
@@ -272,6 +279,7 @@ def test_mistakes_are_errors(cli, work):
 # ---- the file ----
 
 
+@BLANK
 def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     assert cli("report tiny") == (0, "report.html\n", "")
     assert cli("report").out == "report.html\n"

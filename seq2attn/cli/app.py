@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import re
 import sys
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 from seq2attn import __version__
 from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
-from seq2attn.cli.options import Command, UsageError, group
+from seq2attn.cli.options import Command, group
 from seq2attn.display.console import escape_streams, print_error
 from seq2attn.errors import Seq2AttnError, memory_error
 
@@ -71,9 +70,9 @@ def main() -> None:
             sys.stdout.flush()  # here, where an error can still be reported
     except typer.Exit as stop:
         code = stop.exit_code
-    except UsageError as error:
+    except typer.TyperException as error:
         code = 2
-        _print_usage_error(error)
+        _print_group_error(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
@@ -99,30 +98,19 @@ def _run(command: Any) -> None:
         command.invoke(context)
 
 
-def _print_usage_error(error: Any) -> None:
-    """Print an error of the command line, with the known commands and where to read on."""
-    message = error.format_message().replace("Value error, ", "")
+def _print_group_error(error: Any) -> None:
+    """Print an error in the words before a command, with the known commands and where to read
+    on.
+    """
+    message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
         print(message)
         return
-    command = error.ctx.command_path if error.ctx else "seq2attn"
-    names = getattr(error.ctx and error.ctx.command, "commands", ())
-    allowed = f"Commands: {', '.join(names)}\n" if names else ""
-    meant = _bridge(command, message, sys.argv[1:])
-    print_error(Seq2AttnError(message, hint=f"{meant}{allowed}See: {command} --help"))
-
-
-def _bridge(command: str, message: str, words: list[str]) -> str:
-    """Return a line that says how this command takes what another one takes as an option, or as an
-    argument; empty if that is not the mistake.
-    """
-    if command.endswith(" train") and "unexpected extra argument" in message:
-        files = [word for word in words if word.endswith((".yaml", ".yml"))]
-        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
-    for option in ("--run", "-r", "--config", "-c"):
-        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
-            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
-    return ""
+    hint = "See: seq2attn --help"
+    if error.ctx is not None:
+        names = ", ".join(error.ctx.command.commands)
+        hint = f"Commands: {names}\nSee: {error.ctx.command_path} --help"
+    print_error(Seq2AttnError(message, hint=hint))
 
 
 def _prepare_streams() -> None:

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn import parts
 from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import KINDS
 from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 from seq2attn.text import did_you_mean, quoted
@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 
     from seq2attn.config import Config
 
-KINDS = {
-    "scores": ("model.attention.score", parts.SCORES),
-    "tasks": ("task", parts.TASKS),
-    "normalisers": ("model.attention.normaliser", parts.NORMALISERS),
-    "windows": ("model.attention.window", parts.WINDOWS),
-    "histories": ("model.attention.history", parts.HISTORIES),
-    "cells": ("model.cell", parts.CELLS),
-    "encoders": ("model.encoder", parts.ENCODERS),
-    "decoders": ("model.decoder", parts.DECODERS),
-    "initial-states": ("model.initial_state", parts.INITIAL_STATES),
-    "losses": ("training.losses", parts.LOSSES),
-    "architectures": ("model.architecture", parts.ARCHITECTURES),
-    "schedules": ("training.schedule", parts.SCHEDULES),
-    "families": ("evaluation.families", parts.FAMILIES),
-}
 MOST_SYMBOLS = 200  # of a vocabulary, for people
 COLUMNS = [
     Column("", key="kind"),

@@ -118,11 +118,10 @@ def evaluate(
         raise Seq2AttnError("--errors writes the wrong answers of one run, or with --ensemble")
     from seq2attn.runs.logs import save_evaluation
 
-    models = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
+    loaded = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
+    models = [trained.searching(search, decoding_steps) for trained in loaded]
     measured = {}
     for trained in models:
-        trained.predictor.search = search
-        trained.predictor.steps = decoding_steps
         evaluation = trained.evaluate(
             lengths,
             samples=samples,

@@ -118,10 +118,8 @@ def predict(
     models = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
     answered: list[Iterator[Answer | None]] = []
     for trained in models:
-        trained.predictor.search = search
-        trained.predictor.steps = decoding_steps
-        answers = _answers(trained.predictor, texts, keep_weights)
-        answered.append(_noted(answers, trained.predictor))
+        predictor = trained.searching(search, decoding_steps).predictor
+        answered.append(_noted(_answers(predictor, texts, keep_weights), predictor))
     titles = [trained.name if len(models) > 1 else "" for trained in models]
     together = {"run": models[0].name, "ensemble": True} if as_ensemble else {}
     maps = []

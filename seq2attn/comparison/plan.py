@@ -123,8 +123,8 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     labels = {}
     for key, value in given.items():
         if _has_options(key, value):
-            values[key] = _describe(value)
-            labels[key] = _describe(value, experiment.axes[key])
+            values[key] = _in_short(value)
+            labels[key] = _in_short(value, experiment.axes[key])
         elif key != "seed":
             values[key] = labels[key] = _resolved(key, flat.get(key, value))
     lengths = settings.lengths or config.evaluation.lengths or ()
@@ -132,7 +132,7 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)
-    trial = Trial(
+    return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
         group=", ".join(name_values(labels).values()) or base,
@@ -145,14 +145,12 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
     )
-    vars(trial)["config"] = config  # the cached property: this process validates it only once
-    return trial
 
 
 def _resolved(key: str, value: Any) -> Any:
     """Return a value as `Trial.values` has it: a number or text, the name of a part, no synonym."""
     if _has_options(key, value):
-        return _describe(value)
+        return _in_short(value)
     with contextlib.suppress(KeyError, Seq2AttnError):  # an unknown name is that of no group
         return PARTS[key].get(str(value)).name
     return _text(value) if isinstance(value, list) else value
@@ -163,7 +161,7 @@ def _has_options(key: str, value: Any) -> bool:
     return isinstance(value, dict) or (key in PARTS and isinstance(value, list))
 
 
-def _describe(given: Any, axis: Sequence[Any] = ()) -> str:
+def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
     """Return a part or a section with its options, as `local_m(radius=3)` and `score=additive,
     history=shift`, without those options that all other values of its axis share; and a list of
     parts, as `cross_entropy + coverage(weight=0.1)`.
@@ -171,7 +169,7 @@ def _describe(given: Any, axis: Sequence[Any] = ()) -> str:
     if isinstance(given, str):
         return given
     if isinstance(given, list):
-        return " + ".join(map(_describe, given))
+        return " + ".join(map(_in_short, given))
     options = flat_values(given)
     name = options.pop("name", "")
     others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]

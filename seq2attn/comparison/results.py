@@ -7,11 +7,11 @@ from typing import Any
 
 from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Column, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
-from seq2attn.results.evaluation import worst_place
 from seq2attn.results.metrics import METRICS
+from seq2attn.results.rows import worst_place
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -29,7 +29,7 @@ ALL = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Tabular):
     """An experiment's results, ready for tables and figures."""
 
     name: str
@@ -41,12 +41,6 @@ class Comparison:
     planned: int = 0  #: how many trials the experiment has
     fixed: Mapping[str, Any] = field(default_factory=dict)
     #: what the experiment set in every trial: config key -> value
-
-    def __repr__(self) -> str:
-        return "\n\n".join(map(str, self.tables()))
-
-    def _repr_html_(self) -> str:
-        return "".join(map(Table.html, self.tables()))
 
     @property
     def all_trained(self) -> bool:

@@ -5,6 +5,7 @@ or in HTML.
 from __future__ import annotations
 
 import html
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -232,6 +233,20 @@ class Table:
         for row in zip(*(texts.cells for texts in columns), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table
+
+
+class Tabular:
+    """The base of results that are printed, and shown in a notebook, as their tables."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Return the tables for people."""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(map(Table.html, self.tables()))
 
 
 def _width(columns: Sequence[_Texts]) -> int:

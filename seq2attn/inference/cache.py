@@ -91,9 +91,9 @@ class Cache(dict[str, NDArray[Any]]):
         raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")
 
 
-class Recorder:
+class Collector:
     """Keeps what a model computes for batches of strings, in the context of
-    `hooked_places(recorder.hooks, Rank.CACHE)`.
+    `hooked_places(collector.hooks, Rank.CACHE)`.
 
     Points without axes, and the encoder's single steps, are left out.
     """

@@ -16,6 +16,9 @@ from seq2attn.errors import Seq2AttnError, is_number, need_count
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.text import quoted
 
+Steps = Callable[[int], Iterable[int]]
+"""yields the steps of a decoding, given their maximum number"""
+
 
 class Output(NamedTuple):
     """One output for one source."""
@@ -90,7 +93,7 @@ def greedy_decode(
     max_steps: int,
     keep_weights: bool = False,
     write: Mapping[int, int] | None = None,
-    steps: Callable[[int], Iterable[int]] = range,
+    steps: Steps = range,
 ) -> Decoding:
     """Emit the likeliest token that `model.choices` allows until each row has emitted `<eos>`, or
     for `max_steps`.
@@ -176,7 +179,7 @@ def beam_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
-    steps: Callable[[int], Iterable[int]] = range,
+    steps: Steps = range,
 ) -> Decoding:
     """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,); steps: as for
     `greedy_decode`.

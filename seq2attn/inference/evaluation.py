@@ -21,7 +21,8 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
-from seq2attn.results.evaluation import Evaluation, PairAnswer, Row, rows_of
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import PairAnswer, Row, rows_of
 from seq2attn.results.statistics import Estimate, bootstrap
 
 BLOCK = 1000  # examples drawn together at most

@@ -1,7 +1,7 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,13 +19,14 @@ from seq2attn.data.tasks.base import pad_pairs
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
-from seq2attn.inference.cache import Cache, Recorder
+from seq2attn.inference.cache import Cache, Collector
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
     Ensemble,
     Output,
+    Steps,
     beam_decode,
     greedy_decode,
     measuring,
@@ -56,7 +57,7 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.target_length(length) + 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class Predictor:
     """A model with its task: strings in, strings out.
 
@@ -72,7 +73,7 @@ class Predictor:
     """None: greedy decoding"""
     changes: Changes = UNCHANGED
     """made while each string is decoded"""
-    steps: Callable[[int], Iterable[int]] = range
+    steps: Steps = range
     """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
@@ -108,22 +109,22 @@ class Predictor:
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
         """Return the answers to texts, and what the model computed for them."""
-        recorder = Recorder(self.model)
+        collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
-        with hooked_places(recorder.hooks, Rank.CACHE):
-            answers = self.answer(sources, range(len(sources)), True, recorder)
-        return answers, recorder.cache(answers)
+        with hooked_places(collector.hooks, Rank.CACHE):
+            answers = self.answer(sources, range(len(sources)), True, collector)
+        return answers, collector.cache(answers)
 
     def answer(
         self,
         sources: Sequence[Source],
         numbers: Sequence[int],
         keep_weights: bool = False,
-        recorder: Recorder | None = None,
+        collector: Collector | None = None,
     ) -> list[Answer]:
         """Return the answers in order.
 
-        numbers: of the sources in the list of the caller, which hooks are told. recorder: learns
+        numbers: of the sources in the list of the caller, which hooks are told. collector: learns
         which sources are decoded together.
         """
         answers: dict[int, Answer] = {}
@@ -136,8 +137,8 @@ class Predictor:
                 decoding = self.decode(source, lengths, keep_weights=keep_weights)
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
-            if recorder is not None:
-                recorder.end_batch(indices)
+            if collector is not None:
+                collector.end_batch(indices)
         return [answers[index] for index in sorted(answers)]
 
     def decoded_together(

@@ -14,9 +14,6 @@ from torch import Tensor, nn
 
 from seq2attn.model.histories import AttentionStep
 from seq2attn.parts import SCORES
-from seq2attn.registry import register
-
-__all__ = ["Score", "register"]
 
 
 class Score(nn.Module):

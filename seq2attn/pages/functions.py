@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
@@ -17,6 +16,7 @@ from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, RecurrentEncoder
 from seq2attn.model.interface import Model
 from seq2attn.model.points import At, Hook, Rank, named_hooks, places
+from seq2attn.torch_private import tree_leaves_with_path, tree_map_with_path
 
 Tensors = dict[str, Tensor]
 

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.utils._pytree import tree_map
 
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
@@ -30,6 +29,7 @@ from seq2attn.model.points import places
 from seq2attn.pages import asset
 from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
 from seq2attn.plugins import foreign_parts
+from seq2attn.torch_private import tree_map
 
 if TYPE_CHECKING:
     import onnx

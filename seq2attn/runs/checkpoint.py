@@ -113,7 +113,7 @@ def check_tensors(
     the tensors named in `finite` are finite.
     """
     for name in sorted(tensors.keys() | expected.keys()):
-        actual, wanted = _describe(tensors.get(name)), _describe(expected.get(name))
+        actual, wanted = _dtype_and_shape(tensors.get(name)), _dtype_and_shape(expected.get(name))
         if actual != wanted:
             reason = f"it has {actual} as {quoted(name)}, expected {wanted}"
             raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
@@ -129,14 +129,14 @@ def not_finite(tensors: Tensors) -> str | None:
     return None
 
 
-def _describe(tensor: Tensor | None) -> str:
+def _dtype_and_shape(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
 
 
 def _checksum(tensors: Tensors, state: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {_describe(tensor)};".encode())
+        digest.update(f"{name} {_dtype_and_shape(tensor)};".encode())
         digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -146,7 +146,6 @@ def describe_environment(
     import torch
 
     cuda = device.type == "cuda"
-    versions = {"seq2attn": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     return {
         "command": [_escaped(word) for word in sys.argv],
         "seed": config.seed,
@@ -163,7 +162,7 @@ def describe_environment(
         "commit": _commit(),
         "code": package_checksum(),
         "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **versions},
+        "versions": dict(_versions()),
     }
 
 
@@ -176,6 +175,15 @@ def package_checksum() -> str:
         digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
         digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
     return digest.hexdigest()[:8]
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of those that it computes with."""
+    versions = {"python": platform.python_version(), "seq2attn": __version__}
+    for name in PACKAGES:
+        versions[name] = metadata.version(name)
+    return versions
 
 
 def _escaped(text: str) -> str:

@@ -23,9 +23,11 @@ from pydantic import (
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_LINES, reading
-from seq2attn.results.evaluation import Evaluation, Row
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
+from seq2attn.results.rows import Row
 from seq2attn.runs.machine import MAX_THREADS
+from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
@@ -225,12 +227,11 @@ def parse(kind: type[Kind], text: bytes, place: str | Path, hint: str | None = N
 
 def reason_of(error: ValidationError) -> str:
     """Return the first problem of a record, as messages say it."""
-    from seq2attn.config.load import describe_errors
-
-    if error.errors()[0]["type"] == "json_invalid":
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
         return "it is not valid JSON"
-    problem = describe_errors(error)[0]
-    return f"{problem.path}: {problem.message}" if problem.path else problem.message
+    path = ".".join(map(str, first["loc"]))
+    return f"{path}: {sentence(first)}" if path else sentence(first)
 
 
 _reader: Any = cache(TypeAdapter)

@@ -167,8 +167,10 @@ class Trainer:
         if not evaluates and step not in self._snapshot_steps:
             return
         self._need_finite()
-        prove(self.step, batch, step)  # no checkpoint without a proof
-        results = self._evaluate() if evaluates else None
+        results = None
+        if evaluates:
+            prove(self.step, batch, step)  # no checkpoint to go on from without a proof
+            results = self._evaluate()
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if results is not None:

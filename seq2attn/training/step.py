@@ -16,6 +16,7 @@ from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.points import Place, Rank, hooked_places, hooked_points, is_hooked, places
 from seq2attn.model.resets import Resets, draw_resets
+from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
 Forward = Callable[[Batch, Resets], Decoded]
 
@@ -176,14 +177,14 @@ class TrainingStep:
         `clip_norm`. Returns their norm before, ().
         """
         self._gradients = gradients = self.differentiate(total)
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
         if not self._compares:
-            torch._foreach_mul_(gradients, (limit / norm).clamp(max=1))
+            foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
-            torch._foreach_mul_(gradients, limit / float(norm))
+            foreach_multiply(gradients, limit / float(norm))
         return norm
 
     @torch.no_grad()
@@ -195,7 +196,7 @@ class TrainingStep:
         """
         updates = self.state["step"]
         updates += 1
-        torch._fused_adamw_(
+        fused_adamw(
             self._parameters,
             self._gradients,
             self._averages,
