@@ -129,7 +129,6 @@ def test_mistakes_are_errors(cli, tiny):
         ),
         ("plot accuracy --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
         ("plot attention --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
-        ("plot accuracy --plot nowhere/x.png", "there is no directory nowhere"),
         ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
         ("predict a --ideal", "--ideal outlines cells of a figure"),
     ):

@@ -143,7 +143,6 @@ def compare(
             check_format(plot)
         files = figure_files(composed.name, plot)
         for path in files.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
             check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor

@@ -22,12 +22,11 @@ from seq2attn.cli.options import (
     note_checkpoint,
     option,
 )
-from seq2attn.cli.outputs import Force, check_output
+from seq2attn.cli.outputs import Force, check_output, write_output
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table
 from seq2attn.runs.run import DEFAULT_ROOT, Run
@@ -149,7 +148,7 @@ def evaluate(
             _print(evaluation, " + ".join(run.name for run in runs), as_json)
     if errors:
         table = errors_table(evaluation)
-        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
+        write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 

@@ -9,7 +9,7 @@ import typer
 from seq2attn.cli.options import option
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import reading
+from seq2attn.files import reading, write_atomically, writing
 from seq2attn.runs.run import is_in_run
 
 
@@ -20,8 +20,9 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
     a run, a link, a pipe and a device are never replaced.
     """
-    if not path.parent.is_dir():
-        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
+    folder = next(folder for folder in path.parents if os.path.lexists(folder))
+    if not folder.is_dir():
+        raise Seq2AttnError(f"{path}: {folder} is not a folder")
     if not os.path.lexists(path):
         return
     hint = "Name another file."
@@ -32,6 +33,17 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     if content and not force and (mark is None or mark.encode() not in content):
         hint = "Name another file, or replace it with --force."
         raise Seq2AttnError(f"{path} exists and is not a {kind}", hint=hint)
+
+
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that `check_output` allowed, and make its folder."""
+    _make_folder(path)
+    write_atomically(path, data)
+
+
+def _make_folder(path: Path) -> None:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def check_figure(path: Path, force: bool) -> None:
@@ -46,6 +58,7 @@ def save_figure(figure: Any, path: Path) -> None:
     """Write a figure and say where."""
     from seq2attn.plotting.style import save_figure as save
 
+    _make_folder(path)
     note = save(figure, path)
     say(f"figure: {path}")
     if note:

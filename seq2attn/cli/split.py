@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from seq2attn.cli.options import Overrides, argument, option
-from seq2attn.cli.outputs import Force, check_output
+from seq2attn.cli.outputs import Force, check_output, write_output
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
 
@@ -50,6 +49,6 @@ def split(
     for name, part in parts.items():
         if part.words:
             text = "".join(f"{line}\n" for line in part.lines)
-            write_atomically(paths[name], text.encode(errors="surrogateescape"))
+            write_output(paths[name], text.encode(errors="surrogateescape"))
             rows.append((str(paths[name]), len(part.words), len(part.lines)))
     Table(list(map(Column, ("file", "words", "lines"))), rows).show()
