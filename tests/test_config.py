@@ -1,4 +1,5 @@
 import re
+import sys
 from functools import reduce
 from pathlib import Path
 
@@ -519,3 +520,23 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
     ):
         assert where in cli(words).refusal
     assert not Path("runs").exists()
+
+
+def test_unknown_keys_cost_time_in_proportion_to_their_number():
+    def calls(count):
+        made = 0
+
+        def counted(frame, event, _):
+            nonlocal made
+            made += event == "call"
+
+        values = {"model": {f"k{number}": 1 for number in range(count)}}
+        before = sys.getprofile()
+        sys.setprofile(counted)
+        try:
+            assert len(problems(values)) == count
+        finally:
+            sys.setprofile(before)
+        return made
+
+    assert calls(200) < 3 * calls(100)

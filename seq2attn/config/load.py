@@ -109,9 +109,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
         return Config.model_validate(values), []
     except ValidationError as error:
         problems = describe_errors(error, Config, values)
-    valid = values
-    for problem in problems:
-        valid = _without(valid, problem.path.split("."))
+    valid = _without(values, [problem.path.split(".") for problem in problems])
     config, others = _validate(valid if valid != values else {})
     return config, problems + others
 
@@ -210,12 +208,20 @@ def surrogates(values: Values) -> list[Problem]:
     return problems
 
 
-def _without(values: Values, path: Sequence[str]) -> Values:
-    """Return a copy of `values` without the key at `path`, or without the list that contains it."""
-    name, *below = path
-    if below and isinstance(values.get(name), Mapping):
-        return {**values, name: _without(values[name], below)}
-    return {key: value for key, value in values.items() if key != name}
+def _without(values: Values, paths: Iterable[Sequence[str]]) -> Values:
+    """Return a copy of `values` without the keys at `paths`, or without the lists that contain
+    them.
+    """
+    below: dict[str, list[Sequence[str]]] = {}
+    for name, *rest in paths:
+        below.setdefault(name, []).append(rest)
+    kept = {}
+    for name, value in values.items():
+        if name not in below:
+            kept[name] = value
+        elif all(below[name]) and isinstance(value, Mapping):
+            kept[name] = _without(value, below[name])
+    return kept
 
 
 def _is_in(key: str, section: str) -> bool:
@@ -226,6 +232,8 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     """Return where the problem's key is written, or else a key below it, a key that the problem
     rests on, or the nearest key above.
     """
+    if problem.path in places:
+        return places[problem.path]
     for key in (problem.path, *problem.rests_on):
         for written, place in places.items():
             if _is_in(written, key):
@@ -242,11 +250,14 @@ def describe_errors(
 ) -> list[Problem]:
     """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
     problems = []
+    elsewhere: dict[str, str] = {}  # the last word of a key -> the first key that ends with it
     for detail in error.errors():
         path, value = ".".join(map(str, detail["loc"])), detail["input"]
         message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
         if detail["type"] == "extra_forbidden":
-            message = _unknown_key(detail["loc"], section, values)
+            if not elsewhere:
+                elsewhere = {key.rpartition(".")[2]: key for key, _ in reversed([*all_keys()])}
+            message = _unknown_key(detail["loc"], section, values, elsewhere)
         elif detail["type"] == "missing":
             message = "is missing"
         elif message.startswith("should "):
@@ -258,7 +269,9 @@ def describe_errors(
     return problems
 
 
-def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Any) -> str:
+def _unknown_key(
+    location: Sequence[Any], section: type[BaseModel], values: Any, elsewhere: Mapping[str, str]
+) -> str:
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
     path, part = ".".join(map(str, location)), ""
     for key in location[:-1]:
@@ -276,7 +289,7 @@ def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Any)
     allowed = sorted({field.alias or key for key, field in fields} - {"name"})
     name = path.rpartition(".")[2]
     guess = did_you_mean(name, allowed)
-    elsewhere = next((key for key, _ in all_keys() if key.rpartition(".")[2] == name), path)
-    if not guess and elsewhere != path:
-        guess = f"did you mean {elsewhere!r}? "
+    other = elsewhere.get(name, path)
+    if not guess and other != path:
+        guess = f"did you mean {other!r}? "
     return f"unknown key{part}; {guess}allowed here: {', '.join(allowed) or 'none'}"
