@@ -258,6 +258,7 @@ def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
 
 def test_python_measures_a_file_as_eval_does(cli, run):
     record = cli("eval words --data test.tsv --json").json
+    assert {row["family"] for row in record["rows"]} == {None}  # of the families of drawn strings
     saved = lambda: len(list((run / "evaluations").iterdir()))  # noqa: E731
     before = saved()
     found = seq2attn.evaluate("words", data="test.tsv", runs_dir=run.parent)
@@ -265,6 +266,10 @@ def test_python_measures_a_file_as_eval_does(cli, run):
     assert saved() == before + 1
     assert seq2attn.load("words", runs_dir=run.parent).evaluate(data="test.tsv").rows == found.rows
     assert saved() == before + 1
+    seq2attn.evaluate("words", data="test.tsv", per="token", runs_dir=run.parent)
+    assert saved() == before + 2
+    seq2attn.evaluate("words", data="test.tsv", temperature=2.0, runs_dir=run.parent)
+    assert saved() == before + 2
 
 
 # ---- from a shipped config to a run ----

@@ -176,9 +176,6 @@ def _print(evaluation: Evaluation, title: str, as_json: bool) -> None:
     if as_json:
         write_json(evaluation.to_json(title))
         return
-    records = evaluation.records()
-    if evaluation.data:  # its words are of no family
-        records = [{**record, "family": None} for record in records]
-    everything = Table.of_records(records)
+    everything = Table.of_records(evaluation.records())
     for table in evaluation.tables(title) if on_terminal() else [everything]:
         table.show()

@@ -63,7 +63,7 @@ class Comparison:
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            Column("" if families <= {RANDOM} else "family", key="family"),
+            Column("" if families <= {RANDOM, None} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),

@@ -78,13 +78,16 @@ def evaluate_pairs(
     answers, metrics, loss = _measure_pairs(predictor, pairs)
     words = _words(pairs, answers, tokens)
     kept = [answers[index] for index in words]
-    rows = rows_of(error_rates(kept) | {"loss": loss}, len(kept), length=None, trained=True)
+    rows = rows_of(
+        error_rates(kept) | {"loss": loss}, len(kept), length=None, trained=True, family=None
+    )
     by_length: dict[int, list[int]] = defaultdict(list)
     for index in words:
         by_length[answers[index].source_length].append(index)
     for length, indices in sorted(by_length.items()):
         means = {name: float(values[indices].mean()) for name, values in metrics.items()}
-        rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
+        trained = task.is_trained(length)
+        rows += rows_of(means, len(indices), length=length, trained=trained, family=None)
     return Evaluation(tuple(rows), tuple(kept))
 
 

@@ -189,14 +189,14 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     title = "; ".join(sources)
     figure = accuracy_figure(results, scores)
-    places = set()
+    places: set[tuple[str, int]] = set()
     for evaluation in results.values():
-        places.update(evaluation.places)
+        places.update((family or "", length) for family, length in evaluation.places)
     rows = []
     for family, length in sorted(places):
-        row = [family, length]
+        row: list[Any] = [family, length]
         for evaluation in results.values():
-            row.append(evaluation.get("exact_match", length, family))
+            row.append(evaluation.get("exact_match", length, family or None))
         rows.append(row)
     table = _table(["family", "length", *results], rows, f"exact match; {title}")
     return _figures([figure]) + table

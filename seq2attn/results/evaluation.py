@@ -23,8 +23,8 @@ from seq2attn.results.statistics import Estimate, mcnemar, share
 if TYPE_CHECKING:
     from seq2attn.display.table import Table
 
-FamilyLength = tuple[str, int]
-"""a family of strings and their length"""
+FamilyLength = tuple[str | None, int]
+"""a family of strings (None: the words of a file) and their length"""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Row:
     interval over strings.
     """
 
-    family: str
-    """of the strings"""
+    family: str | None
+    """of the strings; None for the words of a file"""
     length: PositiveInt | None
     """characters of each source; None: words of any length"""
     metric: str
@@ -49,7 +49,7 @@ class Row:
     """True if sources of this length occur in training"""
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES.names() or self.metric not in METRICS:
+        if self.family not in (None, *FAMILIES.names()) or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
         largest = METRICS[self.metric].largest
         low = self.low or 0.0
@@ -66,7 +66,7 @@ def rows_of(
     *,
     length: int | None,
     trained: bool,
-    family: str = RANDOM,
+    family: str | None = RANDOM,
 ) -> list[Row]:
     """Return a row for each metric; none for a number that is not possible, such as the entropy of
     a model that has diverged.
@@ -134,14 +134,17 @@ class Evaluation:
             raise ValueError("the parameters lack their total")
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+    def _by_key(self) -> dict[tuple[str, int | None, str | None], Row]:
         return {(row.metric, row.length, row.family): row for row in self.rows}
 
-    def get(self, metric: str, length: int | None = None, family: str = RANDOM) -> Row | None:
+    def get(
+        self, metric: str, length: int | None = None, family: str | None = RANDOM
+    ) -> Row | None:
         """Return the row of a metric at a length, or of all words (length None); None if it was not
-        measured.
+        measured. family: of strings that a task draws.
         """
-        return self._by_key.get((metric, length, family))
+        of_words = self.rows[0].family is None
+        return self._by_key.get((metric, length, None if of_words else family))
 
     def completed(self, other: Evaluation) -> Evaluation:
         """Return this evaluation with the rows that only the other has, by length."""
@@ -170,7 +173,7 @@ class Evaluation:
         return sorted({length for _, length in self.places})
 
     @property
-    def families(self) -> list[str]:
+    def families(self) -> list[str | None]:
         """The families of strings that were measured, in order."""
         return list(dict.fromkeys(family for family, _ in self.places))
 
@@ -283,7 +286,7 @@ def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
 
     The worst family has the lowest value, and on a tie the lowest mean.
     """
-    families: dict[str, list[float]] = defaultdict(list)
+    families: dict[str | None, list[float]] = defaultdict(list)
     for (family, _), value in values.items():
         families[family].append(value)
     ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}

@@ -21,7 +21,7 @@ def evaluation_tables(evaluation: Any, title: str = "") -> list[Table]:
 
     title: what was measured.
     """
-    if set(evaluation.families) - {"random"}:
+    if set(evaluation.families) - {"random", None}:
         return [family_table(evaluation)]
     if evaluation.get("wer"):
         return [rate_table(evaluation, title), length_table(evaluation)]
