@@ -162,61 +162,7 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
     assert "the features (column 3) is empty, has an empty part" in featured
 
 
-ONE = ("ab", "x y")
-TWO = ("b", "y")
-
-
-@pytest.mark.parametrize(
-    "content, options, pairs",
-    [
-        ("ab,x y\nb,y\n", {"delimiter": ","}, [ONE, TWO]),
-        (
-            '"word","ipa"\r\n"ab","x y"\r\n"b","y"\r\n',
-            {"delimiter": ","},
-            [("word", "ipa"), ONE, TWO],
-        ),
-        ('ab;"x ; ""y"\nb;y\n', {"delimiter": ";"}, [("ab", 'x ; "y'), TWO]),
-        ("ab | x y\nb | y\n", {"delimiter": "|", "strip": True}, [ONE, TWO]),
-        ("ab, x y\nb, y\n", {"delimiter": ",", "strip": True}, [ONE, TWO]),
-        ("ab   x y\nb y\n", {"delimiter": " "}, [ONE, TWO]),
-        (
-            "sep=;\r\nab;x y;;\r\nb;y;;\r\n",
-            {"delimiter": ";", "columns": 4, "comment": "sep="},
-            [ONE, TWO],
-        ),
-        ("ab\tx y\t\nb\ty\t\n", {"columns": 3}, [ONE, TWO]),
-        ("ab\tx y \nb\ty \n", {"strip": True}, [ONE, TWO]),
-        ("# a list\n# of words\nab\tx y\nb\ty\n", {"comment": "#"}, [ONE, TWO]),
-        ("ab\tx y\nb\ty\n" * 600 + "b\ty \n", {"strip": True}, [ONE, TWO] * 600 + [TWO]),
-    ],
-    ids=lambda value: ascii(value)[:30],
-)
-def test_a_refused_file_names_the_options_that_read_it(tmp_path, content, options, pairs):
-    with pytest.raises(Seq2AttnError) as caught:
-        load_pairs(written(tmp_path / "a.csv", content), Format(target_separator=" "))
-    first, _, header = caught.value.hint.partition("\n")
-    words = [
-        word.partition("=")
-        for word in shlex.split(first.partition(": train --set ")[2])
-        if word != "--set"
-    ]
-    assert {key.removeprefix("task."): json.loads(value) for key, _, value in words} == options
-    assert first.startswith(f"{len(pairs):,} of ")
-    assert " -> ".join(map(repr, pairs[0])) in first
-    first_is_bad = re.search(r"line 1:|lines \(1,", caught.value.message)
-    assert header == ("If line 1 is a header: --set task.header=true" if first_is_bad else "")
-    assert load_pairs(tmp_path / "a.csv", Format(target_separator=" ", **options)).pairs == tuple(
-        pairs
-    )
-
-
-def test_a_file_that_no_options_read_gets_the_rules(tmp_path):
-    for content in ("ab\n", "\n\n\n", '"ab\n', "#\n#\n"):
-        with pytest.raises(Seq2AttnError) as caught:
-            load_pairs(written(tmp_path / "a.csv", content), Format())
-        assert caught.value.hint.startswith(
-            "Save it as UTF-8, one pair a line, a tab between columns."
-        )
+def test_quotation_marks_and_tabs_are_as_the_format_says(tmp_path):
     assert "unmatched quotation marks: '\"ab,x'" in unreadable(
         tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=","
     )

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator
-from seq2attn.data.pairs import Pair
+from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer

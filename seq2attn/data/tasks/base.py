@@ -12,8 +12,8 @@ import torch
 from torch import Generator, Tensor
 
 from seq2attn import parts
+from seq2attn.data.format import Pair
 from seq2attn.data.padding import pad_rows
-from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
@@ -109,6 +109,10 @@ class Task(ABC):
     def answer(self, text: str) -> Solution | None:
         """Return the right answer to `text`; None if the task does not know it."""
         return None
+
+    def source(self, text: str) -> str:
+        """Return a source as the model reads it."""
+        return text
 
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield the number of each line of input that has a source, from 1, and its source."""

@@ -1,0 +1,266 @@
+"""What the columns of a file hold, judged by their contents and by the names in a header.
+
+Imports no torch.
+"""
+
+import random
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from seq2attn.data.format import COLUMNS, Format, Texts
+
+SAMPLE = 2000  # lines of a large file that are looked at
+ENOUGH = 0.8  # share of the lines that have the same number of columns
+COMMENTS = ("#", ";;;", "//", "sep=")
+PHONES = r"segments|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
+NAMED = (  # names of sources, and of their answers, in a header; those that decide most first
+    (r"form|word|orth.*|graphemes?|spelling|headword|lemma|entry|text|written", PHONES),
+    (r"lemma|base|root|stem|singular|infinitive", r"form|inflected.*|word|surface.*|plural"),
+    (
+        r"source|src|input|wrong|error|misspell.*|original|native.*",
+        r"target|tgt|trg|output|correct.*|expected|translit.*|roman.*|latin|normali[sz]ed",
+    ),
+)
+OTHER = r"id|[a-z]+_[a-z_]+|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
+NAME = re.compile("|".join([*(name for pair in NAMED for name in pair), OTHER]), re.IGNORECASE)
+TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
+PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a file."""
+
+    form: Format
+    """how its lines are split; its source and target are not chosen yet"""
+    share: float
+    """of the lines that have so many columns"""
+    names: Texts
+    """in the header; empty without one"""
+    values: Sequence[Texts]
+    """the cells of each column"""
+    roles: Texts
+    """of each column: words, segments (symbols with blanks between them), features, number, id,
+    category (few different values) or empty"""
+
+    def __str__(self) -> str:
+        shown = []
+        for number, (role, cells) in enumerate(zip(self.roles, self.values, strict=True), 1):
+            name = f" {self.names[number - 1]}" if self.names else ""
+            example = next(filter(None, cells), "")
+            shown.append(f"{number}{name} ({role}, such as {example[:20]!r})")
+        return ", ".join(shown)
+
+
+def find_columns(filled: Texts, form: Format) -> Columns | None:
+    """Split lines that are not blank, at least one, by the delimiter that gives the most of them
+    the same number of columns; None if none does.
+    """
+    some = sample([line for line in filled if not line.startswith(COMMENTS)] or filled)
+    chosen, most = form, 0.0
+    for candidate in _candidates(form):
+        widths = Counter(len(candidate.split(line)) for line in some)
+        width, count = widths.most_common(1)[0]
+        share = round(count / len(some), 2)
+        if width > 1 and share > most:
+            chosen, most = replace(candidate, columns=width), share
+    if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
+        most = _symbols_after_word(some)
+        chosen = replace(form, delimiter=" ", columns=2, strip=True)
+    if most < ENOUGH:
+        return None
+    sign = next((sign for line in filled if (sign := _comment(line, chosen))), "")
+    chosen = replace(chosen, comment=form.comment or sign)
+    rows = [chosen.split(line) for _, line in chosen.rows(filled)]
+    rows = [row for row in rows if len(row) == chosen.width]
+    names = rows[0] if is_header(rows[0], sample(rows[1:])) else []
+    values = list(zip(*rows[bool(names) :], strict=True))
+    roles = [role(sample(column)) for column in values]
+    return Columns(replace(chosen, header=bool(names)), most, names, values, roles)
+
+
+def _candidates(form: Format) -> Iterator[Format]:
+    """Yield the ways to split lines that are tried, the user's own first."""
+    plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
+    for delimiter in dict.fromkeys(f"{form.delimiter}\t|;,".replace(" ", "")):
+        for quotation in (form.quotation, None if delimiter == "\t" else False):
+            yield replace(plain, delimiter=delimiter, quotation=quotation, strip=True, header=False)
+
+
+def _comment(line: str, form: Format) -> str:
+    """Return the sign of a comment if the line is one: it has no columns, or a blank follows."""
+    sign = next((sign for sign in COMMENTS if line.startswith(sign)), "")
+    if form.delimiter == " ":
+        return sign if line[len(sign) :][:1] in (" ", "#", "") else ""
+    return sign if sign == "sep=" or len(form.split(line)) != form.width else ""
+
+
+def _symbols_after_word(lines: Texts) -> float:
+    """Return the share of lines of a word, a blank, and symbols of few kinds or in another
+    script.
+    """
+    halves = [line.split(maxsplit=1) for line in lines if len(line.split()) > 1]
+    symbols = [symbol for _, rest in halves for symbol in rest.split()]
+    kinds = set(symbols)
+    are_few = len(kinds) < 0.05 * len(symbols) + 60
+    are_short = sum(map(len, symbols)) < 3.2 * len(symbols)
+    new = sum(word not in kinds for word, _ in halves)
+    if are_few and are_short and new > ENOUGH * len(halves):
+        return len(halves) / len(lines)
+    others = [script(word) != script(rest) for word, rest in halves if script(rest)]
+    return sum(others) / len(lines)
+
+
+def script(text: str) -> str:
+    """Return the script of a text's first letter, such as LATIN; empty if it has no letter."""
+    return next((unicodedata.name(sign, "?").split()[0] for sign in text if sign.isalpha()), "")
+
+
+def sample(values: Sequence[Any]) -> list[Any]:
+    """Return some values in their order, the same ones each time: neither the first nor each n-th,
+    since files are sorted, and have lines in turns.
+    """
+    chosen = random.Random(0).sample(range(len(values)), min(len(values), SAMPLE))
+    return [values[index] for index in sorted(chosen)]
+
+
+def share_of(pattern: str, texts: Texts) -> float:
+    """Return the share of texts that match a pattern as a whole; 0 of none."""
+    return sum(bool(re.fullmatch(pattern, text)) for text in texts) / max(1, len(texts))
+
+
+# ---- what a column holds ----
+
+
+def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
+    """Return True if the first row names the columns: the names are known ones, or unlike what
+    stands below.
+    """
+    below = list(zip(*rows, strict=True)) or [()] * len(first)
+    if any(name in cells for name, cells in zip(first, below, strict=True) if name):
+        return False
+    known = sum(bool(NAME.fullmatch(name)) for name in first)
+    if known >= 0.5 * len(first):
+        return True
+    return share_of(PLAIN, first) == 1 and any(map(_is_unlike, first, below))
+
+
+def _is_unlike(name: str, cells: Texts) -> bool:
+    """Return True if a name is no value of its column: that has few values, numbers, or another
+    script.
+    """
+    if not name or len(cells) < 10:
+        return False
+    same = sum(script(cell) == script(name) for cell in cells)
+    return role(cells) in ("number", "category", "segments", "features") or same < 0.1 * len(cells)
+
+
+def is_segmented(texts: Texts) -> bool:
+    """Return True if texts are symbols with blanks between them, such as phonemes."""
+    longer = [text for text in texts if len(text) > 1]
+    symbols = [symbol for text in texts for symbol in text.split(" ")]
+    spaced = sum(" " in text for text in longer)
+    return (
+        spaced > 0.6 * len(longer) > 0
+        and sum(map(len, symbols)) < 3.2 * len(symbols)
+        and len(set(symbols)) < 0.2 * len(symbols) + 60
+    )
+
+
+def role(cells: Texts) -> str:
+    """Return what a column holds, as `Columns` says."""
+    filled = [cell for cell in cells if cell not in ("", "_", "-")]
+    kinds = len(set(filled))
+    if not filled or len(filled) < 0.5 * len(cells):
+        return "empty"
+    if share_of(r"[-+]?\d[\d.,:%/ -]*(e-?\d+)?", filled) > 0.95:
+        return "number"
+    if is_segmented(filled):
+        return "segments"
+    has_digits = share_of(r".*\d.*", filled) > 0.9
+    if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
+        return "id"
+    parts = [part for cell in filled for part in re.split("[;|]", cell)]
+    if (
+        share_of(TAG, filled) > 0.95
+        and 3 < len(set(parts)) < 0.2 * len(parts)
+        and share_of("[^a-z]*|.*=.*", parts) > 0.5
+    ):
+        return "features"
+    return "category" if kinds < min(60, 0.05 * len(filled)) else "words"
+
+
+# ---- which column is what ----
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The columns of a task, from 0."""
+
+    source: int
+    target: int
+    features: int | None
+    sure: bool
+
+    def named(self, names: Texts) -> dict[str, int | str]:
+        """Return the keys of a format, and the names of their columns, or else their numbers."""
+        columns: dict[str, int | str] = {}
+        for key, at in zip(COLUMNS, (self.source, self.target, self.features), strict=True):
+            if at is not None:
+                name = names[at] if names else ""
+                columns[key] = name if name and [*names].count(name) == 1 else at + 1
+        return columns
+
+
+def choose(found: Columns) -> Choice | None:
+    """Choose source, target and features; None if fewer than two columns hold words."""
+    words = [at for at, role in enumerate(found.roles) if role in ("words", "segments")]
+    features = found.roles.index("features") if "features" in found.roles else None
+    if named := _named(found, words):
+        return Choice(*named, features, True)
+    words = [at for at in words if not (found.names and re.fullmatch(OTHER, found.names[at], re.I))]
+    words = _different(found, words)
+    if len(words) == 1 and "number" in found.roles and _has_parts(found.values[words[0]]):
+        return Choice(found.roles.index("number"), words[0], None, True)
+    if len(words) < 2:
+        return None
+    source, target = words[:2]
+    if found.roles[source] == "segments":
+        source, target = target, source
+    return Choice(source, target, features, len(words) == 2)
+
+
+def _has_parts(texts: Texts) -> bool:
+    """Return True if texts are built of the same few parts, as the names of numbers are."""
+    few = sample(texts)[:300]
+    parts = [text[at : at + 4] for text in few for at in range(len(text) - 3)]
+    return len(set(parts)) < 0.3 * len(parts)
+
+
+def _named(found: Columns, words: Sequence[int]) -> tuple[int, int] | None:
+    """Return the columns that a header names as source and target."""
+    for patterns in NAMED if found.names else ():
+        chosen: list[int] = []
+        for pattern in patterns:
+            fits = [at for at in words if re.fullmatch(pattern, found.names[at], re.IGNORECASE)]
+            chosen += [at for at in fits if at not in chosen][:1]
+        if len(chosen) == 2:
+            return chosen[0], chosen[1]
+    return None
+
+
+def _different(found: Columns, columns: Sequence[int]) -> list[int]:
+    """Return the columns without those that repeat one before them, as CLDF's Form repeats
+    Value.
+    """
+    kept: list[int] = []
+    for at in columns:
+        cells = found.values[at]
+        same = [sum(map(str.__eq__, cells, found.values[other])) for other in kept]
+        if max(same, default=0) < 0.9 * len(cells):
+            kept.append(at)
+    return kept
