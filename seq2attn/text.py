@@ -5,7 +5,7 @@ import inspect
 import re
 import traceback
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 MAX_NAMES = 10  # runs or comparisons listed in one message
@@ -20,6 +20,11 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
 def first_of(names: Sequence[str]) -> str:
     """Return `b, a, ...`: the first names, with `...` if there are more."""
     return f"{', '.join(names[:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}"
+
+
+def left_out_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence for the malformed lines of each file that are left out."""
+    return [f"malformed lines left out of {name}: {count:,}" for name, count in counts.items()]
 
 
 def character_name(symbol: str) -> str:

@@ -147,6 +147,26 @@ def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
     assert "--paired compares two runs or more on a file of pairs" in done.err
 
 
+def test_lines_that_are_left_out_are_said_in_every_later_table(cli, run, trials_here):
+    for name in ("train", "dev", "test"):
+        with open(f"{name}.tsv", "a") as file:
+            file.write("bad\n" * (name != "dev"))
+    left_out = "--set task.skip_bad=1 --set training.epochs=1"
+    done = cli(f"train --config pairs.yaml {left_out} --name left --device cpu").check()
+    assert "note: malformed lines left out of train.tsv: 1" in done.err
+    both = {"train.tsv": 1, "test.tsv": 1}
+    assert cli("eval left --data test.tsv --json").json["left_out"] == both
+    shown = cli("eval left --data test.tsv", terminal=True)
+    paired = cli("eval left words --data dev.tsv --paired", terminal=True)
+    compared = cli(f"compare -c pairs.yaml --vary seed=1 -w 1 {left_out}", terminal=True)
+    for done in (shown, paired, compared):
+        assert "malformed lines left out of train.tsv: 1" in done.err, done
+    assert "malformed lines left out of test.tsv: 1" in shown.err
+    assert '"left_out": 1' in cli("inspect left").out
+    with open(cli("report left").check().out.strip()) as page:
+        assert '<th class="right">lines left out</th>' in page.read()
+
+
 def test_an_ensemble_on_pairs(cli, run):
     record = cli("eval words more --beam 2 --data dev.tsv --json").json
     assert record["run"] == "words + more"
@@ -219,6 +239,23 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
     done = cli("predict abc aé --run words").check()
     assert "symbols that the training file lacks, read as <unk>: 'c', 'é'" in done.err
     assert "read as <unk>" not in cli("predict ab --run words").err
+
+
+def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
+    Path("words.txt").write_text("a x\na(2) y\nab x y # old\n")
+    Path("words.yaml").write_text(
+        "task: {name: pairs, train: words.txt, dev: words.txt, delimiter: ' ', variants: true,\n"
+        "       comment: '#', target_separator: ' '}\n"
+        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
+    )
+    cli("train --config words.yaml --name words --device cpu").check()
+    words = predict_lines(cli, "a\nab\n")
+    assert predict_lines(cli, "a(2)\nab # old\n") == words
+    done = cli("predict --run words", "a(2)", "ab # old").check()
+    assert done.out == words
+    assert done.err == cli("predict --run words", "a", "ab").err, "no unseen symbols"
+    model = seq2attn.load("words", runs_dir="runs")
+    assert model.predict("a(2)").source == "a"
 
 
 def test_features_are_asked_for_after_a_tab(cli, tmp_path):

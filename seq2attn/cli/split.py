@@ -70,7 +70,8 @@ def split(
     if found:
         form = replace(form, **found)
         loaded = load_pairs(file, form)
-    units = splitting.values_of(loaded, by) if by else splitting.words_of(loaded)
+    words = splitting.words_of(loaded)
+    units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows, pairs = [], {}
     for name, numbers in parts.items():
@@ -80,6 +81,9 @@ def split(
             kinds = len({units[number] for number in numbers})
             rows.append((str(paths[name]), kinds, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
+    alike = 0 if by else len(set(words.values())) - len(set(units.values()))
+    if alike:
+        say(f"note: {alike:,} words differ from another one only in case, and are in its part")
     for text in (
         *loaded.notes,
         *splitting.shared_with_train(loaded, parts),

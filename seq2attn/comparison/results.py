@@ -12,6 +12,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.evaluation import worst_place
 from seq2attn.results.metrics import METRICS
+from seq2attn.text import left_out_notes
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -100,6 +101,9 @@ class Comparison:
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
+        for group in self.groups:
+            notes += left_out_notes(group.trials[0].evaluation.left_out or {})
+        notes = list(dict.fromkeys(notes))
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
 
     def _verdict(self) -> list[str]:

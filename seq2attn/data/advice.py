@@ -142,7 +142,7 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
         return Findings(kind, [])
     for _ in range(TRIES):
         parsed = form.parse_all(lines)
-        odd = list(oddities(parsed.pairs, form))
+        odd = list(oddities(parsed.pairs, form)) if parsed.rows else []
         changes = {name: value for one in odd if one.sure for name, value in one.changes.items()}
         if not changes:
             break

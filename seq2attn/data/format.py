@@ -79,6 +79,8 @@ class Format:
                 needed = answers or key != "target_column"
                 numbers[key] = column_number(name, names, f"task.{key}") if needed else 1
         known = replace(self, header=False, **numbers)
+        if answers and len(set(known.used)) < len(known.used):
+            raise ValueError(f"one column is used twice: source, target, features = {known.used}")
         return replace(known, columns=self.columns or max(len(names), known.width))
 
     def rows(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:

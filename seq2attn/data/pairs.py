@@ -15,7 +15,7 @@ from seq2attn.data.advice import examine
 from seq2attn.data.format import Format, Pair, Parsed
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_BYTES
-from seq2attn.text import did_you_mean, first_of, quoted
+from seq2attn.text import did_you_mean, first_of, left_out_notes, quoted
 
 MOST_LISTED = 10  # kinds of malformed lines in one message
 
@@ -37,10 +37,15 @@ class PairFile:
         return tuple(self.parsed.pairs)
 
     @property
-    def notes(self) -> list[str]:
-        """What its user should know: that malformed lines are left out."""
+    def left_out(self) -> dict[str, int]:
+        """How many malformed lines are left out, by the file's name; empty if none is."""
         bad = len(self.parsed.problems)
-        return [f"note: {bad:,} malformed lines of {self.record['name']} are left out"] * bool(bad)
+        return {self.record["name"]: bad} if bad else {}
+
+    @property
+    def notes(self) -> list[str]:
+        """What its user should know of what is left out."""
+        return [f"note: {text}" for text in left_out_notes(self.left_out)]
 
     def cells(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the numbers of the lines that have pairs, and their columns."""
@@ -73,11 +78,11 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     if message:
         found = examine(lines, form, path)
         raise Seq2AttnError(f"{path}: {message}", hint=str(found), settings=found.settings)
-    record = {"name": path.name, "bytes": len(data), "pairs": len(parsed.pairs)}
-    record["sha256"] = hashlib.sha256(data).hexdigest()
+    sha256 = hashlib.sha256(data).hexdigest()
+    record: dict[str, Any] = {"name": path.name, "bytes": len(data), "pairs": len(parsed.pairs)}
     if bad:
         record["left_out"] = bad
-    return PairFile(record, lines, parsed)
+    return PairFile({**record, "sha256": sha256}, lines, parsed)
 
 
 def _describe(problems: Mapping[int, str], lines: Sequence[str]) -> str:

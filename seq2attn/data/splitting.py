@@ -19,16 +19,21 @@ Parts = Mapping[str, list[int]]
 
 
 def words_of(file: PairFile) -> Units:
-    """Return the word of each line: its source in lower case, without features, and without what a
-    warning knows to be no part of it: a comment, or the number of a variant.
+    """Return the word of each line: its source without features, and without what a warning knows
+    to be no part of it: a comment, or the number of a variant.
     """
     words = {number: row[0][0].partition(FEATURES)[0] for number, row in file.parsed.rows.items()}
     known = set(words.values())
     units = {}
     for number, word in words.items():
         base = VARIANT.sub("", word.partition(" #")[0])
-        units[number] = normal_form(base if base in known else word, "nfc").casefold()
+        units[number] = normal_form(base if base in known else word, "nfc")
     return units
+
+
+def without_case(units: Units) -> Units:
+    """Return the units in lower case."""
+    return {number: unit.casefold() for number, unit in units.items()}
 
 
 def values_of(file: PairFile, column: str) -> Units:
@@ -74,7 +79,7 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
     another column with a line of train.
     """
     train, *others = parts.items()
-    columns = {"their source": words_of(file)}
+    columns = {"their source": without_case(words_of(file))}
     columns["their target"] = {number: row[0][1] for number, row in file.parsed.rows.items()}
     for at in range(1, file.parsed.form.width + 1):
         values = values_of(file, str(at))

@@ -139,7 +139,8 @@ def _summary(runs: Sequence[Run]) -> str:
     for run in runs:
         config = run.config
         status = run.status()
-        model = build_model(config, build_task(config, run.learned_task(config)))
+        task = build_task(config, run.learned_task(config))
+        model = build_model(config, task)
         steps = config.training.steps or status.steps or 0
         records.append({
             "run": run.name,
@@ -154,6 +155,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
+            "lines left out": sum(task.left_out.values()) or None,
             "made": str(run.environment.created or "")[:16],
         })  # fmt: skip
     return _table(list(records[0]), [list(record.values()) for record in records])

@@ -126,6 +126,9 @@ class Evaluation:
     """how many parameters each part has, and their total"""
     data: dict[str, Any] | None = None
     """of pairs: name, bytes, number of pairs and sha256 of their file; `per`: what was counted"""
+    left_out: dict[str, PositiveInt] | None = None
+    """of pairs: how many malformed lines were left out, by the name of each file, also of those of
+    training; None if none was"""
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
+from seq2attn.text import left_out_notes
 
 MAX_EDITS = 12  # different ones that a note lists
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
@@ -82,7 +83,7 @@ def rate_table(evaluation: Any, title: str) -> Table:
     title = f"{title or 'pairs'}: {len(evaluation.answers):,} {words}"
     edits = Counter(edit for answer in evaluation.answers for edit in answer.edits)
     counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
-    notes = []
+    notes = left_out_notes(evaluation.left_out or {})
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
@@ -107,7 +108,8 @@ def paired_table(evaluations: Mapping[str, Any]) -> Table:
         Column("p", form=".2g"),
     ]
     note = "p: of McNemar's exact test, two-sided; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note])
+    left_out = {name: n for one in evaluations.values() for name, n in (one.left_out or {}).items()}
+    return Table(columns, rows, notes=[note, *left_out_notes(left_out)])
 
 
 def errors_table(evaluation: Any) -> Table:

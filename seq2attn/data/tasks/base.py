@@ -124,6 +124,11 @@ class Task(ABC):
         """
         return None
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many malformed lines of its files were left out, by the name of the file."""
+        return {}
+
     def share_drawn(self, length: int, examples: int) -> float | None:
         """Return the expected share of all sources of `length` that so many training examples
         contain; None if it is unknown.

@@ -96,9 +96,11 @@ class Pairs(Task):
 
     @property
     def left_out(self) -> dict[str, int]:
-        """The malformed lines that were left out, by the name of their file."""
-        files = self._learned.files.values()
-        return {str(file.get("name")): file["left_out"] for file in files if "left_out" in file}
+        counts = {}
+        for file in self._learned.files.values():
+            if isinstance(count := file.get("left_out"), int):
+                counts[str(file.get("name"))] = count
+        return counts
 
     def learned(self) -> Mapping[str, Any]:
         return self._learned.model_dump()
