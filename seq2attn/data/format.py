@@ -245,8 +245,7 @@ def column_number(name: str, names: Texts, what: str) -> int:
     names = [normal_form(other, "nfc") for other in names]
     if names.count(name) == 1:
         return names.index(name) + 1
-    guess = did_you_mean(name, names)
-    raise ValueError(
-        f"{what}: {quoted(name)} is not the name of one column; {guess}the header has "
-        f"{first_of(list(map(quoted, names)))}"
-    )
+    reason = "names several columns" if name in names else "names no column"
+    guess = "" if name in names else did_you_mean(name, names)
+    header = first_of(list(map(quoted, names)))
+    raise ValueError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")
