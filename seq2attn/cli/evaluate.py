@@ -22,13 +22,13 @@ from seq2attn.cli.options import (
     note_checkpoint,
     option,
 )
-from seq2attn.cli.outputs import Force, check_output, write_output
+from seq2attn.cli.outputs import Force, Latex, check_output, save_latex, write_output
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table
+from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table, paper_table
 from seq2attn.runs.run import DEFAULT_ROOT, Run
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def evaluate(
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
+    latex: Latex = None,
     force: Force = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -95,6 +96,9 @@ def evaluate(
     one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
     was added.
 
+    --latex writes a table for a paper: error rates with intervals and the differences of the runs
+    from the first, or exact match by length.
+
     Examples:
 
       seq2attn eval --lengths 3 5 7 10
@@ -116,7 +120,8 @@ def evaluate(
     from seq2attn.runs.logs import save_evaluation
 
     measured = []
-    for group in [[run] for run in runs] if paired else [runs]:
+    groups = [[run] for run in runs] if paired or latex else [runs]
+    for group in groups:
         trained = load_ensemble(group, checkpoint, device)
         trained.predictor.search = search
         trained.predictor.steps = decoding_steps
@@ -138,14 +143,18 @@ def evaluate(
                 f"{trained.run.name} was trained on this file: the rates show how well it remembers"
             )
     try:
-        if search is None and (paired or len(runs) == 1):
+        if search is None and len(groups) == len(runs):
             for run, evaluation in measured:
                 save_evaluation(evaluation, run)
     finally:  # print the results even if they cannot be saved
         if paired:
             _print_paired(measured, as_json)
         else:
-            _print(evaluation, " + ".join(run.name for run in runs), as_json)
+            for group, (_, evaluation) in zip(groups, measured, strict=True):
+                _print(evaluation, " + ".join(run.name for run in group), as_json)
+    if latex:
+        evaluations = {run.name: evaluation for run, evaluation in measured}
+        save_latex(paper_table(evaluations, {run.name: run.config.seed for run in runs}), latex)
     if errors:
         table = errors_table(evaluation)
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())

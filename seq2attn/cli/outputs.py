@@ -1,16 +1,21 @@
 """The files that a command writes where its user says."""
 
 import os
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from seq2attn.cli.options import option
-from seq2attn.display.console import say
+from seq2attn.display.console import printable, say
+from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, writing
 from seq2attn.runs.run import is_in_run
+
+LATEX = "% seq2attn "  # a table for a paper begins with its command
 
 
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
@@ -65,6 +70,19 @@ def save_figure(figure: Any, path: Path) -> None:
         say(note)
 
 
+def save_latex(table: Table, path: Path) -> None:
+    """Write a table for a paper, below the command that made it, and say where."""
+    command = f"{LATEX}{printable(shlex.join(sys.argv[1:]))}"
+    write_output(path, f"{command}\n{table.latex()}".encode(errors="backslashreplace"))
+    say(f"table for a paper: {path}")
+
+
+def _check_latex(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        check_output(path, "table for a paper", LATEX, context.params["force"])
+    return path
+
+
 def _check_plot(context: typer.Context, path: Path | None) -> Path | None:
     if path is not None and not context.resilient_parsing:
         check_figure(path, context.params["force"])
@@ -89,6 +107,10 @@ Force = Annotated[
         is_eager=True,  # `_check_plot` needs it
         help="Replace a file that seq2attn did not write. A file of a run is never replaced.",
     ),
+]
+Latex = Annotated[
+    Path | None,
+    option("FILE", "Also write a table for a paper, in LaTeX.", callback=_check_latex),
 ]
 Plot = Annotated[
     Path | None,

@@ -18,6 +18,7 @@ NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
+SAMPLES = ("strings of each length", "words of the dev file")
 Number = partial(Column, right=True)
 ALL = (
     Number("rank"),
@@ -101,10 +102,48 @@ class Comparison:
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
-        for group in self.groups:
-            notes += left_out_notes(group.trials[0].evaluation.left_out or {})
-        notes = list(dict.fromkeys(notes))
+        notes += self._left_out()
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
+
+    def paper_table(self) -> Table:
+        """Return a table for a paper: each group's mean over seeds at each length, or of each error
+        rate, and its difference from the baseline, seed by seed.
+        """
+        metric = METRICS[self.metric]
+        form = ".1%" if metric.is_share or metric.of_file else ".3f"
+        heading = f"{'rate' if metric.of_file else metric.heading}{', %' * form.endswith('%')}"
+        columns = [
+            Column("group"),
+            Number("rate" if metric.of_file else "length", key="length_or_rate"),
+            Number("seeds", form="d"),
+            Number("n"),
+            Number(heading, key="mean", form=form),
+            Number("difference", form=f"+{form}"),
+            Column("p", form=".2g"),
+        ]
+        rows = []
+        for group in self.groups:
+            samples = group.trials[0].evaluation.rows[0].samples
+            for row in group.rows:
+                if row.metric == "cut_off":
+                    continue
+                p = row.difference and row.difference.p_value
+                about = {"group": group.label, "n": samples, "p": p}
+                rows.append({**vars(row), **about, "length_or_rate": str(row.length_or_rate)})
+        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
+        notes = [f"means over seeds with 95 % intervals (Student's); n: {SAMPLES[metric.of_file]}"]
+        if baselines:
+            names = ", ".join(map(str, baselines))
+            notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
+        notes += self._left_out()
+        return Table.of_records(rows, columns, f"{self.name}: {metric.heading}", notes)
+
+    def _left_out(self) -> list[str]:
+        """Say how many malformed lines of the files were left out."""
+        counts: dict[str, int] = {}
+        for group in self.groups:
+            counts |= group.trials[0].evaluation.left_out or {}
+        return left_out_notes(counts)
 
     def _verdict(self) -> list[str]:
         """Return a sentence that says which group is the best, and whether these seeds show it."""

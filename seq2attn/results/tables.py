@@ -3,11 +3,12 @@ and wrong answers.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from seq2attn.display.table import Column, Table, text_of
+from seq2attn.results.statistics import Estimate, paired_difference
 from seq2attn.text import left_out_notes
 
 MAX_EDITS = 12  # different ones that a note lists
@@ -110,6 +111,58 @@ def paired_table(evaluations: Mapping[str, Any]) -> Table:
     note = "p: of McNemar's exact test, two-sided; the smaller, the less it can be chance"
     left_out = {name: n for one in evaluations.values() for name, n in (one.left_out or {}).items()}
     return Table(columns, rows, notes=[note, *left_out_notes(left_out)])
+
+
+def paper_table(evaluations: Mapping[str, Any], seeds: Mapping[str, int]) -> Table:
+    """Return a table for a paper of the evaluations of several runs, by their names: of words of
+    the same file the error rates, and each run's difference from the first; of strings that a task
+    draws, exact match by length. seeds: of their training.
+    """
+    of_words = all(one.get("wer") for one in evaluations.values())
+    columns, rows, notes = (_rates if of_words else _lengths)(list(evaluations.items()))
+    about = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
+    records = []
+    left_out: dict[str, int] = {}
+    for (name, one), row in zip(evaluations.items(), rows, strict=True):
+        records.append([name, seeds[name], one.rows[0].samples, *row])
+        left_out |= one.left_out or {}
+    notes = ["brackets: 95 % intervals; n: words, lines or strings of a length", *notes]
+    return Table([*about, *columns], records, notes=[*notes, *left_out_notes(left_out)])
+
+
+Part = tuple[list[Column], list[list[Any]], list[str]]
+"""columns of a table, the cells of each row, and notes"""
+
+
+def _rates(evaluations: Sequence[tuple[str, Any]]) -> Part:
+    """Return error rates, and the differences from the first evaluation."""
+    columns = [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
+    columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
+    first, baseline = evaluations[0]
+    by_line = (baseline.data or {}).get("per") == "token"
+    rows = []
+    for name, one in evaluations:
+        difference = p = None
+        if name != first:
+            only_one, only_first, p = one.paired(baseline)
+            difference = paired_difference(only_one, only_first, one.rows[0].samples)
+            if by_line:  # lines of a source are not independent
+                difference = Estimate(difference.value)
+        rows.append([one.get("wer"), one.get("ser"), difference, p])
+    test = "a permutation test over sources" if by_line else "McNemar's exact test"
+    notes = [f"difference: in WER from {first}; p: {test}, two-sided"] * (len(rows) > 1)
+    return columns, rows, [f"file: {(baseline.data or {}).get('name')}", *notes]
+
+
+def _lengths(evaluations: Sequence[tuple[str, Any]]) -> Part:
+    """Return exact match at the lengths of the first evaluation, of its first family of strings."""
+    family = evaluations[0][1].families[0]
+    places = [row for row in evaluations[0][1].by_length("exact_match") if row.family == family]
+    columns = [Column(f"length {_length(row)}", right=True) for row in places]
+    rows = []
+    for _, one in evaluations:
+        rows.append([one.get("exact_match", place.length, family) for place in places])
+    return columns, rows, ["exact match", *_note(places)]
 
 
 def errors_table(evaluation: Any) -> Table:
