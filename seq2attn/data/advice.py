@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import Columns, choose, find_columns, share_of
+from seq2attn.data.columns import Columns, choose, comment_sign, find_columns, share_of
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import as_value, oddities, settings
 from seq2attn.text import quoted
@@ -18,6 +18,7 @@ from seq2attn.text import quoted
 BAD = 0.02  # share of malformed lines that may be left out
 TRIES = 10  # oddities that follow from each other
 TO = "> words.tsv"
+SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 MAGIC = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"PK\x03\x04": "unzip"}
 ENCODINGS = (
     *("EUC-JP", "SHIFT_JIS", "EUC-KR", "BIG5", "GB18030"),
@@ -35,7 +36,7 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs
         f"choose two of its keys: jq -r '[.KEY, .OTHER] | @tsv' FILE {TO}",
     ),
     ("interlinear glosses", r"\\\w+ .*", r"\\\w+\b.*", 0.5, "an example is several lines"),
-    ("s-expressions", r"[(;].*", r"\s*[();].*", 0.9, "a script has to take the words out"),
+    ("s-expressions", r"[(;\w].*", r"\s*[();].*", 0.9, "a script has to take the words out"),
     (
         "a treebank in CoNLL-U",
         r"#.*|1(-\d+)?\t.*",
@@ -49,9 +50,9 @@ UNDIVIDED: tuple[Kind, ...] = (  # files whose lines no delimiter splits
     (
         "a file with a sign between two columns",
         ".*",
-        r".+(\|\|\||=>|->|::|=|:).+",
+        rf"((?!{SIGN}).)+{SIGN}((?!{SIGN}).)+",
         0.9,
-        rf"sed -E 's/ *(\|\|\||=>|->|::|=|:) */\t/' FILE {TO}",
+        rf"sed -E 's/ *{SIGN} */\t/' FILE {TO}",
     ),
     (
         "a list of divided words",
@@ -88,7 +89,8 @@ class Findings:
         lines = [f"It is {self.kind}.", *self.notes]
         if self.examples:
             shown = "; ".join(" -> ".join(map(quoted, pair)) for pair in self.examples)
-            lines.append(f"{self.read:,} lines are then read, such as {shown}")
+            way = "" if self.sure else f" with {settings(self.options)}"
+            lines.append(f"{self.read:,} lines are then read{way}, such as {shown}")
         return "\n".join(lines)
 
 
@@ -97,7 +99,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     filled = [line for line in lines if line.strip()] or [""]
     if found := _encoded(filled, path) or _recognised(UNLIKE, filled, path):
         return found
-    if _count(lines, form) > 0.9 * len(filled):
+    if -_cost(lines, form) > 0.8 * len(filled):
         return _tried(lines, form, form, "a file of pairs")
     columns = find_columns(filled, form)
     if columns is None:
@@ -124,21 +126,25 @@ def _with_columns(columns: Columns, wanted: Mapping[str, Any]) -> Format:
     return replace(form, header=bool(columns.names) and not replace(form, header=False).has_header)
 
 
-def _count(lines: Texts, form: Format) -> int:
-    """Return how many lines a format reads."""
+def _cost(lines: Texts, form: Format) -> int:
+    """Return how many more lines a format does not read than it reads."""
     try:
-        return len(form.parse_all(lines).rows)
+        parsed = form.parse_all(lines)
     except ValueError:
-        return 0
+        return len(lines)
+    return len(parsed.problems) - len(parsed.rows)
 
 
 def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
     """Read all lines, with what ends each oddity of their pairs, and note what differs from the
     user's own format.
     """
-    ways = [replace(form, strip=own.strip), replace(form, strip=True)]
-    form = max(ways, key=lambda way: _count(lines, way))  # the first of equals
-    if not _count(lines, form):
+    comments = dict.fromkeys([form.comment, form.comment or comment_sign(lines, form)])
+    ways = [
+        replace(form, comment=sign, strip=strip) for sign in comments for strip in (own.strip, True)
+    ]
+    form = min(ways, key=lambda way: _cost(lines, way))  # the first of equals
+    if _cost(lines, form) == len(lines):
         return Findings(kind, [])
     for _ in range(TRIES):
         parsed = form.parse_all(lines)

@@ -7,7 +7,7 @@ import random
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from seq2attn.data.format import COLUMNS, Format, Texts
 SAMPLE = 2000  # lines of a large file that are looked at
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
-PHONES = r"segments|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
+PHONES = r"segments|tokens|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
 NAMED = (  # names of sources, and of their answers, in a header; those that decide most first
     (r"form|word|orth.*|graphemes?|spelling|headword|lemma|entry|text|written", PHONES),
     (r"lemma|base|root|stem|singular|infinitive", r"form|inflected.*|word|surface.*|plural"),
@@ -25,7 +25,7 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
         r"target|tgt|trg|output|correct.*|expected|translit.*|roman.*|latin|normali[sz]ed",
     ),
 )
-OTHER = r"id|[a-z]+_[a-z_]+|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
+OTHER = r"id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
 NAME = re.compile("|".join([*(name for pair in NAMED for name in pair), OTHER]), re.IGNORECASE)
 TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
@@ -37,8 +37,6 @@ class Columns:
 
     form: Format
     """how its lines are split; its source and target are not chosen yet"""
-    share: float
-    """of the lines that have so many columns"""
     names: Texts
     """in the header; empty without one"""
     values: Sequence[Texts]
@@ -61,8 +59,10 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
     the same number of columns; None if none does.
     """
     some = sample([line for line in filled if not line.startswith(COMMENTS)] or filled)
-    chosen, most = form, 0.0
-    for candidate in _candidates(form):
+    plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
+    chosen, most = plain, 0.0
+    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
+        candidate = replace(plain, delimiter=delimiter, strip=True, header=False)
         widths = Counter(len(candidate.split(line)) for line in some)
         width, count = widths.most_common(1)[0]
         share = round(count / len(some), 2)
@@ -70,33 +70,28 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
             chosen, most = replace(candidate, columns=width), share
     if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
         most = _symbols_after_word(some)
-        chosen = replace(form, delimiter=" ", columns=2, strip=True)
+        chosen = replace(plain, delimiter=" ", columns=2, strip=True, header=False)
     if most < ENOUGH:
         return None
-    sign = next((sign for line in filled if (sign := _comment(line, chosen))), "")
-    chosen = replace(chosen, comment=form.comment or sign)
+    chosen = replace(chosen, comment=form.comment or comment_sign(filled, chosen))
     rows = [chosen.split(line) for _, line in chosen.rows(filled)]
     rows = [row for row in rows if len(row) == chosen.width]
     names = rows[0] if is_header(rows[0], sample(rows[1:])) else []
     values = list(zip(*rows[bool(names) :], strict=True))
     roles = [role(sample(column)) for column in values]
-    return Columns(replace(chosen, header=bool(names)), most, names, values, roles)
+    return Columns(replace(chosen, header=bool(names)), names, values, roles)
 
 
-def _candidates(form: Format) -> Iterator[Format]:
-    """Yield the ways to split lines that are tried, the user's own first."""
-    plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    for delimiter in dict.fromkeys(f"{form.delimiter}\t|;,".replace(" ", "")):
-        for quotation in (form.quotation, None if delimiter == "\t" else False):
-            yield replace(plain, delimiter=delimiter, quotation=quotation, strip=True, header=False)
-
-
-def _comment(line: str, form: Format) -> str:
-    """Return the sign of a comment if the line is one: it has no columns, or a blank follows."""
-    sign = next((sign for sign in COMMENTS if line.startswith(sign)), "")
-    if form.delimiter == " ":
-        return sign if line[len(sign) :][:1] in (" ", "#", "") else ""
-    return sign if sign == "sep=" or len(form.split(line)) != form.width else ""
+def comment_sign(lines: Texts, form: Format) -> str:
+    """Return the sign that begins comments; empty if none does, or if it is a symbol, too."""
+    for sign in COMMENTS:
+        begin = [line for line in lines if line.startswith(sign)]
+        rows = [line for line in begin if line[len(sign) :][:1] not in (" ", "")]
+        rows = [line for line in rows if len(form.split(line)) == form.width]
+        inside = sum(f" {sign}" in line for line in lines)
+        if len(begin) > len(rows) and inside < 0.2 * len(lines):
+            return sign
+    return ""
 
 
 def _symbols_after_word(lines: Texts) -> float:
@@ -104,15 +99,11 @@ def _symbols_after_word(lines: Texts) -> float:
     script.
     """
     halves = [line.split(maxsplit=1) for line in lines if len(line.split()) > 1]
-    symbols = [symbol for _, rest in halves for symbol in rest.split()]
-    kinds = set(symbols)
-    are_few = len(kinds) < 0.05 * len(symbols) + 60
-    are_short = sum(map(len, symbols)) < 3.2 * len(symbols)
-    new = sum(word not in kinds for word, _ in halves)
-    if are_few and are_short and new > ENOUGH * len(halves):
+    symbols = {symbol for _, rest in halves for symbol in rest.split()}
+    new = sum(word not in symbols for word, _ in halves)
+    if is_segmented([rest for _, rest in halves]) and new > ENOUGH * len(halves):
         return len(halves) / len(lines)
-    others = [script(word) != script(rest) for word, rest in halves if script(rest)]
-    return sum(others) / len(lines)
+    return sum("" != script(rest) != script(word) for word, rest in halves) / len(lines)
 
 
 def script(text: str) -> str:
