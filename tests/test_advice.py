@@ -126,7 +126,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
     [
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
-        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML or HTML."),
+        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
         ("a.txt", "\\t abc abd\n\\m ab-c\n\\g X-Y\n\n" * 9, "It is interlinear glosses."),
         ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),
         ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),

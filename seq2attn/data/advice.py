@@ -15,6 +15,7 @@ from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import as_value, oddities, settings
 from seq2attn.text import quoted
 
+MANY = 0.5  # share of malformed lines that show that a file has another format
 BAD = 0.02  # share of malformed lines that may be left out
 TRIES = 10  # oddities that follow from each other
 TO = "> words.tsv"
@@ -27,6 +28,7 @@ ENCODINGS = (
 Kind = tuple[str, str, str, float, str]
 """a kind of file, what its first line and more than a share of all lines look like, what helps"""
 UNLIKE: tuple[Kind, ...] = (  # files of pairs
+    ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
         "JSON",
@@ -156,11 +158,14 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     bad, read = len(parsed.problems), len(parsed.rows)
     sure = not notes and bad <= max(3, BAD * read)
+    notes += [str(one) for one in odd if not one.changes]
     if bad:
         form = replace(form, skip_bad=bad)
         at, problem = min(parsed.problems.items())
         text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {at}"
         notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
+    if bad > MANY * read:
+        return Findings(kind, notes)
     options = {key: value for key, value in vars(form).items() if value != getattr(own, key)}
     return Findings(kind, notes, sure, options, read, parsed.pairs[:: read // 3 + 1][:3])
 

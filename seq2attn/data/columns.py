@@ -26,7 +26,8 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
     ),
 )
 OTHER = r"id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
-NAME = re.compile("|".join([*(name for pair in NAMED for name in pair), OTHER]), re.IGNORECASE)
+NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
+FEATURES = r"feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
 TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
 
@@ -76,7 +77,7 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
     chosen = replace(chosen, comment=form.comment or comment_sign(filled, chosen))
     rows = [chosen.split(line) for _, line in chosen.rows(filled)]
     rows = [row for row in rows if len(row) == chosen.width]
-    names = rows[0] if is_header(rows[0], sample(rows[1:])) else []
+    names = rows[0] if chosen.delimiter != " " and is_header(rows[0], sample(rows[1:])) else []
     values = list(zip(*rows[bool(names) :], strict=True))
     roles = [role(sample(column)) for column in values]
     return Columns(replace(chosen, header=bool(names)), names, values, roles)
@@ -134,7 +135,7 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
     below = list(zip(*rows, strict=True)) or [()] * len(first)
     if any(name in cells for name, cells in zip(first, below, strict=True) if name):
         return False
-    known = sum(bool(NAME.fullmatch(name)) for name in first)
+    known = sum(is_name(NAME, name) for name in first)
     if known >= 0.5 * len(first):
         return True
     return share_of(PLAIN, first) == 1 and any(map(_is_unlike, first, below))
@@ -150,13 +151,12 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     return role(cells) in ("number", "category", "segments", "features") or same < 0.1 * len(cells)
 
 
-def is_segmented(texts: Texts) -> bool:
-    """Return True if texts are symbols with blanks between them, such as phonemes."""
-    longer = [text for text in texts if len(text) > 1]
+def is_segmented(texts: Texts, share: float = 0.9) -> bool:
+    """Return True if this share of texts are symbols with blanks between them, such as phonemes."""
+    longer = [text for text in texts if len(text) > 3] or texts
     symbols = [symbol for text in texts for symbol in text.split(" ")]
-    spaced = sum(" " in text for text in longer)
     return (
-        spaced > 0.6 * len(longer) > 0
+        sum(" " in text for text in longer) > share * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
         and len(set(symbols)) < 0.2 * len(symbols) + 60
     )
@@ -210,10 +210,14 @@ class Choice:
 def choose(found: Columns) -> Choice | None:
     """Choose source, target and features; None if fewer than two columns hold words."""
     words = [at for at, role in enumerate(found.roles) if role in ("words", "segments")]
-    features = found.roles.index("features") if "features" in found.roles else None
+    tags = [at for at, role in enumerate(found.roles) if role == "features"]
+    if found.names:
+        tags = [at for at in tags if is_name(FEATURES, found.names[at])]
+    features = tags[0] if tags else None
     if named := _named(found, words):
         return Choice(*named, features, True)
-    words = [at for at in words if not (found.names and re.fullmatch(OTHER, found.names[at], re.I))]
+    if found.names:
+        words = [at for at in words if not is_name(OTHER, found.names[at])]
     words = _different(found, words)
     if len(words) == 1 and "number" in found.roles and _has_parts(found.values[words[0]]):
         return Choice(found.roles.index("number"), words[0], None, True)
@@ -222,7 +226,13 @@ def choose(found: Columns) -> Choice | None:
     source, target = words[:2]
     if found.roles[source] == "segments":
         source, target = target, source
-    return Choice(source, target, features, len(words) == 2)
+    is_classified = any(is_name("label|class|score", name) for name in found.names)
+    return Choice(source, target, features, len(words) == 2 and not is_classified)
+
+
+def is_name(pattern: str, name: str) -> bool:
+    """Return True if the name of a column matches a pattern, in whatever case."""
+    return bool(re.fullmatch(pattern, name, re.IGNORECASE))
 
 
 def _has_parts(texts: Texts) -> bool:
@@ -237,7 +247,7 @@ def _named(found: Columns, words: Sequence[int]) -> tuple[int, int] | None:
     for patterns in NAMED if found.names else ():
         chosen: list[int] = []
         for pattern in patterns:
-            fits = [at for at in words if re.fullmatch(pattern, found.names[at], re.IGNORECASE)]
+            fits = [at for at in words if is_name(pattern, found.names[at])]
             chosen += [at for at in fits if at not in chosen][:1]
         if len(chosen) == 2:
             return chosen[0], chosen[1]

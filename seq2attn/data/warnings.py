@@ -13,12 +13,14 @@ from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
-from seq2attn.data.columns import NAME, is_segmented
+from seq2attn.data.columns import NAME, is_name, is_segmented, sample
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, normal_form
 from seq2attn.text import character_name, first_of, quoted
 
-LOOKS = (  # which texts, what more than a share of them looks like, and what ends that
+LOOKS: tuple[
+    tuple[str, str, float, str, dict[str, Any]], ...
+] = (  # which texts, what more than a share of them looks like, and what ends that
     ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
     ("targets", r"\(.+\)", 0.98, "are between ( and )", {"target_quotes": "()"}),
@@ -29,6 +31,8 @@ LOOKS = (  # which texts, what more than a share of them looks like, and what en
     ("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
     ("sources", "#( .*)?", 0, "are comments", {"comment": "#"}),
     ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
+    ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
+    ("sources", r"\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
     ("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
     ("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
     ("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
@@ -49,6 +53,8 @@ class Oddity:
     """False if the pairs may be meant so"""
 
     def __str__(self) -> str:
+        if not self.changes:
+            return f"note: {self.text}"
         doubt = "" if self.sure else "if not meant so, "
         return f"warning: {self.text}; {doubt}add {settings(self.changes)}"
 
@@ -69,7 +75,7 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     """Yield what is odd about pairs that were read in a format. dev: the pairs of a dev file."""
     first = " -> ".join(map(quoted, pairs[0]))
     in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
-    are_names = all(NAME.fullmatch(text.partition(FEATURES)[0]) for text in pairs[0])
+    are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
     if not form.has_header and (in_both or are_names):
         text = f"line 1, {first}, is read as a pair, not as a header"
         yield Oddity(text, {"header": True}, are_names)
@@ -110,10 +116,12 @@ def _separator(side: str, texts: Texts, dev: Texts, form: Format) -> Iterator[Od
     name = f"{side[:-1]}_separator"
     separator = getattr(form, name)
     longer = [text for text in texts if len(text) > 1]
-    if not separator and is_segmented(texts):
+    sure = is_segmented(texts)
+    if not separator and (sure or is_segmented(texts, 0.5)):
         spaced = next(text for text in texts if " " in text)
-        text = f"the {side} are symbols with blanks between them, as {quoted(spaced)}"
-        yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "})
+        text = f"{'the' if sure else 'some of the'} {side} are symbols with blanks between them"
+        text += f", as {quoted(spaced)}, and each blank is read as a symbol"
+        yield Oddity(text, {name: " "}, sure)
     elif separator:
         whole = sum(separator not in text for text in longer)
         symbols = {symbol for text in texts for symbol in text.split(separator)}
@@ -172,7 +180,10 @@ def _direction(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
     """
     kinds = len(set(pairs))
     sources, targets = (len(set(texts)) for texts in zip(*pairs, strict=True))
-    if form.features_column is None and kinds > 1.3 * sources and kinds < 1.15 * targets:
+    is_chosen = (form.source_column, form.target_column, form.features_column) != (1, 2, None)
+    some = sample(pairs)[:COMPARED]
+    alike = sum(_is_similar(*pair) for pair in some) > 0.5 * len(some)
+    if alike and not is_chosen and kinds > 1.3 * sources and kinds < 1.15 * targets:
         text = f"a source has {kinds / sources:.1f} answers on average, and an answer one source"
         exchanged = {"source_column": form.target_column, "target_column": form.source_column}
         yield Oddity(text, exchanged)
