@@ -38,7 +38,7 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs
         f"choose two of its keys: jq -r '[.KEY, .OTHER] | @tsv' FILE {TO}",
     ),
     ("interlinear glosses", r"\\\w+ .*", r"\\\w+\b.*", 0.5, "an example is several lines"),
-    ("s-expressions", r"[(;\w].*", r"\s*[();].*", 0.9, "a script has to take the words out"),
+    ("s-expressions", r"[(;\w].*", r"\s*[();][^\t]*", 0.9, "a script has to take the words out"),
     (
         "a treebank in CoNLL-U",
         r"#.*|1(-\d+)?\t.*",
