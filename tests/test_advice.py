@@ -101,7 +101,7 @@ def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
     mine = "split a.csv --set task.source_column=Form --set task.target_column=ID"
     words = tried(cli(mine).refusal)
     assert words == [*mine.split(), "--set", 'task.delimiter=","']
-    assert "0 their source" in cli(*words).check().err
+    assert "0 share their source" in cli(*words).check().err
 
 
 def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
