@@ -15,6 +15,7 @@ WRITERS = [  # a command without its file's name, the file, and what the command
     ("plot attention tiny --plot", "out.svg", "figure"),
     ("analyze masks --plot", "out.svg", "figure"),
     ("report tiny --to", "out.html", "report"),
+    ("eval tiny --lengths 3 --samples 2 --latex", "out.tex", "table for a paper"),
 ]
 
 

@@ -1,6 +1,7 @@
 """`eval` and `predict` for a run on pairs of strings from files."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -145,6 +146,35 @@ def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
     done = cli("eval words --data dev.tsv --paired")
     assert done.code == 2
     assert "--paired compares two runs or more on a file of pairs" in done.err
+
+
+def cells(file):
+    """The cells of the rows of a LaTeX table, and the comments above it."""
+    comments, table = Path(file).read_text("utf-8").split("\\begin{tabular}")
+    rows = [row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], comments
+
+
+def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run):
+    cli("eval words more --data train.tsv --latex tables/a_b.tex").check()
+    (one, other), comments = cells("tables/a_b.tex")
+    assert comments.startswith("% seq2attn eval words more --data train.tsv --latex tables/a_b.tex")
+    (pair,) = cli("eval words more --data train.tsv --paired --json").json
+    assert (one["run"], one["seed"], other["run"], other["seed"]) == ("words", "1", "more", "5")
+    count = int(one["n"])
+    for row, name in ((one, "a"), (other, "b")):
+        assert float(row[r"WER, \%"].split()[0]) == pytest.approx(
+            100 * pair[f"wer_{name}"], abs=0.05
+        )
+    b, c = pair["only_a_right"], pair["only_b_right"]
+    value, low, high = map(float, re.findall(r"[\d.-]+", other["difference"].replace("$", "")))
+    assert value == pytest.approx(100 * (b - c) / count, abs=0.05)
+    centre, width = (b - c) / (count + 2), (b + c + 1 - (b - c) ** 2 / (count + 2)) ** 0.5
+    ends = [100 * (centre + sign * 1.96 * width / (count + 2)) for sign in (-1, 1)]
+    assert [low, high] == pytest.approx(ends, abs=0.06)  # Agresti and Min 2005
+    assert float(other["p"]) == pytest.approx(pair["p"], rel=0.01)
+    assert one["difference"] == one["p"] == "-"
+    assert "difference: in WER from words; p: McNemar's exact test" in comments
 
 
 def test_lines_that_are_left_out_are_said_in_every_later_table(cli, run, trials_here):

@@ -154,7 +154,7 @@ class Vocabulary:
 
 
 def normal_form(text: str, form: str) -> str:
-    """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point where
+    """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point if
     there is one) or D (nfd: they are separate); none: unchanged.
     """
     if form == "none":
