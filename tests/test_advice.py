@@ -34,7 +34,11 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     ),
     "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
         "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
-        + lines(lambda number, word: f"x-{number},l,{word},{word},{phones(word)} d/ð,,A2007"),
+        + lines(
+            lambda number, word: (
+                f"x-{number},l,{word},{word},{phones(word)}{' d/ð' * (number % 4 == 0)},,A"
+            )
+        ),
         {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
         | {"target_separator": " "},
     ),
@@ -149,6 +153,11 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
+        (  # without segments, Form only repeats Value
+            "a.tsv",
+            "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),
+            "No two of them hold words",
+        ),
     ],
 )
 def test_no_command_is_printed_for_a_file_that_needs_its_user(cli, name, content, says):
