@@ -18,6 +18,11 @@ def phones(word):
     return " ".join(IPA[letter] for letter in word)
 
 
+def segments(number, word):
+    """Of every fourth word twice the phones, with a slash inside a symbol between them."""
+    return f"{phones(word)} x/x {phones(word)}" if number % 4 == 0 else phones(word)
+
+
 def spoken(word):
     return "".join(IPA[letter] for letter in word)
 
@@ -34,11 +39,7 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     ),
     "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
         "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
-        + lines(
-            lambda number, word: (
-                f"x-{number},l,{word},{word},{phones(word)}{' d/ð' * (number % 4 == 0)},,A"
-            )
-        ),
+        + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
         {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
         | {"target_separator": " "},
     ),
