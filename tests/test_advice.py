@@ -143,7 +143,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         (
             "a.tsv",
             "かな\tkana\n".encode("euc-jp"),
-            "It is not UTF-8.\nWhich is right? EUC-JP, 'かな",
+            "EUC-JP, 'かな\\tkana'",
         ),
         ("a.tsv", "ab\tx\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt"),
         ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "No two of them"),

@@ -18,7 +18,6 @@ NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
-SAMPLES = ("strings of each length", "words of the dev file")
 Number = partial(Column, right=True)
 ALL = (
     Number("rank"),
@@ -111,32 +110,30 @@ class Comparison:
         """
         metric = METRICS[self.metric]
         form = ".1%" if metric.is_share or metric.of_file else ".3f"
-        heading = f"{'rate' if metric.of_file else metric.heading}{', %' * form.endswith('%')}"
         columns = [
             Column("group"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("seeds", form="d"),
             Number("n"),
-            Number(heading, key="mean", form=form),
+            Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),
             Number("difference", form=f"+{form}"),
             Column("p", form=".2g"),
         ]
         rows = []
         for group in self.groups:
-            samples = group.trials[0].evaluation.rows[0].samples
+            about = {"group": group.label, "n": group.trials[0].evaluation.rows[0].samples}
             for row in group.rows:
-                if row.metric == "cut_off":
-                    continue
-                p = row.difference and row.difference.p_value
-                about = {"group": group.label, "n": samples, "p": p}
-                rows.append({**vars(row), **about, "length_or_rate": str(row.length_or_rate)})
+                if row.metric != "cut_off":
+                    about["p"] = row.difference and row.difference.p_value
+                    label = str(row.length_or_rate)
+                    rows.append({**vars(row), **about, "length_or_rate": label})
         baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
-        notes = [f"means over seeds with 95 % intervals (Student's); n: {SAMPLES[metric.of_file]}"]
+        text = "means over seeds with 95 % intervals (Student's); n: words or strings"
+        notes = [f"{metric.heading}: {text}"]
         if baselines:
             names = ", ".join(map(str, baselines))
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        notes += self._left_out()
-        return Table.of_records(rows, columns, f"{self.name}: {metric.heading}", notes)
+        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
 
     def _left_out(self) -> list[str]:
         """Say how many malformed lines of the files were left out."""

@@ -21,10 +21,7 @@ TRIES = 10  # oddities that follow from each other
 TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 MAGIC = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"PK\x03\x04": "unzip"}
-ENCODINGS = (
-    *("EUC-JP", "SHIFT_JIS", "EUC-KR", "BIG5", "GB18030"),
-    *("CP1252", "CP1251", "ISO-8859-2"),
-)
+ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "GB18030")
 Kind = tuple[str, str, str, float, str]
 """a kind of file, what its first line and more than a share of all lines look like, what helps"""
 UNLIKE: tuple[Kind, ...] = (  # files of pairs
@@ -110,13 +107,13 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     own = {key: value for key, value in vars(form).items() if value != getattr(Format(), key)}
     wanted: dict[str, Any] = {key: own[key] for key in COLUMNS if key in own}
     if not wanted.keys() >= set(COLUMNS[:2]):
-        choice = choose(columns)
-        if choice is None:
+        chosen, sure = choose(columns)
+        if not chosen:
             return Findings(kind, [f"No two of them hold words: {columns}"])
-        if not choice.sure:
+        if not sure:
             ask = "Choose --set task.source_column=N --set task.target_column=N"
             return Findings(kind, [f"{ask}: {columns}"])
-        wanted = choice.named(columns.names) | wanted
+        wanted = chosen | wanted
     return _tried(lines, form, _with_columns(columns, wanted), kind)
 
 
@@ -190,16 +187,11 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
     broken = [line for line in lines if re.search("[\0\ud800-\udfff]", line)]
     if len(broken) < BAD * len(lines) or not broken:
         return None
-    shown = []
     if "\0" in lines[0]:
         note = f"Without a byte order mark: iconv -f UTF-16LE -t UTF-8 {path} > utf8.txt"
         return Findings("UTF-16", [note])
-    for name in ENCODINGS:
-        try:
-            texts = [line.encode(errors="surrogateescape").decode(name) for line in broken]
-            shown.append(f"{name}, {quoted(texts[0])}")
-        except UnicodeError:
-            continue
+    data = broken[0].encode(errors="surrogateescape")
+    shown = [f"{name}, {quoted(data.decode(name, 'replace'))}" for name in ENCODINGS]
     note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {path} > utf8.txt"
     return Findings("not UTF-8", [note])
 

@@ -188,46 +188,33 @@ def role(cells: Texts) -> str:
 # ---- which column is what ----
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The columns of a task, from 0."""
-
-    source: int
-    target: int
-    features: int | None
-    sure: bool
-
-    def named(self, names: Texts) -> dict[str, int | str]:
-        """Return the keys of a format, and the names of their columns, or else their numbers."""
-        columns: dict[str, int | str] = {}
-        for key, at in zip(COLUMNS, (self.source, self.target, self.features), strict=True):
-            if at is not None:
-                name = names[at] if names else ""
-                columns[key] = name if name and [*names].count(name) == 1 else at + 1
-        return columns
-
-
-def choose(found: Columns) -> Choice | None:
-    """Choose source, target and features; None if fewer than two columns hold words."""
+def choose(found: Columns) -> tuple[dict[str, Any], bool]:
+    """Choose source, target and features, as a `Format` names them; and say whether that is sure.
+    Nothing is chosen if fewer than two columns hold words.
+    """
     words = [at for at, role in enumerate(found.roles) if role in ("words", "segments")]
     tags = [at for at, role in enumerate(found.roles) if role == "features"]
     if found.names:
         tags = [at for at in tags if is_name(FEATURES, found.names[at])]
-    features = tags[0] if tags else None
-    if named := _named(found, words):
-        return Choice(*named, features, True)
-    if found.names:
-        words = [at for at in words if not is_name(OTHER, found.names[at])]
-    words = _different(found, words)
-    if len(words) == 1 and "number" in found.roles and _has_parts(found.values[words[0]]):
-        return Choice(found.roles.index("number"), words[0], None, True)
-    if len(words) < 2:
-        return None
-    source, target = words[:2]
-    if found.roles[source] == "segments":
-        source, target = target, source
-    is_classified = any(is_name("label|class|score", name) for name in found.names)
-    return Choice(source, target, features, len(words) == 2 and not is_classified)
+    sure = True
+    chosen = _named(found, words)
+    if not chosen:
+        if found.names:
+            words = [at for at in words if not is_name(OTHER, found.names[at])]
+        chosen = _different(found, words)
+        if len(chosen) == 1 and "number" in found.roles and _has_parts(found.values[chosen[0]]):
+            chosen = [found.roles.index("number"), *chosen]
+        if len(chosen) < 2:
+            return {}, False
+        is_classified = any(is_name("label|class|score", name) for name in found.names)
+        sure = len(chosen) == 2 and not is_classified
+        if found.roles[chosen[0]] == "segments":
+            chosen.reverse()
+    columns: dict[str, Any] = {}
+    for key, at in zip(COLUMNS, [*chosen[:2], *tags[:1]], strict=False):
+        name = found.names[at] if found.names else ""
+        columns[key] = name if name and [*found.names].count(name) == 1 else at + 1
+    return columns, sure
 
 
 def is_name(pattern: str, name: str) -> bool:
@@ -242,16 +229,16 @@ def _has_parts(texts: Texts) -> bool:
     return len(set(parts)) < 0.3 * len(parts)
 
 
-def _named(found: Columns, words: Sequence[int]) -> tuple[int, int] | None:
-    """Return the columns that a header names as source and target."""
+def _named(found: Columns, words: Sequence[int]) -> list[int]:
+    """Return the columns that a header names as source and target; none if it does not."""
     for patterns in NAMED if found.names else ():
         chosen: list[int] = []
         for pattern in patterns:
             fits = [at for at in words if is_name(pattern, found.names[at])]
             chosen += [at for at in fits if at not in chosen][:1]
         if len(chosen) == 2:
-            return chosen[0], chosen[1]
-    return None
+            return chosen
+    return []
 
 
 def _different(found: Columns, columns: Sequence[int]) -> list[int]:

@@ -23,10 +23,6 @@ LOOKS: tuple[
 ] = (  # which texts, what more than a share of them looks like, and what ends that
     ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
-    ("targets", r"\(.+\)", 0.98, "are between ( and )", {"target_quotes": "()"}),
-    ("targets", "<.+>", 0.98, "are between < and >", {"target_quotes": "<>"}),
-    ("targets", "“.+”", 0.98, "are between “ and ”", {"target_quotes": "“”"}),
-    ("targets", "«.+»", 0.98, "are between « and »", {"target_quotes": "«»"}),
     ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
     ("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
     ("sources", "#( .*)?", 0, "are comments", {"comment": "#"}),
@@ -161,7 +157,7 @@ def _is_similar(one: str, other: str) -> bool:
     """Return True for texts that may be two answers to one source."""
     quotes = one[-1:] + other[:1]
     alike = SequenceMatcher(None, one, other).ratio() > 0.5 or len(one) == len(other) == 1
-    return one != other and (quotes in ("//", "][", ")(", "><") or alike)
+    return one != other and (quotes in ("//", "][") or alike)
 
 
 def _comments(targets: Texts, form: Format) -> Iterator[Oddity]:

@@ -3,7 +3,7 @@ and wrong answers.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -118,51 +118,39 @@ def paper_table(evaluations: Mapping[str, Any], seeds: Mapping[str, int]) -> Tab
     the same file the error rates, and each run's difference from the first; of strings that a task
     draws, exact match by length. seeds: of their training.
     """
-    of_words = all(one.get("wer") for one in evaluations.values())
-    columns, rows, notes = (_rates if of_words else _lengths)(list(evaluations.items()))
-    about = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
-    records = []
+    (first, baseline), *_ = evaluations.items()
+    columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
+    if baseline.get("wer"):
+        columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
+        columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
+    places = [] if baseline.get("wer") else baseline.by_length("exact_match")
+    columns += [Column(f"length {_length(place)}", right=True) for place in places]
+    rows = []
     left_out: dict[str, int] = {}
-    for (name, one), row in zip(evaluations.items(), rows, strict=True):
-        records.append([name, seeds[name], one.rows[0].samples, *row])
+    for name, one in evaluations.items():
+        row = [name, seeds[name], one.rows[0].samples]
+        row += [one.get("exact_match", place.length, place.family) for place in places]
+        if not places:
+            compared = (None, None) if name == first else _compared(one, baseline)
+            row += [one.get("wer"), one.get("ser"), *compared]
+        rows.append(row)
         left_out |= one.left_out or {}
-    notes = ["brackets: 95 % intervals; n: words, lines or strings of a length", *notes]
-    return Table([*about, *columns], records, notes=[*notes, *left_out_notes(left_out)])
+    title = baseline.data["name"] if baseline.data else "exact match"
+    notes = ["brackets: 95 % intervals; n: words, lines or strings of a length", *_note(places)]
+    if not places and len(rows) > 1:
+        test = "McNemar's exact test, or per token a permutation test over sources"
+        notes.append(f"difference: in WER from {first}; p: {test}, two-sided")
+    return Table(columns, rows, title, [*notes, *left_out_notes(left_out)])
 
 
-Part = tuple[list[Column], list[list[Any]], list[str]]
-"""columns of a table, the cells of each row, and notes"""
-
-
-def _rates(evaluations: Sequence[tuple[str, Any]]) -> Part:
-    """Return error rates, and the differences from the first evaluation."""
-    columns = [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
-    columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
-    first, baseline = evaluations[0]
-    by_line = (baseline.data or {}).get("per") == "token"
-    rows = []
-    for name, one in evaluations:
-        difference = p = None
-        if name != first:
-            only_one, only_first, p = one.paired(baseline)
-            difference = paired_difference(only_one, only_first, one.rows[0].samples)
-            if by_line:  # lines of a source are not independent
-                difference = Estimate(difference.value)
-        rows.append([one.get("wer"), one.get("ser"), difference, p])
-    test = "a permutation test over sources" if by_line else "McNemar's exact test"
-    notes = [f"difference: in WER from {first}; p: {test}, two-sided"] * (len(rows) > 1)
-    return columns, rows, [f"file: {(baseline.data or {}).get('name')}", *notes]
-
-
-def _lengths(evaluations: Sequence[tuple[str, Any]]) -> Part:
-    """Return exact match at the lengths of the first evaluation, of its first family of strings."""
-    family = evaluations[0][1].families[0]
-    places = [row for row in evaluations[0][1].by_length("exact_match") if row.family == family]
-    columns = [Column(f"length {_length(row)}", right=True) for row in places]
-    rows = []
-    for _, one in evaluations:
-        rows.append([one.get("exact_match", place.length, family) for place in places])
-    return columns, rows, ["exact match", *_note(places)]
+def _compared(one: Any, first: Any) -> tuple[Estimate, float]:
+    """Return the difference of two WER, with an interval unless lines are counted, which are not
+    independent, and its p-value.
+    """
+    only_one, only_first, p = one.paired(first)
+    difference = paired_difference(only_one, only_first, one.rows[0].samples)
+    by_line = (first.data or {}).get("per") == "token"
+    return Estimate(difference.value) if by_line else difference, p
 
 
 def errors_table(evaluation: Any) -> Table:
