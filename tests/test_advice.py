@@ -67,6 +67,14 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
         {"quotation": True, "header": True, "target_column": 3},
     ),
+    "rules.txt": (  # blanks around what is in quotation marks
+        "# rules\n" + lines(lambda _, word: f'"{word}", "{word}{word}, x" '),
+        {"delimiter": ",", "comment": "#", "strip": True},
+    ),
+    "phones.lex": (  # the first line is no header: its symbols are those of others
+        lines(lambda _, word: f"{word}\t\t{phones(word)}".replace("æ", "AX").replace("b", "B")),
+        {"target_column": 3, "target_separator": " "},
+    ),
     "numbers.tsv": (
         lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
         {"columns": 3},
@@ -154,6 +162,16 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
+        (  # features of the source, and of the target
+            "a.tsv",
+            lines(
+                lambda number, word: (
+                    f"{'ABCDEF'[number % 6]};X\t{word}\t{'GHIJKL'[number % 6]};Y\t{word}e"
+                )
+            ),
+            "Choose --set task.source_column=N --set task.target_column=N "
+            "--set task.features_column=N: 1 (features, such as 'A;X')",
+        ),
         (  # without segments, Form only repeats Value
             "a.tsv",
             "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),

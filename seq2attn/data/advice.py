@@ -111,7 +111,8 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
         if not chosen:
             return Findings(kind, [f"No two of them hold words: {columns}"])
         if not sure:
-            ask = "Choose --set task.source_column=N --set task.target_column=N"
+            keys = COLUMNS if "features" in columns.roles else COLUMNS[:2]
+            ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {columns}"])
         wanted = chosen | wanted
     return _tried(lines, form, _with_columns(columns, wanted), kind)

@@ -142,13 +142,16 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if a name is no value of its column: that has few values, numbers, or another
-    script.
+    """Return True if a name is no value of its column: that has few values, numbers, other symbols,
+    or another script.
     """
     if not name or len(cells) < 10:
         return False
     same = sum(script(cell) == script(name) for cell in cells)
-    return role(cells) in ("number", "category", "segments", "features") or same < 0.1 * len(cells)
+    kind = role(cells)
+    if kind == "segments":
+        return not {symbol for cell in cells for symbol in cell.split()}.issuperset(name.split())
+    return kind in ("number", "category", "features") or same < 0.1 * len(cells)
 
 
 def is_segmented(texts: Texts, share: float = 0.9) -> bool:
@@ -207,7 +210,7 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         if len(chosen) < 2:
             return {}, False
         is_classified = any(is_name("label|class|score", name) for name in found.names)
-        sure = len(chosen) == 2 and not is_classified
+        sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
         if found.roles[chosen[0]] == "segments":
             chosen.reverse()
     columns: dict[str, Any] = {}
