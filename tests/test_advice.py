@@ -31,6 +31,8 @@ def lines(line, words=WORDS):
     return "".join(f"{line(number, word)}\n" for number, word in enumerate(words))
 
 
+THREE = ["".join(letters) for letters in itertools.product("abcdefghijk", repeat=3)]  # 1331
+SHORT_WORDS = [" ".join(THREE[at::133]) for at in range(133)] * 9
 CLDF = "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
 GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
     "spreadsheet.csv": (
@@ -74,6 +76,15 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     "phones.lex": (  # the first line is no header: its symbols are those of others
         lines(lambda _, word: f"{word}\t\t{phones(word)}".replace("æ", "AX").replace("b", "B")),
         {"target_column": 3, "target_separator": " "},
+    ),
+    "sentences.csv": (  # many kinds of short words are no symbols
+        "urdu,roman\n" + lines(lambda _, text: f"{text.replace(' ', 'o')},{text}", SHORT_WORDS),
+        {"delimiter": ",", "source_column": "urdu", "target_column": "roman"},
+    ),
+    "orthography.tsv": (  # a hash is a letter, and x/y a symbol and how it is read
+        "Grapheme\tIPA\tCOUNT\n#\t+\t4\n"
+        + lines(lambda number, word: f"{word}\t{word}{f'/{word}e' * (number < 9)}\t{number}"),
+        {"source_column": "Grapheme", "target_column": "IPA"},
     ),
     "numbers.tsv": (
         lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
@@ -139,6 +150,13 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
     [
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
+        ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
+        ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
+        (  # numbers of the lines
+            "a.txt",
+            lines(lambda number, _: f"{number}. {TENS[number % 4]}{ONES[number % 5]}"),
+            "No two of them hold words: 1 (id, such as '0.')",
+        ),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
         ("a.txt", "\\t abc abd\n\\m ab-c\n\\g X-Y\n\n" * 9, "It is interlinear glosses."),
         ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),

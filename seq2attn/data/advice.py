@@ -29,7 +29,7 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
         "JSON",
-        r"\s*[\[{][^\t]*",
+        r"\s*[\[{](?!')[^\t]*",
         r'\s*[\[\]{}"\d][^\t]*',
         0.9,
         f"choose two of its keys: jq -r '[.KEY, .OTHER] | @tsv' FILE {TO}",

@@ -14,6 +14,8 @@ from typing import Any
 from seq2attn.data.format import COLUMNS, Format, Texts
 
 SAMPLE = 2000  # lines of a large file that are looked at
+MOST_SHOWN = 40  # columns in one message
+MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list of phones
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
 PHONES = r"segments|tokens|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
@@ -52,7 +54,7 @@ class Columns:
             name = f" {self.names[number - 1]}" if self.names else ""
             example = next(filter(None, cells), "")
             shown.append(f"{number}{name} ({role}, such as {example[:20]!r})")
-        return ", ".join(shown)
+        return ", ".join(shown[:MOST_SHOWN] + ["..."] * (len(shown) > MOST_SHOWN))
 
 
 def find_columns(filled: Texts, form: Format) -> Columns | None:
@@ -161,7 +163,7 @@ def is_segmented(texts: Texts, share: float = 0.9) -> bool:
     return (
         sum(" " in text for text in longer) > share * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
-        and len(set(symbols)) < 0.2 * len(symbols) + 60
+        and len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
     )
 
 
@@ -171,7 +173,7 @@ def role(cells: Texts) -> str:
     kinds = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
-    if share_of(r"[-+]?\d[\d.,:%/ -]*(e-?\d+)?", filled) > 0.95:
+    if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
         return "number"
     if is_segmented(filled):
         return "segments"

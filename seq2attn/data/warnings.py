@@ -25,7 +25,7 @@ LOOKS: tuple[
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
     ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
     ("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    ("sources", "#( .*)?", 0, "are comments", {"comment": "#"}),
+    ("sources", "# .+", 0, "are comments", {"comment": "#"}),
     ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
@@ -139,7 +139,9 @@ def _alternatives(sides: Mapping[str, list[str]], form: Format) -> Iterator[Oddi
         several = [
             target.split(sign)
             for source, target in zip(sides["sources"], targets, strict=True)
-            if sign in target.strip(sign) and sign not in source
+            if sign in target.strip(sign)
+            and sign not in source
+            and not (sign == "/" and target.startswith(f"{source}/"))  # how a symbol is read
         ]
         is_notation = spaced and " " not in sign  # inside a symbol
         if is_notation or not 0.002 * len(targets) < len(several) < 0.95 * len(targets):
