@@ -105,7 +105,8 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
         return _recognised(UNDIVIDED, filled, path) or _alone(filled, path)
     kind = f"a file of {columns.form.width} columns between {quoted(columns.form.delimiter)}"
     own = {key: value for key, value in vars(form).items() if value != getattr(Format(), key)}
-    wanted: dict[str, Any] = {key: own[key] for key in COLUMNS if key in own}
+    mine = {key: own[key] for key in COLUMNS if key in own}
+    wanted: dict[str, Any] = {key: name for key, name in mine.items() if columns.has(name)}
     if not wanted.keys() >= set(COLUMNS[:2]):
         chosen, sure = choose(columns)
         if not chosen:

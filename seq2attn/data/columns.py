@@ -48,6 +48,10 @@ class Columns:
     """of each column: words, segments (symbols with blanks between them), features, number, id,
     category (few different values) or empty"""
 
+    def has(self, column: int | str) -> bool:
+        """Return True if there is a column of this number or name."""
+        return column in self.names if isinstance(column, str) else column <= self.form.width
+
     def __str__(self) -> str:
         shown = []
         for number, (role, cells) in enumerate(zip(self.roles, self.values, strict=True), 1):
