@@ -45,6 +45,15 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
         | {"target_separator": " "},
     ),
+    "sources.csv": (  # each line has one ';', too
+        lines(lambda number, word: f"x-{number},{word},{phones(word)},a;b"),
+        {"delimiter": ",", "columns": 4, "source_column": 2, "target_column": 3}
+        | {"target_separator": " "},
+    ),
+    "lemmas.csv": (  # several forms ask for the lemma, in whatever order
+        "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
+        {"delimiter": ",", "source_column": "word", "target_column": "base"},
+    ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])
@@ -153,6 +162,8 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
     [
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
+        ("a.txt", "# abc abd\n", "No two of them hold words"),
+        ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
         ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
         (  # numbers of the lines

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import Columns, choose, comment_sign, find_columns, share_of
+from seq2attn.data.columns import (
+    Columns,
+    choose,
+    comment_sign,
+    find_columns,
+    share_of,
+    without_comments,
+)
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import as_value, oddities, settings
 from seq2attn.text import quoted
@@ -23,7 +30,8 @@ SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 MAGIC = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"PK\x03\x04": "unzip"}
 ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "GB18030")
 Kind = tuple[str, str, str, float, str]
-"""a kind of file, what its first line and more than a share of all lines look like, what helps"""
+"""a kind of file, what its first line that is no comment and more than a share of all lines look
+like, what helps"""
 UNLIKE: tuple[Kind, ...] = (  # files of pairs
     ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
@@ -38,7 +46,7 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs
     ("s-expressions", r"[(;\w].*", r"\s*[();][^\t]*", 0.9, "a script has to take the words out"),
     (
         "a treebank in CoNLL-U",
-        r"#.*|1(-\d+)?\t.*",
+        r"1(-\d+)?\t.*",
         r"#.*|\d+([-.]\d+)?(\t[^\t]*){9}",
         0.95,
         "for forms, lemmas and features, each once: "
@@ -101,8 +109,10 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if -_cost(lines, form) > 0.8 * len(filled):
         return _tried(lines, form, form, "a file of pairs")
     columns = find_columns(filled, form)
-    if columns is None:
-        return _recognised(UNDIVIDED, filled, path) or _alone(filled, path)
+    if columns is None or columns.form.delimiter == " ":
+        undivided = _recognised(UNDIVIDED, without_comments(filled), path)
+        if undivided or columns is None:
+            return undivided or _alone(filled, path)
     kind = f"a file of {columns.form.width} columns between {quoted(columns.form.delimiter)}"
     own = {key: value for key, value in vars(form).items() if value != getattr(Format(), key)}
     mine = {key: own[key] for key in COLUMNS if key in own}
@@ -174,8 +184,9 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
 
 def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | None:
     """Return the kind that a file looks like, and what helps."""
+    first = next((line for line in lines if not line.startswith("#")), lines[0])
     for kind, head, line, share, help in kinds:
-        if re.fullmatch(head, lines[0]) and share_of(line, lines) > share:
+        if re.fullmatch(head, first) and share_of(line, lines) > share:
             return Findings(kind, [help.replace("FILE", str(path))])
     return None
 

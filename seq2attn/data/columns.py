@@ -65,16 +65,17 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
     """Split lines that are not blank, at least one, by the delimiter that gives the most of them
     the same number of columns; None if none does.
     """
-    some = sample([line for line in filled if not line.startswith(COMMENTS)] or filled)
+    some = sample(without_comments(filled))
     plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    chosen, most = plain, 0.0
+    ways = []
     for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
         candidate = replace(plain, delimiter=delimiter, strip=True, header=False)
         widths = Counter(len(candidate.split(line)) for line in some)
         width, count = widths.most_common(1)[0]
-        share = round(count / len(some), 2)
-        if width > 1 and share > most:
-            chosen, most = replace(candidate, columns=width), share
+        share = round(count / len(some), 2) if width > 1 else 0
+        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
+        ways.append((share, usual, width, replace(candidate, columns=width)))
+    most, _, _, chosen = max(ways, key=lambda way: way[:3])
     if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
         most = _symbols_after_word(some)
         chosen = replace(plain, delimiter=" ", columns=2, strip=True, header=False)
@@ -87,6 +88,11 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
     values = list(zip(*rows[bool(names) :], strict=True))
     roles = [role(sample(column)) for column in values]
     return Columns(replace(chosen, header=bool(names)), names, values, roles)
+
+
+def without_comments(lines: Texts) -> Texts:
+    """Return the lines that do not look like comments; all lines if all do."""
+    return [line for line in lines if not line.startswith(COMMENTS)] or lines
 
 
 def comment_sign(lines: Texts, form: Format) -> str:
@@ -207,6 +213,8 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         tags = [at for at in tags if is_name(FEATURES, found.names[at])]
     sure = True
     chosen = _named(found, words)
+    if chosen and not tags and is_one_of_many(*(found.values[at] for at in chosen)):
+        chosen.reverse()
     if not chosen:
         if found.names:
             words = [at for at in words if not is_name(OTHER, found.names[at])]
@@ -248,6 +256,14 @@ def _named(found: Columns, words: Sequence[int]) -> list[int]:
         if len(chosen) == 2:
             return chosen
     return []
+
+
+def is_one_of_many(sources: Texts, targets: Texts) -> bool:
+    """Return True if a source has several answers, and an answer one source, as a lemma has forms:
+    they ask for the lemma.
+    """
+    kinds = len(set(zip(sources, targets, strict=True)))
+    return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
 
 
 def _different(found: Columns, columns: Sequence[int]) -> list[int]:

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
-from seq2attn.data.columns import NAME, is_name, is_segmented, sample
+from seq2attn.data.columns import NAME, is_name, is_one_of_many, is_segmented, sample
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, normal_form
 from seq2attn.text import character_name, first_of, quoted
@@ -177,13 +177,13 @@ def _direction(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
     """If a source has several answers, and an answer one source, the answer is the better source:
     forms of a lemma ask for the lemma.
     """
-    kinds = len(set(pairs))
-    sources, targets = (len(set(texts)) for texts in zip(*pairs, strict=True))
+    columns = [*zip(*pairs, strict=True)]
     is_chosen = (form.source_column, form.target_column, form.features_column) != (1, 2, None)
     some = sample(pairs)[:COMPARED]
     alike = sum(_is_similar(*pair) for pair in some) > 0.5 * len(some)
-    if alike and not is_chosen and kinds > 1.3 * sources and kinds < 1.15 * targets:
-        text = f"a source has {kinds / sources:.1f} answers on average, and an answer one source"
+    if alike and not is_chosen and is_one_of_many(*columns):
+        several = len(set(pairs)) / len(set(columns[0]))
+        text = f"a source has {several:.1f} answers on average, and an answer one source"
         exchanged = {"source_column": form.target_column, "target_column": form.source_column}
         yield Oddity(text, exchanged)
 
