@@ -186,6 +186,11 @@ def test_examples_are_documented_and_are_python(path):
     compile(path.read_text("utf-8"), path.name, "exec")
 
 
+def test_attention_by_hand_is_what_the_classes_compute(capsys):
+    runpy.run_path(str(ROOT / "examples/by_hand.py"))  # it compares both itself
+    assert "{'dot': 1.0, 'scaled': 0.5, 'general': 3.0, " in capsys.readouterr().out
+
+
 def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     example = runpy.run_path(str(ROOT / "examples/where_it_breaks.py"), run_name="example")
     example["main"](tiny_run.name, 3, str(tiny_run.runs))
