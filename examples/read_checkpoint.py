@@ -15,6 +15,7 @@ W = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
 
 
 def gru(cell, x, h):
+    """Compute the next state (D,) of a GRU from an input and a state."""
     xs = np.split(W[f"{cell}.weight_ih"] @ x + W[f"{cell}.bias_ih"], 3)
     hs = np.split(W[f"{cell}.weight_hh"] @ h + W[f"{cell}.bias_hh"], 3)
     r, z = [1 / (1 + np.exp(-xs[gate] - hs[gate])) for gate in (0, 1)]
