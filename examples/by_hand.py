@@ -1,8 +1,8 @@
-"""Attention by hand: four scores of one pair, and queries, keys and values in NumPy.
+"""Attention by hand: one step of the lesson, four scores of one pair, and queries, keys and values.
 
 python examples/by_hand.py
 
-Prints both, and compares the second with what seq2attn computes.
+Prints them, and compares each with what was computed on paper or in NumPy.
 """
 
 import numpy as np
@@ -10,6 +10,17 @@ import torch
 
 from seq2attn.model.attention import Attention
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled
+
+# ---- one step of docs/lesson.md ----
+
+keys = torch.tensor([[[2.0, 0, 0, 0], [0, 2, 0, 0], [1, 1, 2, 0]]])  # (B, S, D) = (1, 3, 4)
+query = torch.tensor([[[2.0, 1, 0, 0]]])  # (B, L, D) = (1, 1, 4)
+attention = Attention(Scaled(4, 4))
+attended = attention(query, attention.prepare(keys, torch.ones(1, 3, dtype=torch.bool)))
+weights = [round(weight, 3) for weight in attended.weights.flatten().tolist()]
+context = [round(number, 3) for number in attended.context.flatten().tolist()]
+print(weights, context)
+assert (weights, context) == ([0.506, 0.186, 0.307], [1.32, 0.68, 0.614, 0.0])
 
 # ---- four scores of one pair ----
 
