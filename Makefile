@@ -76,8 +76,9 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	@rm -rf class/site
 	@mkdir -p class
 	cp -R site examples/lesson.ipynb examples/homework.py class
+	cp examples/class.md class/README.md
 	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt ".[export]" notebook
-	@echo 'docs/lesson.md says how a laptop installs from class/.'
+	@echo 'class/README.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
 	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_page_explained.py
