@@ -7,12 +7,13 @@ of its own.
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, fx
-from torch._decomp import get_decompositions
+from torch import Tensor
+from torch._decomp import core_aten_decompositions, get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
@@ -25,32 +26,46 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.points import Hook, hooked, points
-from seq2attn.pages.functions import Function, Tensors, nested
+from seq2attn.pages.functions import Tensors, nested
+from seq2attn.pages.graphs import Graph, operations, trace_json
+from seq2attn.pages.tracing import exporting
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
 
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
+Call = Callable[[Tensors], Tensors]
 aten = torch.ops.aten
 
 
-def training_functions(config: Config, task: Task) -> list[Function]:
-    """Return the functions that train a model; the shapes of their tensors are fixed.
+def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
+    """Return the graphs that train a model; the shapes of their tensors are fixed.
 
     first: the weights before training.
     draw: the examples of a batch.
     train: one training step. From examples, weights, the optimiser's state, `rate` (the learning
         rate) and `mask` (True: padding gets no attention) to the next weights and state, `loss`,
         and `right`, (B,) True where every symbol of the target was the likeliest.
+
+    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace.
     """
 
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    draw = _draw(config, task)
-    examples = draw.call(draw.inputs)
-    return [with_random_inputs("first", first, {}), draw, _train(config, task, examples)]
+    failure = f"the page cannot train {config.score_name}: torch cannot export a training step"
+    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
+    with exporting(failure, hint):
+        draw = _draw(config, task)
+        with torch.random.fork_rng(devices=[]):
+            examples = draw({})
+        train, inputs = _train(config, task, examples)
+        return {
+            "first": _graph(first, {}),
+            "draw": _graph(draw, {}),
+            "train": _graph(train, {**examples, **inputs}),
+        }
 
 
 def training_settings(config: Config) -> dict[str, Any]:
@@ -63,7 +78,7 @@ def training_settings(config: Config) -> dict[str, Any]:
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
-def _draw(config: Config, task: Task) -> Function:
+def _draw(config: Config, task: Task) -> Call:
     """Return the task's own drawing if it can be traced, otherwise the choice among examples that
     the page carries.
     """
@@ -74,9 +89,8 @@ def _draw(config: Config, task: Task) -> Function:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            drawing = with_random_inputs("draw", draw, {})
-            if drawing.inputs:
-                return drawing
+            if _graph(draw, {})["inputs"]:
+                return draw
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
         examples = task.encode(list(task.training_set[:CARRIED]), CPU)
@@ -86,15 +100,15 @@ def _draw(config: Config, task: Task) -> Function:
         rows = torch.randint(len(carried["source"]), (count,))
         return {name: tensor.index_select(0, rows) for name, tensor in carried.items()}
 
-    return with_random_inputs("draw", choose, {})
+    return choose
 
 
 def _tensors(examples: Examples) -> Tensors:
     return {name: value for name, value in vars(examples).items() if name != "alignment"}
 
 
-def _train(config: Config, task: Task, examples: Tensors) -> Function:
-    """Return the training step, with these examples as example inputs."""
+def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors]:
+    """Return the training step on examples such as these, and its other inputs."""
     model = build_model(config, task)
     parameters = dict(model.named_parameters())
     attends = "attention.valid" in points(model)
@@ -130,35 +144,38 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
     state = TrainingStep(model, config, CPU).state
-    return with_random_inputs("train", train, {**examples, **settings, **parameters, **state})
+    return train, {**settings, **parameters, **state}
 
 
 # ---- tracing ----
 
 
-def with_random_inputs(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
-    """Trace a function of `inputs`, and return it with its random numbers as further inputs.
+def _graph(call: Call, inputs: Tensors) -> Graph:
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
+    outputs: list[str] = []
 
-    Gradients that it computes are operations of its trace, like all others.
-    """
+    def named(tensors: Tensors) -> Tensors:
+        made = call(tensors)
+        outputs[:] = made
+        return made
+
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        traced = make_fx(call, decomposition_table=DECOMPOSITIONS)(inputs)
-    drawings = traced.graph.find_nodes(op="call_function", target=aten.rand.default)
-    random = {f"random.{number}": node for number, node in enumerate(drawings)}
-
-    def replay(tensors: Tensors) -> Any:
-        values = {node: tensors[name] for name, node in random.items()}
-        copies: Tensors = {}  # of weights, which are made, then drawn in place, and returned
-        for node in traced.graph.find_nodes(op="get_attr"):
-            kept = getattr(traced, node.target)
-            values[node] = copies.setdefault(node.target, kept.detach().clone())
-        return fx.Interpreter(traced).run(nested(inputs, tensors), initial_env=values)
-
-    examples = {name: torch.zeros(node.meta["val"].shape) for name, node in random.items()}
-    return Function(name, replay, {**inputs, **examples})
+        traced = make_fx(named, decomposition_table=_decompositions())(inputs)
+    return trace_json(traced, inputs, outputs)
 
 
-# ---- operations that the exporter lacks, in terms of others; what is random, of torch.rand ----
+@cache
+def _decompositions() -> dict[Any, Any]:
+    """Return formulas for what is random, and for the operations that the page lacks."""
+    lacking = {}
+    for operation, formula in core_aten_decompositions().items():
+        name = operation._schema.name.removeprefix("aten::")
+        if name not in operations():
+            lacking[operation] = formula
+    return {**lacking, **DECOMPOSITIONS}
+
+
+# ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
 
 
 def _normal(shape: Sequence[int]) -> Tensor:

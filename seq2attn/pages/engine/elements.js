@@ -1,0 +1,125 @@
+// Operations on each number: of one tensor, or of several that are repeated to one shape.
+
+const TYPES = ["bool", "int", "number", "float"]; // each holds those before it
+
+function common(inputs) {
+  const found = TYPES.findLast(type => inputs.some(input => input.type === type));
+  return found === "number" ? "float" : found;
+}
+
+// loop(size, data, places, steps) computes a row, where the result is the first of the arrays.
+function elementwise(loop, type) {
+  return (...given) => {
+    const inputs = given.map(single);
+    const shape = broadcast(inputs.map(input => input.shape));
+    const result = tensor(type ?? common(inputs), shape);
+    const data = [result.data, ...inputs.map(input => input.data)];
+    const repeated = inputs.map(input => expand(input, shape));
+    walk(shape, [result, ...repeated], (size, places, steps) => loop(size, data, places, steps));
+    return result;
+  };
+}
+
+const unary = (compute, type) =>
+  elementwise((size, [out, a], [o, i], [q, p]) => {
+    for (let k = 0; k < size; k++) out[o + k * q] = compute(a[i + k * p]);
+  }, type);
+
+const binary = (compute, type) =>
+  elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
+    for (let k = 0; k < size; k++) out[o + k * r] = compute(a[i + k * p], b[j + k * q]);
+  }, type);
+
+// Written out, since a function that several loops share is called for each number.
+const plus = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
+  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] + b[j + k * q];
+});
+const minus = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
+  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] - b[j + k * q];
+});
+const times = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
+  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] * b[j + k * q];
+});
+const over = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
+  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] / b[j + k * q];
+});
+const choose = elementwise((size, [out, a, b, c], [o, i, j, l], [s, p, q, r]) => {
+  for (let k = 0; k < size; k++) out[o + k * s] = a[i + k * p] ? b[j + k * q] : c[l + k * r];
+});
+
+function where(chosen, a, b) {
+  return {...choose(chosen, a, b), type: common([single(a), single(b)])};
+}
+
+const scaled = (x, factor) => (factor === 1 ? x : times(x, factor));
+const square = x => times(x, x);
+const sigmoid = x => (x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x)));
+const least = (x, y) => (x < y || Number.isNaN(x) ? x : y);
+const most = (x, y) => (x > y || Number.isNaN(x) ? x : y);
+const remainder = (x, y) => x - y * Math.floor(x / y);
+const isTrue = unary(x => Number(x !== 0), "bool");
+const truncated = unary(Math.trunc, "int");
+const minimum = binary(least);
+const maximum = binary(most);
+const power = binary((x, y) => x ** y);
+const complement = unary(x => ~x);
+const negation = unary(x => Number(!x), "bool");
+
+function cast(x, type) {
+  if (x.type === type) return x;
+  if (type === "bool") return isTrue(x);
+  if (type === "int" && x.type === "float") return truncated(x);
+  return {...x, type};
+}
+
+function clamp(x, low, high) {
+  const above = low === undefined ? x : maximum(x, low);
+  return high === undefined ? above : minimum(above, high);
+}
+
+const rounding = {floor: unary(Math.floor), trunc: unary(Math.trunc)};
+
+function divide(x, y, mode) {
+  const result = over(x, y);
+  return mode ? rounding[mode](result) : {...result, type: "float"};
+}
+
+function pow(x, y) {
+  if (y === 2) return square(x);
+  return y === 0.5 ? unary(Math.sqrt)(x) : power(x, y);
+}
+
+function softplus(x, beta = 1, threshold = 20) {
+  return unary(v => (v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta))(x);
+}
+
+function elu(x, alpha = 1, scale = 1, inner = 1) {
+  return unary(v => scale * (v > 0 ? v : alpha * Math.expm1(inner * v)))(x);
+}
+
+// To the nearest, of two the even one.
+function round(x) {
+  const up = Math.round(x);
+  return up - x === 0.5 && up % 2 ? up - 1 : up;
+}
+
+// 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...): all terms are positive, so nothing cancels.
+function erf(x) {
+  const z = Math.abs(x);
+  if (z > 6) return Math.sign(x);
+  let term = z;
+  let total = z;
+  for (let n = 1; term > 1e-17 * total; n++) {
+    term *= (2 * z * z) / (2 * n + 1);
+    total += term;
+  }
+  return ((Math.sign(x) * 2) / Math.sqrt(Math.PI)) * Math.exp(-z * z) * total;
+}
+
+function gelu(x, approximate = "none") {
+  const share =
+    approximate === "tanh"
+      ? v => Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v ** 3))
+      : v => erf(v / Math.SQRT2);
+  return unary(v => 0.5 * v * (1 + share(v)))(x);
+}
