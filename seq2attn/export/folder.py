@@ -1,48 +1,38 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the manifest that describes
-them.
-"""
+"""The functions of a model as ONNX graphs, by PyTorch's exporter, in a folder with their manifest."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.export import Dim
+from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from seq2attn.config.schema import Config
-from seq2attn.data.tasks import StringTask, Task
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.files import write_atomically
-from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.model.points import points
-from seq2attn.pages import asset
-from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
-from seq2attn.plugins import foreign_parts
+from seq2attn.pages.functions import Function, Tensors, functions
+from seq2attn.pages.manifest import manifest
+from seq2attn.pages.tracing import (
+    CHECKED_LENGTHS,
+    EXAMPLES,
+    Traced,
+    example_source,
+    exporting,
+    trace,
+    trace_model,
+)
 
 if TYPE_CHECKING:
     import onnx
 
 OPSET = 18
-EXAMPLES = ((5, 2), (6, 2), (5, 3))
-"""source tokens and output positions of the examples that are traced: a dimension whose size
-differs between them may have any size"""
-CHECKED_LENGTHS = (1, 4, 9, 30)
-"""lengths of the sources on which a graph is compared with the function that it was made from; the
-last one is for tasks only"""
-LONGEST = 500  # tokens of a source for which the number of steps is given
-VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")
 
 
 def export_graphs(model: Model) -> list[onnx.ModelProto]:
@@ -50,7 +40,7 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
 
     model: on the CPU; it is put into evaluation mode.
 
-    Raises `Seq2AttnError` if packages are missing, and for a model that PyTorch cannot export.
+    Raises `Seq2AttnError` if packages are missing, and as `trace_model` does.
     """
     try:
         import onnx  # noqa: F401
@@ -60,52 +50,29 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
             f"exporting a model needs the package {error.name}",
             hint='Install it: pip install "seq2attn[export]"',
         ) from None
-    model.eval()
-    rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    hint = rule if foreign_parts() else None
-    with _exporting("torch cannot export this model", hint):
-        examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
-        graphs = [_export(model, *same) for same in zip(*examples, strict=True)]
+    trace_model(model)  # which says what is wrong with a model that works at one length only
+    with exporting("torch cannot translate this model into ONNX", None):
+        examples = []
+        for length, steps in EXAMPLES:
+            examples.append(list(map(_apart, functions(model, example_source(length), steps))))
+        graphs = [_translated(trace(model, *same)) for same in zip(*examples, strict=True)]
         for length in CHECKED_LENGTHS[:-1]:
-            checked = functions(model, _source(length), EXAMPLES[0][1])
+            checked = functions(model, example_source(length), EXAMPLES[0][1])
             for function, graph in zip(checked, graphs, strict=True):
                 if not _agrees(graph, function):
                     raise ValueError(
-                        f"of a source of length {length}, {function.name} gives other numbers: "
-                        "a part keeps something of one source, or uses its length in Python"
+                        f"of a source of length {length}, {function.name} gives other numbers"
                     )
     return graphs
 
 
-def _source(length: int) -> Tensor:
-    return (torch.arange(length) % 2 + EOS).unsqueeze(0)  # (1, S); the first symbol is EOS + 1
+def _apart(function: Function) -> Function:
+    """Return a function whose results are copies: in ONNX, equal tensors would lose their names."""
 
+    def call(tensors: Tensors) -> Tensors:
+        return tree_map(torch.clone, function.call(tensors))
 
-def export_training(config: Config, task: Task) -> list[onnx.ModelProto]:
-    """Export the first weights, the drawing of a batch and a training step as graphs.
-
-    Raises `Seq2AttnError` for a model or a task that PyTorch cannot export.
-    """
-    from seq2attn.pages.training import training_functions
-
-    failure = f"the page cannot train {config.score_name}: torch cannot export a training step"
-    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    with _exporting(failure, hint):
-        return [_export(nn.Module(), part) for part in training_functions(config, task)]
-
-
-def export_answer(task: Task) -> onnx.ModelProto | None:
-    """Export the rule of a task as a graph. Return None for a task that has none, or whose graph
-    gives other answers than the task.
-    """
-    if not isinstance(task, StringTask):
-        return None
-    with contextlib.suppress(Seq2AttnError), _exporting("torch cannot export this rule", None):
-        examples = [right_answer(task, length) for length, _ in EXAMPLES]
-        graph = _export(nn.Module(), *examples)
-        if all(_agrees(graph, right_answer(task, length)) for length in CHECKED_LENGTHS):
-            return graph
-    return None
+    return function._replace(call=call)
 
 
 def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
@@ -133,62 +100,13 @@ def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _exporting(failure: str, hint: str | None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of torch's reason.
-
-    Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
-    """
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        cause = error.__cause__ or error  # the message of torch's exporter is about itself
-        lines = str(cause).strip().splitlines() or [type(cause).__name__]
-        raise Seq2AttnError(f"{failure}: {lines[0][:300]}", hint=hint) from error
-    finally:
-        logging.disable(level)
-
-
-class _Traced(nn.Module):
-    """A function as a module that has the parameters of the model."""
-
-    def __init__(self, model: nn.Module, function: Function) -> None:
-        super().__init__()
-        self.model = model
-        self.function = function
-        self.eval()
-
-    def forward(self, tensors: Tensors) -> Tensors:
-        # copies, so that equal tensors keep their own names
-        return tree_map(torch.clone, self.function.call(tensors))
-
-
-def _export(model: nn.Module, function: Function, *others: Function) -> onnx.ModelProto:
-    """Export one function. An output with the name of an input is called `NAME.next`, since a graph
+def _translated(traced: Traced) -> onnx.ModelProto:
+    """Translate one graph. An output with the name of an input is called `NAME.next`, since ONNX
     names each tensor once.
-
-    others: the same function with examples of other sizes.
     """
+    function, program = traced
     inputs = function.inputs
     outputs = function.call(inputs)
-    dynamic = {}
-    for name in inputs:
-        shapes = [example.inputs[name].shape for example in (function, *others)]
-        sizes = map(set, zip(*shapes, strict=True))
-        dynamic[name] = [Dim.AUTO if len(different) > 1 else None for different in sizes]
-    copies = tree_map(torch.clone, inputs)  # the tracer would unite equal objects
-    program = torch.export.export(
-        _Traced(model, function),
-        (copies,),
-        dynamic_shapes=(dynamic,),
-        strict=False,
-    )
     if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
         program = program.run_decompositions(DECOMPOSITIONS)
     exported: Any = torch.onnx.export(
@@ -247,9 +165,10 @@ def write_folder(folder: Path, trained: TrainedModel) -> None:
         "run": trained.run.name,
         "step": trained.step,
         "config": trained.config.model_dump(mode="json"),
-        **manifest(trained.predictor, graphs),
+        **manifest(trained.predictor, [graph.graph.name for graph in graphs]),
     })  # fmt: skip
-    write_atomically(folder / "README.md", asset("card.md").encode())
+    card = files("seq2attn.export") / "card.md"
+    write_atomically(folder / "README.md", card.read_bytes())
 
 
 def write_graphs(
@@ -259,40 +178,6 @@ def write_graphs(
     for graph in graphs:
         write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
     write_atomically(folder / "manifest.json", json_text({"format": 1, **described}).encode())
-
-
-def manifest(predictor: Predictor, graphs: Sequence[onnx.ModelProto]) -> dict[str, Any]:
-    """Return what a program must know to run the graphs, as plain JSON values. `card.md` says how
-    to use it.
-    """
-    names = [graph.graph.name for graph in graphs]
-    layers: dict[str, list[str]] = {}
-    for name in names:
-        layer, _, direction = name.rpartition("_")
-        if direction in ("forward", "backward"):
-            layers.setdefault(layer, []).append(name)
-    model = predictor.model
-    task = predictor.task
-    return {
-        "graphs": names,
-        "source": _vocabulary(task.source_vocabulary),
-        "target": _vocabulary(task.target_vocabulary),
-        "pad": PAD,
-        "sos": SOS,
-        "eos": EOS,
-        "source_eos": predictor.source_eos,
-        "attends": "attention.weights" in points(model),
-        "copies": model.copies and task.target_vocabulary.unknown,
-        "force_reason": force_reason(model),
-        "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
-        "layers": list(layers.values()),
-        "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
-    }
-
-
-def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
-    return {"tokens": list(vocabulary.tokens), **others}
 
 
 # ---- operations that the exporter lacks, in terms of others ----

@@ -20,7 +20,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,7 +32,7 @@ from seq2attn.pages import asset
 from seq2attn.pages.tracing import Traced
 
 Graph = dict[str, Any]
-KINDS = {
+KINDS: dict[torch.dtype | None, str] = {
     **dict.fromkeys((torch.float32, torch.float64, torch.float16, torch.bfloat16), "float"),
     **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "int"),
     torch.bool: "bool",
@@ -46,7 +46,9 @@ IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generato
 @cache
 def operations() -> frozenset[str]:
     """Return the operations that the page's interpreter knows."""
-    tables = re.findall(r"^const [A-Z_]+ = \{$(.*?)^\};", asset("engine/operations.js"), re.M | re.S)
+    tables = re.findall(
+        r"^const [A-Z_]+ = \{$(.*?)^\};", asset("engine/operations.js"), re.M | re.S
+    )
     return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 
 
@@ -126,6 +128,12 @@ def constant_json(tensor: Tensor) -> list[Any]:
     return [kind, list(tensor.shape), name, base64.b64encode(numbers).decode()]
 
 
+def is_known(target: Any) -> bool:
+    """Return whether one of torch's operations can be written for the page."""
+    name = target._schema.name.removeprefix("aten::")
+    return name in operations() or name in _SPELLED
+
+
 # ---- nodes ----
 
 
@@ -134,11 +142,15 @@ class _SharedMemory(ValueError):
 
 
 class _Tensor:
-    """A tensor of the trace: its value so far, and every node that shows its memory."""
+    """A tensor of the trace: its value so far, every node that shows its memory, and of a view what
+    it shows a part of, and how.
+    """
 
-    def __init__(self, value: Any, memory: list[tuple[fx.Node, _Tensor]] | None = None) -> None:
+    def __init__(self, value: Any, source: _Tensor | None = None, view: Any = None) -> None:
         self.value = value
-        self.memory = [] if memory is None else memory
+        self.source = source
+        self.view = view
+        self.memory: list[tuple[fx.Node, _Tensor]] = source.memory if source else []
 
 
 class _Writer:
@@ -162,7 +174,7 @@ class _Writer:
         for node, tensor in constants.items():
             self.tensors[node] = kept.setdefault(id(tensor), _Tensor(f"%{node.name}"))
         self.nodes: list[list[Any]] = []
-        self.computed: dict[str, str] = {}
+        self.known: dict[str, str] = {}
         self.targets: dict[str, Any] = {}
         self.results: Any = ()
 
@@ -185,29 +197,53 @@ class _Writer:
         source = self.tensors.get(first) if isinstance(first, fx.Node) else None
         if source and _is_same(node):
             return source
-        made = self.value(node)
+        operation, *arguments = _spelled(node)
+        made = self.computed(node.name, operation, arguments)
+        self.targets[operation] = node.target
         if source is None:
             return _Tensor(made)
         if _writes(node):
-            others = [other for other, tensor in source.memory if tensor is not source]
-            if any(places[user] > places[node] for other in others for user in other.users):
-                raise _SharedMemory(f"{node.name} writes into memory that another tensor shows")
-            source.value = made
+            self.overwrite(source, made, node, places)
             return source
-        return _Tensor(made, source.memory if _is_view(node) else None)
+        if _is_view(node):
+            return _Tensor(made, source, [operation, *arguments])
+        return _Tensor(made)
 
-    def value(self, node: fx.Node) -> Any:
+    def overwrite(
+        self, tensor: _Tensor, made: str, node: fx.Node, places: Mapping[fx.Node, int]
+    ) -> None:
+        """Give a tensor a new value, and everything that it shows a part of.
+
+        Raises `_SharedMemory` if another tensor that is read later shows it, too.
+        """
+        later = set()
+        for other, shown in tensor.memory:
+            if any(places[user] > places[node] for user in other.users):
+                later.add(shown)
+        tensor.value = made
+        whole = tensor
+        while whole.source and later - {tensor}:
+            operation, _, *place = whole.view
+            if operation not in ("select", "slice"):
+                break
+            part, whole = whole, whole.source
+            name = f"{node.name}.{len(self.nodes)}"
+            scattered = [whole.value, part.value, *place]
+            whole.value = self.computed(name, f"{operation}_scatter", scattered)
+            later.discard(whole)
+        if later - {tensor}:
+            raise _SharedMemory(f"{node.name} writes into memory that another tensor shows")
+
+    def computed(self, name: str, operation: str, arguments: Sequence[Any]) -> str:
         """Write a computation, unless it was written before; return its value."""
-        operation, *arguments = _spelled(node)
         written = [operation, *self.argument(arguments)]
         if operation == "same":
             return written[1]
         key = json.dumps(written)
-        if key not in self.computed:
-            self.computed[key] = f"%{node.name}"
-            self.nodes.append([node.name, *written])
-            self.targets[operation] = node.target
-        return self.computed[key]
+        if key not in self.known:
+            self.known[key] = f"%{name}"
+            self.nodes.append([name, *written])
+        return self.known[key]
 
     def argument(self, value: Any) -> Any:
         """Return an argument as a JSON value."""
@@ -345,7 +381,9 @@ def _like(value: Any = None) -> Callable[[fx.Node, dict[str, Any]], list[Any]]:
 
 def _cast(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     kind = KINDS[node.meta["val"].dtype]
-    return ["same", given["self"]] if _is_kind(given["self"], kind) else ["cast", given["self"], kind]
+    return (
+        ["same", given["self"]] if _is_kind(given["self"], kind) else ["cast", given["self"], kind]
+    )
 
 
 def _copied(node: fx.Node, given: dict[str, Any]) -> list[Any]:
