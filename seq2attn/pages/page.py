@@ -32,8 +32,8 @@ ENGINE = (
     "explanation learner worker"
 ).split()
 """what runs models, trains and explains them: in the page, and in its worker"""
-VIEW = "elements pen map vector symbols bars parts step answer model charts terms".split()
-CONTROLS = "state changes play guesses stops tour link train page".split()
+VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
+CONTROLS = "state changes play seen stops tour link train page".split()
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
@@ -52,16 +52,18 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
 
 def assemble(title: str, data: str, *, trains: bool) -> str:
     """Return the page for data, JSON text that is safe in a script."""
-    style = asset("page.css")
+    style = asset("view/page.css")
+    waiting = asset("view/waiting.css")
     engine = script("engine", ENGINE)
     shown = script("view", VIEW) + script("controls", CONTROLS)
     allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"
     if trains:
         allowed += "; worker-src blob:"
-    return filled("page.html", {
+    return filled("view/page.html", {
         "title": title,
         "style": style,
-        "style_hash": _hash(style),
+        "waiting": waiting,
+        "styles": f"'{_hash(waiting)}' '{_hash(style)}'",
         "engine": engine,
         "script": shown,
         "scripts": allowed,

@@ -8,7 +8,7 @@ of its own.
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -162,7 +162,7 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
         return _graph(*make())
 
 
-def _graph(call: Call, inputs: Tensors, tracing: str = "real") -> Graph:
+def _graph(call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real") -> Graph:
     """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
     outputs: list[str] = []
 

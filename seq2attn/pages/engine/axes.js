@@ -7,10 +7,15 @@ function reduction(start, add, end, type) {
     const given = [axes].flat().map(axis => axisOf(axis, rank));
     const gone = given.length ? given : [...x.shape.keys()];
     const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size));
-    const result = filled(kept, start, type ?? (x.type === "bool" ? "int" : x.type));
+    const result = filled(
+      kept,
+      start,
+      type ?? (x.type === "bool" ? "int" : x.type)
+    );
     const {data: totals} = result;
     walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
-      for (let k = 0; k < size; k++) totals[o + k * q] = add(totals[o + k * q], x.data[i + k * p]);
+      for (let k = 0; k < size; k++)
+        totals[o + k * q] = add(totals[o + k * q], x.data[i + k * p]);
     });
     const count = product(x.shape) / totals.length;
     if (end)
@@ -49,7 +54,9 @@ function variance(x, axes = [], correction = 1, keep = false) {
 }
 
 function logsumexp(x, axes, keep = false) {
-  const largest = unary(value => (Number.isFinite(value) ? value : 0))(amax(x, axes, true));
+  const largest = unary(value => (Number.isFinite(value) ? value : 0))(
+    amax(x, axes, true)
+  );
   const total = sum(unary(Math.exp)(minus(x, largest)), axes, true);
   const result = plus(unary(Math.log)(total), largest);
   return keep ? result : squeeze(result, axes);
@@ -59,7 +66,11 @@ function logsumexp(x, axes, keep = false) {
 function lines(x, axis, compute, type = x.type) {
   const result = tensor(type, x.shape);
   const at = axisOf(axis, x.shape.length);
-  const [from, into] = [x, result].map(({data, steps}) => ({data, step: steps[at], at: 0}));
+  const [from, into] = [x, result].map(({data, steps}) => ({
+    data,
+    step: steps[at],
+    at: 0
+  }));
   const starts = [x, result].map(one => slice(one, at, 0, 1));
   walk(starts[0].shape, starts, (size, [i, o], [p, q]) => {
     for (let k = 0; k < size; k++) {
@@ -76,7 +87,8 @@ function softmax(x, axis) {
     const out = into.data;
     let largest = -Infinity;
     let total = 0;
-    for (let k = 0; k < count; k++) largest = Math.max(largest, data[at + k * step]);
+    for (let k = 0; k < count; k++)
+      largest = Math.max(largest, data[at + k * step]);
     for (let k = 0; k < count; k++) {
       const share = Math.exp(data[at + k * step] - largest);
       out[into.at + k * into.step] = share;
@@ -142,7 +154,10 @@ const argmin = extreme(false);
 
 // The largest along an axis, and where it stands.
 function withPlaces(find, places) {
-  return (x, axis, keep = false) => [find(x, [axis], keep), places(x, axis, keep)];
+  return (x, axis, keep = false) => [
+    find(x, [axis], keep),
+    places(x, axis, keep)
+  ];
 }
 
 // What a triangle of the last two axes keeps of them, by how far to the right of the diagonal it is.
@@ -151,7 +166,10 @@ const triangle =
   (x, shift = 0) => {
     const [height, width] = x.shape.slice(-2);
     const row = unsqueeze(range(0, height), 1);
-    const kept = binary((k, j) => Number(isKept(j - k, shift)), "bool")(row, range(0, width));
+    const kept = binary((k, j) => Number(isKept(j - k, shift)), "bool")(
+      row,
+      range(0, width)
+    );
     return cast(times(x, kept), x.type);
   };
 

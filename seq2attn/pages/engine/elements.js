@@ -3,7 +3,9 @@
 const TYPES = ["bool", "int", "number", "float"]; // each holds those before it
 
 function common(inputs) {
-  const found = TYPES.findLast(type => inputs.some(input => input.type === type));
+  const found = TYPES.findLast(type =>
+    inputs.some(input => input.type === type)
+  );
   return found === "number" ? "float" : found;
 }
 
@@ -15,7 +17,9 @@ function elementwise(loop, type) {
     const result = tensor(type ?? common(inputs), shape);
     const data = [result.data, ...inputs.map(input => input.data)];
     const repeated = inputs.map(input => expand(input, shape));
-    walk(shape, [result, ...repeated], (size, places, steps) => loop(size, data, places, steps));
+    walk(shape, [result, ...repeated], (size, places, steps) =>
+      loop(size, data, places, steps)
+    );
     return result;
   };
 }
@@ -27,7 +31,8 @@ const unary = (compute, type) =>
 
 const binary = (compute, type) =>
   elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-    for (let k = 0; k < size; k++) out[o + k * r] = compute(a[i + k * p], b[j + k * q]);
+    for (let k = 0; k < size; k++)
+      out[o + k * r] = compute(a[i + k * p], b[j + k * q]);
   }, type);
 
 // Written out, since a function that several loops share is called for each number.
@@ -43,17 +48,21 @@ const times = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
 const over = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
   for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] / b[j + k * q];
 });
-const choose = elementwise((size, [out, a, b, c], [o, i, j, l], [s, p, q, r]) => {
-  for (let k = 0; k < size; k++) out[o + k * s] = a[i + k * p] ? b[j + k * q] : c[l + k * r];
-});
+const pick = elementwise(
+  (size, [out, a, b, c], [o, i, j, l], [s, p, q, r]) => {
+    for (let k = 0; k < size; k++)
+      out[o + k * s] = a[i + k * p] ? b[j + k * q] : c[l + k * r];
+  }
+);
 
 function where(chosen, a, b) {
-  return {...choose(chosen, a, b), type: common([single(a), single(b)])};
+  return {...pick(chosen, a, b), type: common([single(a), single(b)])};
 }
 
 const scaled = (x, factor) => (factor === 1 ? x : times(x, factor));
 const square = x => times(x, x);
-const sigmoid = x => (x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x)));
+const sigmoid = x =>
+  x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x));
 const least = (x, y) => (x < y || Number.isNaN(x) ? x : y);
 const most = (x, y) => (x > y || Number.isNaN(x) ? x : y);
 const remainder = (x, y) => x - y * Math.floor(x / y);
@@ -90,7 +99,9 @@ function pow(x, y) {
 }
 
 function softplus(x, beta = 1, threshold = 20) {
-  return unary(v => (v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta))(x);
+  return unary(v =>
+    v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta
+  )(x);
 }
 
 function elu(x, alpha = 1, scale = 1, inner = 1) {

@@ -18,8 +18,12 @@ class Graph {
     this.spec = spec;
     this.places = new Map(); // name -> place in `values`
     this.values = [];
-    this.inputs = Object.keys(spec.inputs).map(name => [name, this.place(name)]);
-    for (const name of spec.weights) this.values[this.place(name)] = weights.get(name);
+    this.inputs = Object.keys(spec.inputs).map(name => [
+      name,
+      this.place(name)
+    ]);
+    for (const name of spec.weights)
+      this.values[this.place(name)] = weights.get(name);
     for (const [name, constant] of Object.entries(spec.constants)) {
       const [type, shape, width, text] = constant;
       this.values[this.place(name)] = tensor(type, shape, decode(text, width));
@@ -27,9 +31,14 @@ class Graph {
     this.known = new Set(this.values.keys());
     for (const [name] of this.inputs) this.known.delete(this.places.get(name));
     this.nodes = spec.nodes.map(node => this.read(node));
-    this.outputs = Object.entries(spec.outputs).map(([name, value]) => [name, this.placeOf(value)]);
+    this.outputs = Object.entries(spec.outputs).map(([name, value]) => [
+      name,
+      this.placeOf(value)
+    ]);
     this.makers = new Map(this.nodes.map(node => [node.place, node]));
-    this.weightNames = new Map(spec.weights.map(name => [this.places.get(name), name]));
+    this.weightNames = new Map(
+      spec.weights.map(name => [this.places.get(name), name])
+    );
     Object.assign(this, this.bind({}));
   }
 
@@ -40,13 +49,18 @@ class Graph {
 
   // The place of a value such as "%add"; undefined for other arguments.
   placeOf(value) {
-    return typeof value === "string" && value[0] === "%" ? this.places.get(value.slice(1)) : undefined;
+    return typeof value === "string" && value[0] === "%"
+      ? this.places.get(value.slice(1))
+      : undefined;
   }
 
   read([name, operation, ...args]) {
     const compute = OPERATIONS[operation];
     if (!compute) throw new Error(`the operation ${operation} is missing`);
-    const inputs = args.flat(Infinity).map(one => this.placeOf(one)).filter(place => place !== undefined);
+    const inputs = args
+      .flat(Infinity)
+      .map(one => this.placeOf(one))
+      .filter(place => place !== undefined);
     const readers = args.map(value => this.reader(value));
     return {operation, compute, args, inputs, readers, place: this.place(name)};
   }
@@ -59,13 +73,16 @@ class Graph {
       const parts = value.map(one => this.reader(one));
       return values => parts.map(read => read(values));
     }
-    const constant = value?.number ? Number(value.number.replace("inf", "Infinity")) : (value ?? undefined);
+    const constant = value?.number
+      ? Number(value.number.replace("inf", "Infinity"))
+      : (value ?? undefined);
     return () => constant;
   }
 
   // The place of an input or an output.
   at(name) {
-    const [, place] = [...this.inputs, ...this.outputs].find(([own]) => own === name) ?? [];
+    const [, place] =
+      [...this.inputs, ...this.outputs].find(([own]) => own === name) ?? [];
     return place;
   }
 
@@ -96,23 +113,30 @@ class Graph {
   // The values of all tensors, by their place.
   trace(inputs) {
     const values = this.values.slice();
-    for (const [name, place] of this.inputs) if (name in inputs) values[place] = inputs[name];
+    for (const [name, place] of this.inputs)
+      if (name in inputs) values[place] = inputs[name];
     for (const node of this.nodes) {
       this.apply(node, values);
-      for (const place of node.last ?? []) release(values[place]);
+      for (const place of node.last ?? []) reuse(values[place]);
     }
     return values;
   }
 
   run(inputs) {
     const values = this.trace(inputs);
-    return Object.fromEntries(this.outputs.map(([name, place]) => [name, values[place]]));
+    return Object.fromEntries(
+      this.outputs.map(([name, place]) => [name, values[place]])
+    );
   }
 
   // From now on, arrays that no later node reads are used again. The shapes must be the same in every call.
   recycle(inputs) {
     const values = this.trace(inputs);
-    const kept = [...this.values, ...this.inputs.map(([, place]) => values[place]), ...this.outputs.map(([, place]) => values[place])];
+    const kept = [
+      ...this.values,
+      ...this.inputs.map(([, place]) => values[place]),
+      ...this.outputs.map(([, place]) => values[place])
+    ];
     const seen = new Set(kept.map(value => value?.data));
     for (const node of this.nodes.toReversed()) {
       node.last = [];
@@ -127,7 +151,7 @@ class Graph {
   }
 }
 
-function release({data}) {
+function reuse({data}) {
   if (!unread.has(data.length)) unread.set(data.length, []);
   unread.get(data.length).push(data);
 }

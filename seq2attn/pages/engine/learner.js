@@ -15,11 +15,15 @@ function uniforms(seed) {
 const warmed = ({warmup}, step) => warmup[step] ?? 1;
 
 // The random inputs of a graph.
-function draw({inputs}, random) {
+function randomInputs({inputs}, random) {
   const drawn = {};
   for (const [name, shape] of Object.entries(inputs)) {
     if (!name.startsWith("random.")) continue;
-    drawn[name] = tensor("float", shape, Float64Array.from({length: product(shape)}, random));
+    drawn[name] = tensor(
+      "float",
+      shape,
+      Float64Array.from({length: product(shape)}, random)
+    );
   }
   return drawn;
 }
@@ -36,9 +40,11 @@ class Learner {
 
   reset(seed) {
     const {first, train} = this.spec.training.graphs;
-    const moments = Object.entries(train.inputs).filter(([name]) => /^(step$|exp_avg)/.test(name));
+    const moments = Object.entries(train.inputs).filter(([name]) =>
+      /^(step$|exp_avg)/.test(name)
+    );
     this.values = made(Object.fromEntries(moments), shape => filled(shape, 0));
-    Object.assign(this.values, this.first.run(draw(first, uniforms(3 * seed))));
+    Object.assign(this.values, this.first.run(randomInputs(first, uniforms(3 * seed))));
     this.random = uniforms(3 * seed + 1);
   }
 
@@ -49,7 +55,7 @@ class Learner {
     const inputs = {
       ...this.values,
       ...examples,
-      ...draw(training.graphs.train, this.random),
+      ...randomInputs(training.graphs.train, this.random),
       rate: filled([], rate * share),
       mask: flag(mask ?? mask_padding)
     };
@@ -61,8 +67,12 @@ class Learner {
   }
 
   weights() {
-    const parts = this.spec.weights.map(([name]) => numbersOf(this.values[name]));
-    const numbers = new Float64Array(parts.reduce((count, {length}) => count + length, 0));
+    const parts = this.spec.weights.map(([name]) =>
+      numbersOf(this.values[name])
+    );
+    const numbers = new Float64Array(
+      parts.reduce((count, {length}) => count + length, 0)
+    );
     let start = 0;
     for (const part of parts) {
       numbers.set(part, start);
@@ -88,9 +98,11 @@ class Race {
 
   // One step of each: {examples, lengths, each: [{loss, right}]}
   advance(rate, mask) {
-    const examples = this.graph.run(draw(this.graph.spec, this.random));
+    const examples = this.graph.run(randomInputs(this.graph.spec, this.random));
     this.step += 1;
-    const each = this.learners.map(learner => learner.learn(examples, rate, mask));
+    const each = this.learners.map(learner =>
+      learner.learn(examples, rate, mask)
+    );
     return {examples, lengths: [...numbersOf(examples.source_lengths)], each};
   }
 }

@@ -14,7 +14,8 @@ AiAe/QsAACACIApqIgIgGf0LABAgAiAY/QsAACACIApqIgIgG/0LABAgAiAa/QsAACACIApqIgIgHf0L
 QQRqIhUgB0gNAAsLIA1BBGoiDSAFSA0ACwsL
 `;
 
-const bytesOf = text => Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+const bytesOf = text =>
+  Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
 
 const compiled = (() => {
   try {
@@ -38,7 +39,15 @@ function multiplyCompiled(a, b, out, place) {
   load(all, left, isTurned ? transpose(a, 0, 1) : a);
   load(all, right, b);
   const steps = isTurned ? [1, rows] : [inner, 1];
-  compiled.multiply(8 * left, ...steps, 8 * right, 8 * made, rows, inner, columns);
+  compiled.multiply(
+    8 * left,
+    ...steps,
+    8 * right,
+    8 * made,
+    rows,
+    inner,
+    columns
+  );
   out.set(all.subarray(made, made + rows * columns), place);
 }
 
@@ -51,7 +60,11 @@ function reserve(length) {
 }
 
 // Copies a matrix by rows.
-function load(all, place, {data, shape: [rows, columns], steps: [row, column], first}) {
+function load(
+  all,
+  place,
+  {data, shape: [rows, columns], steps: [row, column], first}
+) {
   if (column === 1 && row === columns) {
     all.set(data.subarray(first, first + rows * columns), place);
     return;

@@ -173,7 +173,8 @@ const SHAPES = {
   repeat,
   reshape,
   select,
-  select_scatter: (x, y, ...at) => scattered(x, y, whole => select(whole, ...at)),
+  select_scatter: (x, y, ...at) =>
+    scattered(x, y, whole => select(whole, ...at)),
   slice,
   slice_scatter: (x, y, ...at) => scattered(x, y, whole => slice(whole, ...at)),
   split,
@@ -191,7 +192,9 @@ const SHAPES = {
 };
 
 function made(functions, make) {
-  return Object.fromEntries(Object.entries(functions).map(([name, one]) => [name, make(one)]));
+  return Object.fromEntries(
+    Object.entries(functions).map(([name, one]) => [name, make(one)])
+  );
 }
 
 const OPERATIONS = {

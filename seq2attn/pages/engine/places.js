@@ -47,7 +47,8 @@ function embeddingBackward(gradients, ids, count, padding) {
   const rows = numbersOf(gradients);
   numbersOf(ids).forEach((id, row) => {
     if (id === padding) return;
-    for (let k = 0; k < width; k++) result.data[id * width + k] += rows[row * width + k];
+    for (let k = 0; k < width; k++)
+      result.data[id * width + k] += rows[row * width + k];
   });
   return result;
 }
@@ -89,12 +90,17 @@ const stack = (parts, axis = 0) =>
 function repeat(x, counts) {
   const more = new Array(counts.length - x.shape.length).fill(1);
   const start = reshape(x, [...more, ...x.shape]);
-  return counts.reduce((tiled, count, axis) => cat(new Array(count).fill(tiled), axis), start);
+  return counts.reduce(
+    (tiled, count, axis) => cat(new Array(count).fill(tiled), axis),
+    start
+  );
 }
 
 // How many of the sorted `ends` lie below each value, or with `right` are at most equal to it.
 function searchsorted(ends, values, _, right = false) {
-  const isBelow = right ? (end, value) => end <= value : (end, value) => end < value;
+  const isBelow = right
+    ? (end, value) => end <= value
+    : (end, value) => end < value;
   return sum(
     binary((...pair) => Number(isBelow(...pair)), "int")(
       unsqueeze(ends, -2),

@@ -47,7 +47,10 @@ function matmul(a, b) {
   const outer = broadcast([a.shape.slice(0, -2), b.shape.slice(0, -2)]);
   const [x, y] = [a, b].map(({shape}, k) => {
     const matrix = shape.slice(-2);
-    return reshape(expand([a, b][k], [...outer, ...matrix]), [product(outer), ...matrix]);
+    return reshape(expand([a, b][k], [...outer, ...matrix]), [
+      product(outer),
+      ...matrix
+    ]);
   });
   return reshape(bmm(x, y), [...outer, a.shape.at(-2), b.shape.at(-1)]);
 }
@@ -58,21 +61,42 @@ const addmm = (bias, a, b, beta = 1, alpha = 1) =>
 function linear(x, weights, bias) {
   const outer = x.shape.slice(0, -1);
   const rows = reshape(x, [product(outer), x.shape.at(-1)]);
-  const result = reshape(mm(rows, transpose(weights, 0, 1)), [...outer, weights.shape[0]]);
+  const result = reshape(mm(rows, transpose(weights, 0, 1)), [
+    ...outer,
+    weights.shape[0]
+  ]);
   return bias ? plus(result, bias) : result;
 }
 
 // x (B, C, S), filters (M, C / groups, K): each filter's windows as the rows of a matrix.
-function conv1d(x, filters, bias, [step] = [1], [padding] = [0], [spread] = [1], groups = 1) {
+function conv1d(
+  x,
+  filters,
+  bias,
+  [step] = [1],
+  [padding] = [0],
+  [spread] = [1],
+  groups = 1
+) {
   const [made, each, kernel] = filters.shape;
   const wide = contiguous(pad(x, [padding, padding]));
   const [count, , width] = wide.shape;
   const [row, channel] = wide.steps;
   const size = Math.floor((width - spread * (kernel - 1) - 1) / step) + 1;
   const parts = Array.from({length: groups}, (_, group) => {
-    const own = slice(filters, 0, (group * made) / groups, ((group + 1) * made) / groups);
+    const own = slice(
+      filters,
+      0,
+      (group * made) / groups,
+      ((group + 1) * made) / groups
+    );
     const first = wide.first + group * each * channel;
-    const windows = view(wide, [count, each, kernel, size], [row, channel, spread, step], first);
+    const windows = view(
+      wide,
+      [count, each, kernel, size],
+      [row, channel, spread, step],
+      first
+    );
     return matmul(
       reshape(own, [1, made / groups, each * kernel]),
       reshape(windows, [count, each * kernel, size])
@@ -92,13 +116,23 @@ function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   return [bias ? plus(result, bias) : result, middle, factor];
 }
 
-function attend(query, keys, values, mask, dropout, isCausal, scale = query.shape.at(-1) ** -0.5) {
+function attend(
+  query,
+  keys,
+  values,
+  mask,
+  dropout,
+  isCausal,
+  scale = query.shape.at(-1) ** -0.5
+) {
   const scores = times(matmul(query, transpose(keys, -2, -1)), scale);
   const shape = scores.shape.slice(-2);
   const allowed = isCausal ? lower(filled(shape, 1, "bool")) : mask;
   if (!allowed) return matmul(softmax(scores, -1), values);
   const masked =
-    allowed.type === "bool" ? where(allowed, scores, -Infinity) : plus(scores, allowed);
+    allowed.type === "bool"
+      ? where(allowed, scores, -Infinity)
+      : plus(scores, allowed);
   return matmul(softmax(masked, -1), values);
 }
 

@@ -80,7 +80,8 @@ function broadcast(shapes) {
     for (let axis = more; axis < rank; axis++) {
       const size = shape[axis - more];
       if (size === 1 || size === result[axis]) continue;
-      if (result[axis] !== 1) throw new Error(`sizes ${result[axis]} and ${size} do not fit`);
+      if (result[axis] !== 1)
+        throw new Error(`sizes ${result[axis]} and ${size} do not fit`);
       result[axis] = size;
     }
   }
@@ -148,10 +149,16 @@ function flatten(x, start = 0, end = -1) {
 function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
   const at = axisOf(axis, x.shape.length);
   const size = x.shape[at];
-  const clamp = place => Math.max(0, Math.min(size, place < 0 ? place + size : place));
+  const clamp = place =>
+    Math.max(0, Math.min(size, place < 0 ? place + size : place));
   const count = Math.max(0, Math.ceil((clamp(end) - clamp(start)) / step));
   const steps = x.steps.with(at, x.steps[at] * step);
-  return view(x, x.shape.with(at, count), steps, x.first + clamp(start) * x.steps[at]);
+  return view(
+    x,
+    x.shape.with(at, count),
+    steps,
+    x.first + clamp(start) * x.steps[at]
+  );
 }
 
 function select(x, axis, index) {
@@ -162,7 +169,9 @@ function select(x, axis, index) {
 
 function split(x, sizes, axis = 0) {
   const size = x.shape[axisOf(axis, x.shape.length)];
-  const counts = Array.isArray(sizes) ? sizes : new Array(Math.ceil(size / sizes)).fill(sizes);
+  const counts = Array.isArray(sizes)
+    ? sizes
+    : new Array(Math.ceil(size / sizes)).fill(sizes);
   let start = 0;
   return counts.map(count => {
     start += count;
@@ -215,14 +224,19 @@ function rows(shape, tensors) {
     if (shape[axis] === 1) continue;
     const own = tensors.map(({steps}) => steps[axis]);
     const last = sizes.length - 1;
-    if (last >= 0 && own.every((step, k) => step === moves[last][k] * sizes[last])) {
+    if (
+      last >= 0 &&
+      own.every((step, k) => step === moves[last][k] * sizes[last])
+    ) {
       sizes[last] *= shape[axis];
     } else {
       sizes.push(shape[axis]);
       moves.push(own);
     }
   }
-  return sizes.length ? {sizes, moves} : {sizes: [1], moves: [tensors.map(() => 0)]};
+  return sizes.length
+    ? {sizes, moves}
+    : {sizes: [1], moves: [tensors.map(() => 0)]};
 }
 
 function copyInto(to, from) {
@@ -260,8 +274,14 @@ function pad(x, sizes, value = 0) {
   for (let k = 0; k < sizes.length; k += 2) {
     const axis = x.shape.length - 1 - k / 2;
     const [before, after] = sizes.slice(k, k + 2);
-    const more = count => filled(result.shape.with(axis, Math.max(0, count)), value, x.type);
-    const own = slice(result, axis, Math.max(0, -before), x.shape[axis] + Math.min(0, after));
+    const more = count =>
+      filled(result.shape.with(axis, Math.max(0, count)), value, x.type);
+    const own = slice(
+      result,
+      axis,
+      Math.max(0, -before),
+      x.shape[axis] + Math.min(0, after)
+    );
     result = cat([more(before), own, more(after)], axis);
   }
   return result;
