@@ -1,6 +1,6 @@
 // Operations along axes: sums and the like, and those that make a line of numbers of a line.
 
-// Starts with `start`, then `add(total, value)` for each value, then `end(total, count)`.
+// Starts with `start`, then `add(total, value)` for each value, or a sum, then `end(total, count)`.
 function reduction(start, add, end, type) {
   return (x, axes = [], keep = false) => {
     const rank = x.shape.length;
@@ -13,9 +13,12 @@ function reduction(start, add, end, type) {
       type ?? (x.type === "bool" ? "int" : x.type)
     );
     const {data: totals} = result;
+    const {data} = x;
     walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
-      for (let k = 0; k < size; k++)
-        totals[o + k * q] = add(totals[o + k * q], x.data[i + k * p]);
+      if (add)
+        for (let k = 0; k < size; k++, o += q, i += p)
+          totals[o] = add(totals[o], data[i]);
+      else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i];
     });
     const count = product(x.shape) / totals.length;
     if (end)
@@ -26,12 +29,8 @@ function reduction(start, add, end, type) {
   };
 }
 
-const sum = reduction(0, (total, x) => total + x);
-const mean = reduction(
-  0,
-  (total, x) => total + x,
-  (total, count) => total / count
-);
+const sum = reduction(0);
+const mean = reduction(0, null, (total, count) => total / count);
 const amax = reduction(-Infinity, most);
 const amin = reduction(Infinity, least);
 const sumOfPowers = order =>

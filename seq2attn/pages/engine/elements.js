@@ -9,51 +9,47 @@ function common(inputs) {
   return found === "number" ? "float" : found;
 }
 
-// loop(size, data, places, steps) computes a row, where the result is the first of the arrays.
+// loop computes a row of the result: out[o] to out[end - 1], from a[i] by p, b[j] by q, c[l] by r.
 function elementwise(loop, type) {
   return (...given) => {
     const inputs = given.map(single);
     const shape = broadcast(inputs.map(input => input.shape));
     const result = tensor(type ?? common(inputs), shape);
-    const data = [result.data, ...inputs.map(input => input.data)];
     const repeated = inputs.map(input => expand(input, shape));
-    walk(shape, [result, ...repeated], (size, places, steps) =>
-      loop(size, data, places, steps)
-    );
+    const [a, b, c] = inputs.map(input => input.data);
+    walk(shape, [result, ...repeated], (size, [o, i, j, l], [, p, q, r]) => {
+      loop(result.data, o, o + size, a, i, p, b, j, q, c, l, r);
+    });
     return result;
   };
 }
 
 const unary = (compute, type) =>
-  elementwise((size, [out, a], [o, i], [q, p]) => {
-    for (let k = 0; k < size; k++) out[o + k * q] = compute(a[i + k * p]);
+  elementwise((out, o, end, a, i, p) => {
+    for (; o < end; o++, i += p) out[o] = compute(a[i]);
   }, type);
 
 const binary = (compute, type) =>
-  elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-    for (let k = 0; k < size; k++)
-      out[o + k * r] = compute(a[i + k * p], b[j + k * q]);
+  elementwise((out, o, end, a, i, p, b, j, q) => {
+    for (; o < end; o++, i += p, j += q) out[o] = compute(a[i], b[j]);
   }, type);
 
 // Written out, since a function that several loops share is called for each number.
-const plus = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] + b[j + k * q];
+const plus = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] + b[j];
 });
-const minus = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] - b[j + k * q];
+const minus = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] - b[j];
 });
-const times = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] * b[j + k * q];
+const times = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] * b[j];
 });
-const over = elementwise((size, [out, a, b], [o, i, j], [r, p, q]) => {
-  for (let k = 0; k < size; k++) out[o + k * r] = a[i + k * p] / b[j + k * q];
+const over = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] / b[j];
 });
-const pick = elementwise(
-  (size, [out, a, b, c], [o, i, j, l], [s, p, q, r]) => {
-    for (let k = 0; k < size; k++)
-      out[o + k * s] = a[i + k * p] ? b[j + k * q] : c[l + k * r];
-  }
-);
+const pick = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+  for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] ? b[j] : c[l];
+});
 
 function where(chosen, a, b) {
   return {...pick(chosen, a, b), type: common([single(a), single(b)])};

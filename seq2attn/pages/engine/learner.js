@@ -44,7 +44,10 @@ class Learner {
       /^(step$|exp_avg)/.test(name)
     );
     this.values = made(Object.fromEntries(moments), shape => filled(shape, 0));
-    Object.assign(this.values, this.first.run(randomInputs(first, uniforms(3 * seed))));
+    Object.assign(
+      this.values,
+      this.first.run(randomInputs(first, uniforms(3 * seed)))
+    );
     this.random = uniforms(3 * seed + 1);
   }
 

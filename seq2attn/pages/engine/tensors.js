@@ -241,8 +241,10 @@ function rows(shape, tensors) {
 
 function copyInto(to, from) {
   const source = expand(single(from), to.shape);
+  const [out, data] = [to.data, source.data];
   walk(to.shape, [to, source], (size, [o, i], [q, p]) => {
-    for (let k = 0; k < size; k++) to.data[o + k * q] = source.data[i + k * p];
+    if (size > 30 && q === 1 && p === 1) out.set(data.subarray(i, i + size), o);
+    else for (let k = 0; k < size; k++, o += q, i += p) out[o] = data[i];
   });
   return to;
 }
