@@ -8,16 +8,11 @@ from functools import partial
 
 import pytest
 import torch
-from pages import exported_once, in_pytorch, make_predictor, make_shown
+from pages import in_pytorch, make_predictor, make_shown
 from torch.nn.functional import softplus
 
-from seq2attn.parts import TASKS
-
-pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
-
 from seq2attn.pages import page as page_module
-from seq2attn.pages.graphs import export_answer
-from seq2attn.pages.page import graphs_json, model_json, render
+from seq2attn.pages.page import model_json, render
 
 HELPERS = (
     "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
@@ -53,8 +48,7 @@ def pages():
     for one in shown.values():
         one.predictor.task.max_length = 8
     shown[ADDITIVE] = make_shown(ADDITIVE)
-    with exported_once("export_answer"):
-        models = {name: model_json(one) for name, one in shown.items()}
+    models = {name: model_json(one) for name, one in shown.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
         together = render([shown["scaled"], shown["none"]])
@@ -67,8 +61,7 @@ def pages():
 def more_pages(pages):
     """A page of three more scores and histories."""
     shown = [make_shown(words) for words in (GENERAL, COSINE, SHIFT)]
-    with exported_once("export_answer"):
-        return pages | {"more": render(shown)}
+    return pages | {"more": render(shown)}
 
 
 @pytest.fixture
@@ -245,7 +238,7 @@ def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
     click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
     found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
     assert found == ["softmax p", "softmax", "label", "part"]
-    scale = "choose(t, null); return views[0].panel.axis.map(one => one.textContent).join()"
+    scale = "choose(t, null); return views[0].panel.bars.axis.map(one => one.textContent).join()"
     axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
     assert len(axes) > 1
     assert len(set(axes)) == 1
@@ -270,21 +263,6 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
     assert re.search(
         "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
     )
-
-
-@pytest.mark.parametrize("name", ["sort", pytest.param("recopy", marks=pytest.mark.slow)])
-def test_the_right_answer_is_the_tasks_own(show, name):
-    task = TASKS.load(name)()
-    texts = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name]
-    graph = json.dumps(graphs_json([export_answer(task)])["answer"])
-    asked = json.dumps([task.source_vocabulary.encode(text) for text in texts])
-    model = (
-        f"{{spec: {{answers: {{}}}}, graphs: {{answer: new Graph(readGraph({graph}), new Map())}}}}"
-    )
-    found = show()(f"const model = {model}; return {asked}.map(ids => rightAnswer(model, '', ids))")
-    assert [task.target_vocabulary.decode(ids) for ids in found] == [
-        task.answer(text).text for text in texts
-    ]
 
 
 def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
@@ -387,7 +365,7 @@ def test_colour_is_never_the_only_sign(show):
     assert "✗ wrong" in run("return heading()")
     assert run(f"return ({style})('.tiles .differs', '::before').content") == '"≠"'
     assert run(
-        "return views[0].map.different.size && views[0].panel.columns[1].weightNumber.textContent"
+        "return views[0].map.different.size && views[0].panel.bars.columns[1].weightNumber.textContent"
     )
     assert "1, position 2" in run("return by('changes').textContent")
     guess = "visit(0); const one = by('tour').querySelector('.guesses button'); one.click();"

@@ -27,13 +27,10 @@ from seq2attn.pages.models import PageModel
 from seq2attn.pages.tracing import trace_answer, trace_model
 from seq2attn.pages.training import training_graphs, training_settings
 
-ENGINE = (
-    "multiply tensors elements axes places products operations graph session text formula "
-    "explanation learner worker"
-).split()
+ENGINE = ["multiply", "tensors", "elements", "axes", "places", "products", "operations", "graph", "session", "text", "formula", "explanation", "learner", "worker"]
 """what runs models, trains and explains them: in the page, and in its worker"""
-VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
-CONTROLS = "state changes play seen stops tour link train page".split()
+VIEW = ["dom", "symbols", "pen", "map", "vector", "terms", "bars", "parts", "step", "answer", "maps", "view", "charts"]
+CONTROLS = ["state", "changes", "play", "seen", "stops", "tour", "link", "train", "page"]
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:

@@ -85,20 +85,21 @@ class Explanation {
     let {at, cells} = this.locate(this.graph.at(name), [cell]);
     let node = this.maker(at);
     while (node && node.operation in CHOICES) {
-      ({at, cells} = this.chosen(node, cells));
+      const {shape} = this.values[at];
+      const value = this.chosen(node, shape, cells);
+      const place = this.graph.placeOf(value);
+      if (place === undefined) return {text: exact(value), numbers: ""};
+      ({at, cells} = this.locate(place, this.repeated(place, shape, cells)));
       node = this.maker(at);
     }
     const {text} = this.term(at, cells);
     return {text, numbers: node ? this.numbers(node, cells[0]) : ""};
   }
 
-  // Which of two tensors elements come from, of an operation that chooses.
-  chosen(node, cells) {
-    const [condition, yes, no] = CHOICES[node.operation].map(k => node.args[k]);
-    const {shape} = this.values[node.place];
-    const isYes = this.number(condition, shape, cells[0]);
-    const place = this.graph.placeOf(isYes ? yes : no);
-    return this.locate(place, this.repeated(place, shape, cells));
+  // Which of its arguments an operation that chooses takes for elements of its result.
+  chosen({operation, args}, shape, [cell]) {
+    const [condition, yes, no] = CHOICES[operation].map(k => args[k]);
+    return this.number(condition, shape, cell) ? yes : no;
   }
 
   // The elements of a tensor that elements of a result are made from, number by number.
@@ -170,10 +171,8 @@ class Explanation {
     if (!node) return undefined;
     const {operation, args} = node;
     if (operation in BETWEEN) return this.between(node, cells, shape);
-    if (operation in CHOICES) {
-      const {at, cells: own} = this.chosen(node, cells);
-      return this.term(at, own);
-    }
+    if (operation in CHOICES)
+      return this.part(this.chosen(node, shape, cells), shape, cells);
     if (operation in REDUCED) return this.reduced(node, cells);
     if (PRODUCTS_OF.has(operation)) return this.multiplied(node, cells, shape);
     if (operation.startsWith("clamp")) return this.part(args[0], shape, cells);
@@ -188,6 +187,7 @@ class Explanation {
     if (args.length > 1 || !one || Array.isArray(this.values[node.place]))
       return undefined;
     if (operation === "abs") return formula(`|${one.text}|`);
+    if (operation === "square") return formula(`${within(one, 3)}^2`, 2.5);
     if (operation in CALLED) return formula(CALLED[operation] + within(one, 3));
     return formula(`${operation}(${one.text})`);
   }

@@ -261,6 +261,7 @@ function scattered(x, values, part) {
 
 function cat(parts, axis = 0) {
   const some = parts.filter(({shape}) => shape.length > 1 || shape[0] !== 0);
+  if (some.length === 1) return some[0];
   const [{type, shape}] = some;
   const at = axisOf(axis, shape.length);
   const sizes = some.map(part => part.shape[at]);
