@@ -26,9 +26,10 @@ from seq2attn.build import build_model
 from seq2attn.config import load_config
 from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples
-from seq2attn.pages.graphs import operations, trace_json
+from seq2attn.pages.graphs import trace_json
 from seq2attn.pages.models import untrained_models
 from seq2attn.pages.page import answer_json, model_json
+from seq2attn.pages.spelling import operations
 from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
 from seq2attn.training.schedule import learning_rate
@@ -490,7 +491,8 @@ for (let step = 0; step < steps; step++) {
 const moments = name => Array.from(numbersOf(learner.values[`exp_avg.${name}`]));
 const averages = spec.weights.flatMap(([name]) => moments(name));
 const drawn = [1, 2].map(seed => new Race([spec], seed).learners[0].weights());
-return [Array.from(first), rows, Array.from(learner.weights()), averages, drawn.map(one => [...one])];
+const plain = drawn.map(one => Array.from(one));
+return [Array.from(first), rows, Array.from(learner.weights()), averages, plain];
 """
 
 

@@ -1,4 +1,4 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter, in a folder with their manifest."""
+"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the folder that holds them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ traces, in one form.
 
 A value is "%NAME", of an input, a weight, a constant or a node. An argument is a value, a number,
 true, false, null, a word, a list of arguments, or {"number": "inf"}. A kind is float, int or bool.
-An operation has the name and the arguments of torch.ops.aten, but for those of `_SPELLED`. It makes
+An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`. It makes
 a new value and changes none: what writes into a tensor in PyTorch is written as what makes another.
 """
 
@@ -18,38 +18,27 @@ from __future__ import annotations
 import base64
 import json
 import math
-import operator
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram, default_decompositions
 
-from seq2attn.pages import asset
+from seq2attn.pages.spelling import (
+    KINDS,
+    is_kept,
+    is_same,
+    is_view,
+    operations,
+    spelled,
+    writes,
+)
 from seq2attn.pages.tracing import Traced
 
 Graph = dict[str, Any]
-KINDS: dict[torch.dtype | None, str] = {
-    **dict.fromkeys((torch.float32, torch.float64, torch.float16, torch.bfloat16), "float"),
-    **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "int"),
-    torch.bool: "bool",
-}
 WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32], "bool": []}
 """how a constant of each kind may be stored, the smallest first; a last one is float64"""
-IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generator", "implicit"}
-"""arguments that change no number"""
-
-
-@cache
-def operations() -> frozenset[str]:
-    """Return the operations that the page's interpreter knows."""
-    tables = re.findall(
-        r"^const [A-Z_]+ = \{$(.*?)^\};", asset("engine/operations.js"), re.M | re.S
-    )
-    return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 
 
 def program_json(traced: Traced) -> Graph:
@@ -128,12 +117,6 @@ def constant_json(tensor: Tensor) -> list[Any]:
     return [kind, list(tensor.shape), name, base64.b64encode(numbers).decode()]
 
 
-def is_known(target: Any) -> bool:
-    """Return whether one of torch's operations can be written for the page."""
-    name = target._schema.name.removeprefix("aten::")
-    return name in operations() or name in _SPELLED
-
-
 # ---- nodes ----
 
 
@@ -151,6 +134,13 @@ class _Tensor:
         self.source = source
         self.view = view
         self.memory: list[tuple[fx.Node, _Tensor]] = source.memory if source else []
+        self.parts: dict[int, Any] = dict(source.parts) if source else {}
+        if source and view[0] == "python_getitem":
+            self.parts[id(source)] = view[2]  # which of a list
+
+    def is_apart(self, other: _Tensor) -> bool:
+        """Return whether two tensors are, or show, different parts of a list, such as a split's."""
+        return any(other.parts.get(split, part) != part for split, part in self.parts.items())
 
 
 class _Writer:
@@ -185,7 +175,7 @@ class _Writer:
                 results = node.args[0]
                 values = results.values() if isinstance(results, dict) else results
                 self.results = self.argument(list(values))
-            elif node.op == "call_function" and node not in self.tensors and _is_kept(node):
+            elif node.op == "call_function" and node not in self.tensors and is_kept(node):
                 self.tensors[node] = self.tensor(node, places)
             tensor = self.tensors.get(node)
             if tensor:
@@ -195,17 +185,17 @@ class _Writer:
         """Return what a node makes. One that writes gives its tensor a new value."""
         first = node.args[0] if node.args else None
         source = self.tensors.get(first) if isinstance(first, fx.Node) else None
-        if source and _is_same(node):
+        if source and is_same(node):
             return source
-        operation, *arguments = _spelled(node)
+        operation, *arguments = spelled(node)
         made = self.computed(node.name, operation, arguments)
         self.targets[operation] = node.target
         if source is None:
             return _Tensor(made)
-        if _writes(node):
+        if writes(node):
             self.overwrite(source, made, node, places)
             return source
-        if _is_view(node):
+        if is_view(node):
             return _Tensor(made, source, [operation, *arguments])
         return _Tensor(made)
 
@@ -218,7 +208,10 @@ class _Writer:
         """
         later = set()
         for other, shown in tensor.memory:
-            if any(places[user] > places[node] for user in other.users):
+            readers = [user for user in other.users if places[user] > places[node]]
+            if shown is tensor.source and tensor.view[0] == "python_getitem":
+                readers = [user for user in readers if user.args[1] == tensor.view[2]]
+            if readers and not shown.is_apart(tensor):
                 later.add(shown)
         tensor.value = made
         whole = tensor
@@ -288,149 +281,3 @@ def _values(argument: Any) -> Iterable[str]:
             yield from _values(one)
     elif isinstance(argument, str) and argument.startswith("%"):
         yield argument
-
-
-# ---- what torch says of its operations ----
-
-
-def _schema(node: fx.Node) -> Any:
-    return getattr(node.target, "_schema", None)
-
-
-def _is_kept(node: fx.Node) -> bool:
-    """Return whether a node makes something: checks do not."""
-    return bool(node.users) or _writes(node)
-
-
-def _writes(node: fx.Node) -> bool:
-    return bool(_schema(node)) and _schema(node).is_mutable
-
-
-def _is_view(node: fx.Node) -> bool:
-    """Return whether a result shows memory of the first argument."""
-    schema = _schema(node)
-    if schema is None:
-        return node.target is operator.getitem
-    return any(result.alias_info is not None for result in schema.returns)
-
-
-def _is_same(node: fx.Node) -> bool:
-    """Return whether a result is the first argument itself."""
-    name = _name(node)
-    if name in ("to", "dropout"):
-        return KINDS.get(_type(node)) == KINDS.get(_type(node.args[0]))
-    return name in ("detach", "detach_", "alias")
-
-
-def _type(node: Any) -> torch.dtype | None:
-    """Return the type of the numbers that a node makes; None if it makes no tensor."""
-    return getattr(node.meta.get("val"), "dtype", None)
-
-
-def _name(node: fx.Node) -> str:
-    """Return "add" of torch.ops.aten.add.Tensor and of operator.add."""
-    target: Any = node.target
-    schema = _schema(node)
-    if schema is None:
-        return f"python_{target.__name__}"
-    name = schema.name.removeprefix("aten::")
-    return f"{name}_{schema.overload_name}" if (name, schema.overload_name) in APART else name
-
-
-APART = {("max", "dim"), ("min", "dim")}
-"""overloads that return something else"""
-
-
-def _spelled(node: fx.Node) -> list[Any]:
-    """Return the operation of a node and its arguments, as the page calls them."""
-    name = _name(node)
-    schema = _schema(node)
-    if schema is None:
-        return [name, *node.args]
-    given: dict[str, Any] = {one.name: one.default_value for one in schema.arguments}
-    given |= {**dict(zip(given, node.args, strict=False)), **node.kwargs}
-    for ignored in IGNORED & given.keys():
-        del given[ignored]
-    if _type(node) is not None and _type(node) not in KINDS:
-        return [f"{name} of {_type(node)}"]
-    if _writes(node):
-        name = name.removesuffix("_")
-    if name in _SPELLED:
-        return _SPELLED[name](node, given)
-    defaults = {one.name: one.default_value for one in schema.arguments if one.has_default_value()}
-    while given and next(reversed(given)) in defaults:
-        last = next(reversed(given))
-        if isinstance(given[last], fx.Node) or given[last] != defaults[last]:
-            break
-        del given[last]
-    return [name, *given.values()]
-
-
-def _like(value: Any = None) -> Callable[[fx.Node, dict[str, Any]], list[Any]]:
-    """Spell what fills a tensor with one number."""
-
-    def spell(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-        number = given.get("fill_value", given.get("s", given.get("value", value)))
-        kind = KINDS[node.meta["val"].dtype]
-        if "size" in given or "s" in given:
-            return ["full", list(given.get("size", ())), number, kind]
-        return ["full_like", given["self"], number, kind]
-
-    return spell
-
-
-def _cast(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    kind = KINDS[node.meta["val"].dtype]
-    return (
-        ["same", given["self"]] if _is_kind(given["self"], kind) else ["cast", given["self"], kind]
-    )
-
-
-def _copied(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    """Spell what takes the place of all numbers of a tensor."""
-    kind = KINDS[node.meta["val"].dtype]
-    source = given["src"]
-    if _is_kind(source, kind) and source.meta["val"].shape == node.meta["val"].shape:
-        return ["same", source]
-    return ["copy", given["self"], source]
-
-
-def _is_kind(node: Any, kind: str) -> bool:
-    return KINDS.get(_type(node) or torch.bool) == kind
-
-
-def _arange(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    bounds = [given.get("start", 0), given["end"], given.get("step", 1)]
-    return ["arange", *bounds, KINDS[node.meta["val"].dtype]]
-
-
-def _ordered(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    return [_name(node), given["self"], given["dim"], given["descending"]]
-
-
-def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    axes = len(given["stride"])
-    if axes > 1 or given.pop("transposed"):
-        return [f"convolution of {axes} axes" if axes > 1 else "transposed convolution"]
-    del given["output_padding"]
-    return ["conv1d", *given.values()]
-
-
-def _same(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    return ["same", given["self"]]
-
-
-_SPELLED: dict[str, Callable[[fx.Node, dict[str, Any]], list[Any]]] = {
-    **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), _like(0)),
-    **dict.fromkeys(("empty", "new_empty", "empty_like"), _like(0)),
-    **dict.fromkeys(("ones", "new_ones", "ones_like"), _like(1)),
-    **dict.fromkeys(("full", "new_full", "full_like", "fill", "scalar_tensor"), _like()),
-    **dict.fromkeys(("clone", "contiguous", "lift_fresh", "lift_fresh_copy"), _same),
-    **dict.fromkeys(("to", "_to_copy", "type_as"), _cast),
-    **dict.fromkeys(("sort", "argsort"), _ordered),
-    "copy": _copied,
-    "arange": _arange,
-    "convolution": _convolution,
-}
-"""operations that are written with other arguments than torch's; "same" is no operation: its value
-is that of its argument"""

@@ -27,10 +27,13 @@ from seq2attn.pages.models import PageModel
 from seq2attn.pages.tracing import trace_answer, trace_model
 from seq2attn.pages.training import training_graphs, training_settings
 
-ENGINE = ["multiply", "tensors", "elements", "axes", "places", "products", "operations", "graph", "session", "text", "formula", "explanation", "learner", "worker"]
+ENGINE = """
+multiply tensors elements axes places products operations graph session text formula explanation
+learner worker
+""".split()
 """what runs models, trains and explains them: in the page, and in its worker"""
-VIEW = ["dom", "symbols", "pen", "map", "vector", "terms", "bars", "parts", "step", "answer", "maps", "view", "charts"]
-CONTROLS = ["state", "changes", "play", "seen", "stops", "tour", "link", "train", "page"]
+VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
+CONTROLS = "state changes play seen stops tour link train page".split()
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
@@ -105,17 +108,13 @@ def model_json(
     for traced in trace_model(predictor.model):
         graphs[traced.function.name] = program_json(traced)
     described = manifest(predictor, list(graphs))
+    _check(page_model.name, graphs)
     training: dict[str, Any] | None = None
     if page_model.config:
         tell(f"the training of {page_model.name}")
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-    lacking = missing([*graphs.values(), *(training or {"graphs": {}})["graphs"].values()])
-    if lacking:
-        raise Seq2AttnError(
-            f"the page cannot run {page_model.name}: it lacks the operation {', '.join(lacking)}",
-            hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
-        )
+        _check(page_model.name, training["graphs"])
     tell(f"the task of {page_model.name}")
     answers = {}
     rule = answer_json(task)
@@ -146,6 +145,16 @@ def model_json(
             for label, tensors in (page_model.snapshots or {"": state}).items()
         ],
     }
+
+
+def _check(name: str, graphs: Mapping[str, Graph]) -> None:
+    """Raise `Seq2AttnError` for an operation that the page's interpreter lacks."""
+    lacking = missing(graphs.values())
+    if lacking:
+        raise Seq2AttnError(
+            f"the page cannot run {name}: it lacks the operation {', '.join(lacking)}",
+            hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
+        )
 
 
 def answer_json(task: Task) -> Graph | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,9 +95,19 @@ def exporting(failure: str, hint: str | None) -> Iterator[None]:
             raise
         cause = error.__cause__ or error  # the message of torch's exporter is about itself
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
-        raise Seq2AttnError(f"{failure}: {lines[0][:300]}", hint=hint) from error
+        place = _place_in_plugin(cause)
+        raise Seq2AttnError(f"{failure}: {lines[0][:300]}{place}", hint=hint) from error
     finally:
         logging.disable(level)
+
+
+def _place_in_plugin(error: BaseException) -> str:
+    """Return the innermost line of a plug-in that led to an error; empty if there is none."""
+    own = {Path(file).parents[1] for file in (__file__, torch.__file__)}
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not own & set(Path(frame.filename).parents) and Path(frame.filename).is_file():
+            return f" ({Path(frame.filename).name}, line {frame.lineno}: {frame.line})"
+    return ""
 
 
 class _Module(nn.Module):

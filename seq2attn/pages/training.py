@@ -28,7 +28,8 @@ from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
 from seq2attn.model.points import Hook, hooked, points
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, is_known, trace_json
+from seq2attn.pages.graphs import Graph, trace_json
+from seq2attn.pages.spelling import is_known
 from seq2attn.pages.tracing import exporting
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
