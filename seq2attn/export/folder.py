@@ -1,4 +1,4 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the folder that holds them."""
+"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the folder of them."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ traces, in one form.
 
 A value is "%NAME", of an input, a weight, a constant or a node. An argument is a value, a number,
 true, false, null, a word, a list of arguments, or {"number": "inf"}. A kind is float, int or bool.
-An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`. It makes
-a new value and changes none: what writes into a tensor in PyTorch is written as what makes another.
+An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`. It
+makes a new value and changes none: what writes into a tensor in PyTorch is written as what makes
+another.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch.export import ExportedProgram, default_decompositions
+from torch.export import ExportedProgram
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2attn.pages.spelling import (
     KINDS,
+    formulas,
     is_kept,
     is_same,
     is_view,
@@ -34,7 +37,7 @@ from seq2attn.pages.spelling import (
     spelled,
     writes,
 )
-from seq2attn.pages.tracing import Traced
+from seq2attn.pages.tracing import Traced, exporting
 
 Graph = dict[str, Any]
 WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32], "bool": []}
@@ -49,14 +52,15 @@ def program_json(traced: Traced) -> Graph:
     outputs = list(function.call(function.inputs))
     try:
         writer = _written(program, function.inputs)
-    except _SharedMemory:
-        program = program.run_decompositions({})  # which leaves no operation that writes
+    except _SharedMemory as error:
+        with exporting(str(error), None):
+            program = program.run_decompositions({})  # which leaves no operation that writes
         writer = _written(program, function.inputs)
     graph = writer.graph(outputs)
-    formulas: Any = default_decompositions() if missing([graph]) else {}
-    lacking = {writer.targets[name] for name in missing([graph])} & formulas.keys()
+    lacking = [writer.targets[name] for name in missing([graph])]
     if lacking:
-        program = program.run_decompositions({target: formulas[target] for target in lacking})
+        with exporting(f"torch cannot take {lacking[0]} apart", None), sdpa_kernel(SDPBackend.MATH):
+            program = program.run_decompositions(formulas(lacking))
         graph = _written(program, function.inputs).graph(outputs)
     return graph
 

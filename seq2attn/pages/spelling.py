@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
+from torch._decomp import decomposition_table
+from torch.export import default_decompositions
 
 from seq2attn.pages import asset
 
@@ -22,6 +24,8 @@ IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generato
 """arguments that change no number"""
 APART = {("max", "dim"), ("min", "dim")}
 """overloads that return something else"""
+SAME = {"detach", "alias", "dropout"}
+"""operations whose result is their argument; a page's model is in evaluation mode"""
 
 
 @cache
@@ -33,10 +37,29 @@ def operations() -> frozenset[str]:
     return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 
 
-def is_known(target: Any) -> bool:
-    """Return whether one of torch's operations can be written for the page."""
-    name = target._schema.name.removeprefix("aten::")
-    return name in operations() or name in _SPELLED
+def formulas(targets: Iterable[Any] = ()) -> dict[Any, Any]:
+    """Return torch's own formulas for the operations that the page lacks, and for `targets`, as far
+    as there are some.
+    """
+    every = _every_formula()
+    wanted = {target: every[target] for target in targets if target in every}
+    return {target: formula for target, formula in every.items() if not _is_known(target)} | wanted
+
+
+@cache
+def _every_formula() -> dict[Any, Any]:
+    return {**decomposition_table, **default_decompositions()}
+
+
+def _is_known(target: Any) -> bool:
+    name = _base_name(target._schema) if hasattr(target, "_schema") else ""
+    return name in operations() or name in _SPELLED or name in SAME
+
+
+def _base_name(schema: Any) -> str:
+    """Return "add" of torch.ops.aten.add_.Tensor."""
+    name: str = schema.name.removeprefix("aten::")
+    return name.removesuffix("_") if schema.is_mutable else name
 
 
 def _schema(node: fx.Node) -> Any:
@@ -49,6 +72,7 @@ def is_kept(node: fx.Node) -> bool:
 
 
 def writes(node: fx.Node) -> bool:
+    """Return whether a node writes into its first argument."""
     return bool(_schema(node)) and _schema(node).is_mutable
 
 
@@ -63,9 +87,9 @@ def is_view(node: fx.Node) -> bool:
 def is_same(node: fx.Node) -> bool:
     """Return whether a result is the first argument itself."""
     name = _name(node)
-    if name in ("to", "dropout"):
+    if name == "to":
         return KINDS.get(_type(node)) == KINDS.get(_type(node.args[0]))
-    return name in ("detach", "detach_", "alias")
+    return name in SAME
 
 
 def _type(node: Any) -> torch.dtype | None:
@@ -79,7 +103,7 @@ def _name(node: fx.Node) -> str:
     schema = _schema(node)
     if schema is None:
         return f"python_{target.__name__}"
-    name = schema.name.removeprefix("aten::")
+    name = _base_name(schema)
     return f"{name}_{schema.overload_name}" if (name, schema.overload_name) in APART else name
 
 
@@ -95,8 +119,6 @@ def spelled(node: fx.Node) -> list[Any]:
         del given[ignored]
     if _type(node) is not None and _type(node) not in KINDS:
         return [f"{name} of {_type(node)}"]
-    if writes(node):
-        name = name.removesuffix("_")
     if name in _SPELLED:
         return _SPELLED[name](node, given)
     defaults = {one.name: one.default_value for one in schema.arguments if one.has_default_value()}
@@ -150,6 +172,12 @@ def _ordered(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     return [_name(node), given["self"], given["dim"], given["descending"]]
 
 
+def _attention(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+    name = _name(node)
+    query, keys, values, mask, _, is_causal, scale, _ = given.values()
+    return [f"causal {name}" if is_causal else name, query, keys, values, mask, scale]
+
+
 def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     axes = len(given["stride"])
     if axes > 1 or given.pop("transposed"):
@@ -173,6 +201,9 @@ _SPELLED: dict[str, Callable[[fx.Node, dict[str, Any]], list[Any]]] = {
     "copy": _copied,
     "arange": _arange,
     "convolution": _convolution,
+    "scaled_dot_product_attention": _attention,
+    "square": lambda node, given: ["pow", given["self"], 2],
+    "rsub": lambda node, given: ["sub", given["other"], *list(given.values())[::2]],
 }
 """operations that are written with other arguments than torch's; "same" is no operation: its value
 is that of its argument"""

@@ -132,7 +132,7 @@ def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
     for name in function.inputs:
         shapes = [example.inputs[name].shape for example in (function, *others)]
         sizes = map(set, zip(*shapes, strict=True))
-        dynamic[name] = [Dim.AUTO if len(different) > 1 else None for different in sizes]
+        dynamic[name] = [Dim.AUTO if len(different) > 1 else Dim.STATIC for different in sizes]
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
     module = _Module(model, function)
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)

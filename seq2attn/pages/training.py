@@ -7,14 +7,12 @@ of its own.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch._decomp import get_decompositions
-from torch.export import default_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils.stateless import _reparametrize_module
@@ -29,7 +27,7 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.model.points import Hook, hooked, points
 from seq2attn.pages.functions import Tensors, nested
 from seq2attn.pages.graphs import Graph, trace_json
-from seq2attn.pages.spelling import is_known
+from seq2attn.pages.spelling import formulas
 from seq2attn.pages.tracing import exporting
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
@@ -173,16 +171,8 @@ def _graph(call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real
         return made
 
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        traced = make_fx(named, _decompositions(), tracing)(inputs)
+        traced = make_fx(named, {**formulas(), **FORMULAS}, tracing)(inputs)
     return trace_json(traced, inputs, outputs)
-
-
-@cache
-def _decompositions() -> dict[Any, Any]:
-    """Return formulas for what is random, and for the operations that the page lacks."""
-    formulas: Any = default_decompositions()
-    lacking = {target: formula for target, formula in formulas.items() if not is_known(target)}
-    return {**lacking, **DECOMPOSITIONS}
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
@@ -249,7 +239,7 @@ RANDOM: dict[Any, Callable[..., Tensor]] = {
     aten.bernoulli_: lambda like, p=0.5, **_: like.copy_(torch.rand(like.shape) < p),
 }
 """operations that draw random numbers, from uniform ones"""
-DECOMPOSITIONS: Any = {
+FORMULAS: Any = {
     **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
@@ -259,4 +249,4 @@ DECOMPOSITIONS: Any = {
 }
 for operation, formula in RANDOM.items():
     for overload in operation.overloads():
-        DECOMPOSITIONS[getattr(operation, overload)] = formula
+        FORMULAS[getattr(operation, overload)] = formula

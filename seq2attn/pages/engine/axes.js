@@ -52,15 +52,6 @@ function variance(x, axes = [], correction = 1, keep = false) {
   return over(total, product(x.shape) / product(total.shape) - correction);
 }
 
-function logsumexp(x, axes, keep = false) {
-  const largest = unary(value => (Number.isFinite(value) ? value : 0))(
-    amax(x, axes, true)
-  );
-  const total = sum(unary(Math.exp)(minus(x, largest)), axes, true);
-  const result = plus(unary(Math.log)(total), largest);
-  return keep ? result : squeeze(result, axes);
-}
-
 // compute(line, into, count) for each line along an axis: line.data from line.at by line.step.
 function lines(x, axis, compute, type = x.type) {
   const result = tensor(type, x.shape);
@@ -96,8 +87,6 @@ function softmax(x, axis) {
     for (let k = 0; k < count; k++) out[into.at + k * into.step] /= total;
   });
 }
-
-const logSoftmax = (x, axis) => minus(x, logsumexp(x, [axis], true));
 
 const cumulative = add => (x, axis) =>
   lines(x, axis, ({data, at, step}, into, count) => {
@@ -158,19 +147,6 @@ function withPlaces(find, places) {
     places(x, axis, keep)
   ];
 }
-
-// What a triangle of the last two axes keeps of them, by how far to the right of the diagonal it is.
-const triangle =
-  isKept =>
-  (x, shift = 0) => {
-    const [height, width] = x.shape.slice(-2);
-    const row = unsqueeze(range(0, height), 1);
-    const kept = binary((k, j) => Number(isKept(j - k, shift)), "bool")(
-      row,
-      range(0, width)
-    );
-    return cast(times(x, kept), x.type);
-  };
 
 function range(start, end, step = 1, type = "int") {
   const result = tensor(type, [Math.max(0, Math.ceil((end - start) / step))]);

@@ -94,16 +94,6 @@ function pow(x, y) {
   return y === 0.5 ? unary(Math.sqrt)(x) : power(x, y);
 }
 
-function softplus(x, beta = 1, threshold = 20) {
-  return unary(v =>
-    v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta
-  )(x);
-}
-
-function elu(x, alpha = 1, scale = 1, inner = 1) {
-  return unary(v => scale * (v > 0 ? v : alpha * Math.expm1(inner * v)))(x);
-}
-
 // To the nearest, of two the even one.
 function round(x) {
   const up = Math.round(x);
@@ -121,12 +111,4 @@ function erf(x) {
     total += term;
   }
   return ((Math.sign(x) * 2) / Math.sqrt(Math.PI)) * Math.exp(-z * z) * total;
-}
-
-function gelu(x, approximate = "none") {
-  const share =
-    approximate === "tanh"
-      ? v => Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v ** 3))
-      : v => erf(v / Math.SQRT2);
-  return unary(v => 0.5 * v * (1 + share(v)))(x);
 }

@@ -187,7 +187,6 @@ class Explanation {
     if (args.length > 1 || !one || Array.isArray(this.values[node.place]))
       return undefined;
     if (operation === "abs") return formula(`|${one.text}|`);
-    if (operation === "square") return formula(`${within(one, 3)}^2`, 2.5);
     if (operation in CALLED) return formula(CALLED[operation] + within(one, 3));
     return formula(`${operation}(${one.text})`);
   }

@@ -20,7 +20,6 @@ const FLOAT_FUNCTIONS = {
   log: Math.log,
   log1p: Math.log1p,
   log2: Math.log2,
-  log_sigmoid: x => Math.min(x, 0) - Math.log1p(Math.exp(-Math.abs(x))),
   reciprocal: x => 1 / x,
   rsqrt: x => 1 / Math.sqrt(x),
   sigmoid,
@@ -38,8 +37,7 @@ const COMPARISONS = {
   lt: (x, y) => Number(x < y),
   ne: (x, y) => Number(x !== y),
   logical_and: (x, y) => Number(Boolean(x && y)),
-  logical_or: (x, y) => Number(Boolean(x || y)),
-  logical_xor: (x, y) => Number(!x !== !y)
+  logical_or: (x, y) => Number(Boolean(x || y))
 };
 
 const PAIRS = {
@@ -48,7 +46,6 @@ const PAIRS = {
   bitwise_and: (x, y) => x & y,
   bitwise_or: (x, y) => x | y,
   bitwise_xor: (x, y) => x ^ y,
-  floor_divide: (x, y) => Math.floor(x / y),
   fmod: (x, y) => x % y,
   remainder,
   sigmoid_backward: (x, y) => x * y * (1 - y),
@@ -70,7 +67,6 @@ const OF_NUMBERS = {
 
 const OF_TENSORS = {
   add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
-  addcdiv: (x, y, z, value = 1) => plus(x, scaled(over(y, z), value)),
   addcmul: (x, y, z, value = 1) => plus(x, scaled(times(y, z), value)),
   bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
   cast,
@@ -78,12 +74,7 @@ const OF_TENSORS = {
   clamp_max: (x, high) => minimum(x, high),
   clamp_min: (x, low) => maximum(x, low),
   div: divide,
-  elu,
-  gelu,
-  hardtanh: (x, low = -1, high = 1) => clamp(x, low, high),
-  isinf: unary(x => Number(Math.abs(x) === Infinity), "bool"),
   isnan: unary(x => Number(Number.isNaN(x)), "bool"),
-  leaky_relu: (x, slope = 0.01) => unary(v => (v < 0 ? slope * v : v))(x),
   lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
   logical_not: negation,
   masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
@@ -93,16 +84,11 @@ const OF_TENSORS = {
   minimum,
   mul: times,
   pow,
-  rsub: (x, y, alpha = 1) => minus(y, scaled(x, alpha)),
-  softplus,
-  square,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
   where
 };
 
 const ALONG_AXES = {
-  _log_softmax: logSoftmax,
-  _safe_softmax: softmax,
   _softmax: softmax,
   all: reduction(1, (x, y) => Number(Boolean(x && y)), null, "bool"),
   amax,
@@ -114,9 +100,7 @@ const ALONG_AXES = {
   cumprod: cumulative((x, y) => x * y),
   cumsum: cumulative((x, y) => x + y),
   linalg_vector_norm: norm,
-  log_softmax: logSoftmax,
   logcumsumexp: cumulative(addLogs),
-  logsumexp,
   max_dim: withPlaces(amax, argmax),
   mean,
   min_dim: withPlaces(amin, argmin),
@@ -125,8 +109,6 @@ const ALONG_AXES = {
   sort,
   sum,
   topk,
-  tril: lower,
-  triu: upper,
   var: variance
 };
 
@@ -135,7 +117,6 @@ const BY_PLACES = {
   embedding_dense_backward: embeddingBackward,
   gather,
   index,
-  index_select: indexSelect,
   scatter,
   scatter_add: scatterAdd,
   searchsorted
@@ -170,7 +151,6 @@ const SHAPES = {
   mT: x => transpose(x, -2, -1),
   pad: (x, sizes, _, value) => pad(x, sizes, value),
   permute,
-  repeat,
   reshape,
   select,
   select_scatter: (x, y, ...at) =>

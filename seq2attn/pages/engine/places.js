@@ -53,15 +53,6 @@ function embeddingBackward(gradients, ids, count, padding) {
   return result;
 }
 
-function indexSelect(x, axis, indices) {
-  const at = axisOf(axis, x.shape.length);
-  const places = [...numbersOf(indices)];
-  return cat(
-    places.map(place => unsqueeze(select(x, at, place), at)),
-    at
-  );
-}
-
 // x[indices], one tensor of integers or nothing for each of the first axes.
 function index(x, indices) {
   const axes = [...indices.keys()].filter(axis => indices[axis]);
@@ -86,15 +77,6 @@ const stack = (parts, axis = 0) =>
     parts.map(part => unsqueeze(part, axis)),
     axis
   );
-
-function repeat(x, counts) {
-  const more = new Array(counts.length - x.shape.length).fill(1);
-  const start = reshape(x, [...more, ...x.shape]);
-  return counts.reduce(
-    (tiled, count, axis) => cat(new Array(count).fill(tiled), axis),
-    start
-  );
-}
 
 // How many of the sorted `ends` lie below each value, or with `right` are at most equal to it.
 function searchsorted(ends, values, _, right = false) {

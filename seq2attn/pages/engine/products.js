@@ -116,25 +116,13 @@ function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   return [bias ? plus(result, bias) : result, middle, factor];
 }
 
-function attend(
-  query,
-  keys,
-  values,
-  mask,
-  dropout,
-  isCausal,
-  scale = query.shape.at(-1) ** -0.5
-) {
+function attend(query, keys, values, mask, scale = query.shape.at(-1) ** -0.5) {
   const scores = times(matmul(query, transpose(keys, -2, -1)), scale);
-  const shape = scores.shape.slice(-2);
-  const allowed = isCausal ? lower(filled(shape, 1, "bool")) : mask;
-  if (!allowed) return matmul(softmax(scores, -1), values);
-  const masked =
-    allowed.type === "bool"
-      ? where(allowed, scores, -Infinity)
-      : plus(scores, allowed);
+  const isChoice = mask?.type === "bool";
+  const masked = isChoice
+    ? where(mask, scores, -Infinity)
+    : mask
+      ? plus(scores, mask)
+      : scores;
   return matmul(softmax(masked, -1), values);
 }
-
-const lower = triangle((off, shift) => off <= shift);
-const upper = triangle((off, shift) => off >= shift);
