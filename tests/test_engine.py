@@ -181,6 +181,7 @@ CASES = [
     ("clamp", A, None, B),
     ("clamp_min", A, 0.5),
     ("clamp_max", A, 0.5),
+    ("softplus", A * 20, 2.0, 5.0),
     ("round", torch.tensor([0.5, 1.5, -0.5, -1.5, 2.4]).double()),
     ("masked_fill", WHOLE, MASK, 9),
     ("where", MASK, A, ROW),

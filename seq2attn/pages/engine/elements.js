@@ -112,3 +112,9 @@ function erf(x) {
   }
   return ((Math.sign(x) * 2) / Math.sqrt(Math.PI)) * Math.exp(-z * z) * total;
 }
+
+function softplus(x, beta = 1, threshold = 20) {
+  return unary(v =>
+    v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta
+  )(x);
+}

@@ -84,6 +84,7 @@ const OF_TENSORS = {
   minimum,
   mul: times,
   pow,
+  softplus,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
   where
 };

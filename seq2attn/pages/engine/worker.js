@@ -76,5 +76,5 @@ class Trainer {
 
 function serve() {
   const trainer = new Trainer();
-  onmessage = ({data}) => trainer.receive(data);
+  addEventListener("message", ({data}) => trainer.receive(data));
 }
