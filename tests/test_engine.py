@@ -488,7 +488,8 @@ STEPS = """
 const {spec, steps, rate, mask} = given_;
 const race = new Race([spec], 5), rows = [];
 const [learner] = race.learners, first = learner.weights();
-const whole = x => [x.shape, Array.from(numbersOf(x))], {graph} = learner, run = graph.run;
+const whole = x => [x.shape, Array.from(numbersOf(x))];
+const {train: graph} = learner.graphs, {run} = graph;
 let random = [];
 graph.run = given => {
   random = Object.entries(given).filter(([name]) => name.startsWith("random."));

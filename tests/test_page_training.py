@@ -23,7 +23,7 @@ class Odd(Score):
 class Noisy(Score):
     def forward(self, query, keys):
         scores = query @ keys.mT
-        return scores + torch.empty_like(scores).exponential_() if self.training else scores
+        return torch.poisson(scores.exp()) if self.training else scores
 """
 
 
@@ -230,7 +230,7 @@ def test_what_the_page_cannot_draw_it_has_as_examples(browser, tmp_path, cli, na
         ),
         (
             "--train CONFIG --plugin odd.py --set model.attention.score=noisy",
-            "it lacks the operation exponential",
+            "it lacks the operation poisson",
         ),
         ("--train CONFIG --train dates.yaml", "vocabularies differ"),
         ("--train CONFIG --train other.yaml", "task and training.batch_size must be equal"),

@@ -3,7 +3,7 @@ traces, in one form.
 
     inputs: {name: shape}, where null is any size
     weights: [name in the model]
-    constants: {name: [kind, shape, width, base64]}
+    constants: {name: [kind, shape, base64, width of a number]}
     nodes: [[name, operation, *arguments]], each after those that it reads
     outputs: {name: value}
 
@@ -109,7 +109,7 @@ def missing(graphs: Iterable[Graph]) -> list[str]:
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
-    """Return kind, shape, width and numbers of a tensor, in as few bytes as hold it exactly."""
+    """Return kind, shape, numbers and width of a tensor, in as few bytes as hold it exactly."""
     kind = KINDS.get(tensor.dtype, "float")
     width = torch.int8 if kind == "bool" else torch.float64
     for smaller in WIDTHS[kind]:
@@ -118,7 +118,7 @@ def constant_json(tensor: Tensor) -> list[Any]:
             break
     numbers = tensor.to(width).flatten().numpy().tobytes()
     name = str(width).removeprefix("torch.")
-    return [kind, list(tensor.shape), name, base64.b64encode(numbers).decode()]
+    return [kind, list(tensor.shape), base64.b64encode(numbers).decode(), name]
 
 
 # ---- nodes ----

@@ -38,7 +38,7 @@ function isChanged() {
   return isSet || force.size + banned.size + write.size > 0;
 }
 
-const isBanned = (t, j) => state.ban.has(`${j}`) || state.ban.has(`${t},${j}`);
+const isBanned = (t, j) => isIn(state.ban, t, j);
 
 const masksPadding = () =>
   state.mask ?? data.models.every(model => model.mask_padding);

@@ -16,72 +16,56 @@ const warmed = ({warmup}, step) => warmup[step] ?? 1;
 
 // The random inputs of a graph.
 function randomInputs({inputs}, random) {
-  const drawn = {};
-  for (const [name, shape] of Object.entries(inputs)) {
-    if (!name.startsWith("random.")) continue;
-    drawn[name] = tensor(
-      "float",
-      shape,
-      Float64Array.from({length: product(shape)}, random)
-    );
-  }
-  return drawn;
+  const draw = (_, k, numbers) => {
+    numbers[k] = random();
+  };
+  return made(picked(inputs, "random."), shape => {
+    const drawn = tensor("float", shape);
+    drawn.data.forEach(draw);
+    return drawn;
+  });
 }
 
 class Learner {
   constructor(spec, seed) {
-    const {first, train} = spec.training.graphs;
     this.spec = spec;
-    this.first = new Graph(first, new Map());
-    this.graph = new Graph(train, new Map());
-    this.recycles = false;
+    this.graphs = made(
+      spec.training.graphs,
+      graph => new Graph(graph, new Map())
+    );
     this.reset(seed);
   }
 
+  // The first weights, moments of the gradients that are 0, and a count of steps.
   reset(seed) {
-    const {first, train} = this.spec.training.graphs;
-    const moments = Object.entries(train.inputs).filter(([name]) =>
-      /^(step$|exp_avg)/.test(name)
-    );
-    this.values = made(Object.fromEntries(moments), shape => filled(shape, 0));
-    Object.assign(
-      this.values,
-      this.first.run(randomInputs(first, uniforms(3 * seed)))
-    );
+    const {first, train} = this.graphs;
+    const {inputs} = train.spec;
+    const zeros = {...picked(inputs, "exp_avg"), step: inputs.step};
+    const weights = first.run(randomInputs(first.spec, uniforms(3 * seed)));
+    this.values = {...made(zeros, shape => filled(shape, 0)), ...weights};
     this.random = uniforms(3 * seed + 1);
   }
 
   // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask: null is the config's own.
   learn(examples, rate, mask) {
-    const {training, mask_padding} = this.spec;
-    const share = warmed(training, this.values.step.data[0]);
+    const {train} = this.graphs;
+    const [step] = this.values.step.data;
     const inputs = {
       ...this.values,
       ...examples,
-      ...randomInputs(training.graphs.train, this.random),
-      rate: filled([], rate * share),
-      mask: flag(mask ?? mask_padding)
+      ...randomInputs(train.spec, this.random),
+      rate: filled([], rate * warmed(this.spec.training, step)),
+      mask: filled([], Number(mask ?? this.spec.mask_padding), "bool")
     };
-    if (!this.recycles) this.graph.recycle(inputs);
-    this.recycles = true;
-    const {loss, right, ...values} = this.graph.run(inputs);
+    if (step === 0) train.recycle(inputs);
+    const {loss, right, ...values} = train.run(inputs);
     this.values = values;
-    return {loss: numbersOf(loss)[0], right: numbersOf(right)};
+    return {loss: loss.data[loss.first], right: numbersOf(right)};
   }
 
   weights() {
-    const parts = this.spec.weights.map(([name]) =>
-      numbersOf(this.values[name])
-    );
-    const numbers = new Float64Array(
-      parts.reduce((count, {length}) => count + length, 0)
-    );
-    let start = 0;
-    for (const part of parts) {
-      numbers.set(part, start);
-      start += part.length;
-    }
-    return numbers;
+    const parts = this.spec.weights.map(([name]) => flatten(this.values[name]));
+    return numbersOf(cat(parts)).slice();
   }
 }
 
@@ -89,7 +73,6 @@ class Learner {
 class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed));
-    this.graph = new Graph(specs[0].training.graphs.draw, new Map());
     this.reset(seed);
   }
 
@@ -101,7 +84,8 @@ class Race {
 
   // One step of each: {examples, lengths, each: [{loss, right}]}
   advance(rate, mask) {
-    const examples = this.graph.run(randomInputs(this.graph.spec, this.random));
+    const {draw} = this.learners[0].graphs;
+    const examples = draw.run(randomInputs(draw.spec, this.random));
     this.step += 1;
     const each = this.learners.map(learner =>
       learner.learn(examples, rate, mask)

@@ -15,20 +15,21 @@ class Model {
 }
 
 const integers = (shape, ids) => tensor("int", shape, Float64Array.from(ids));
-const flag = value => tensor("bool", [], Float64Array.of(Number(value)));
-const isState = ([name]) => name.startsWith("state.");
-const statesOf = values =>
-  Object.fromEntries(Object.entries(values).filter(isState));
 
-// In place of the state before the first token, for which a graph has its own.
-const zeros = ({inputs}) => made(statesOf(inputs), shape => filled(shape, 0));
+// The values whose names begin so.
+function picked(values, start) {
+  const named = Object.entries(values).filter(([name]) =>
+    name.startsWith(start)
+  );
+  return Object.fromEntries(named);
+}
 
 // Decodes with a model, and keeps what the next call may need again.
 class Session {
   constructor(model) {
     this.model = model;
     this.spec = model.spec;
-    this.read = {};
+    this.read = {}; // of each cell of the encoder, the steps that it took
     this.steps = [];
     this.encoded = null;
   }
@@ -36,96 +37,102 @@ class Session {
   // What a source of these ids, padded, gives to each step. The same source again costs nothing.
   encode(ids, padding) {
     const key = `${ids.join()}+${padding}`;
-    if (this.encoded?.key === key) return this.encoded;
+    if (this.encoded?.key === key) return;
+    const {length} = ids;
     const tokens = [...ids, ...new Array(padding).fill(this.spec.pad)];
     const width = tokens.length;
-    const valid = Float64Array.from(tokens, (_, j) => Number(j < ids.length));
+    const valid = tokens.map((_, j) => Number(j < length));
     const inputs = {
       source: integers([1, width], tokens),
-      valid: tensor("bool", [1, width], valid)
+      valid: cast(integers([1, width], valid), "bool")
     };
-    if (this.spec.layers.length) this.readSource(tokens, ids.length, inputs);
+    if (this.spec.layers.length) this.readSource(tokens, length, inputs);
     const {prepare, step} = this.model.graphs;
     const prepared = prepare.run(inputs);
-    const prepareAgain = () => prepare.trace(inputs);
-    const graph = step.bind(prepared, name => name.startsWith("memory."));
+    const graph = step.bind(picked(prepared, "memory."));
+    const first = picked(prepared, "state.");
     this.encoded = {
       key,
       width,
-      length: ids.length,
-      first: statesOf(prepared),
+      length,
+      first,
       graph,
-      prepareAgain
+      prepareAgain: () => prepare.trace(inputs)
     };
     this.steps = [];
-    this.graphs = new Map();
-    return this.encoded;
+    this.graphs = new Map(); // what is changed, as text -> the graph of a step
   }
 
   // Recurrent layers, token by token: adds `states` and `final.*` to the inputs of `prepare`.
   readSource(tokens, length, inputs) {
     let below = tokens;
-    let finals = 0;
+    const finals = [];
     for (const names of this.spec.layers) {
       const directions = names.map(name => this.readLine(name, below, length));
       below = tokens.map((_, j) =>
         cat(
-          directions.map(steps => steps[j].output),
+          directions.map(({outputs}) => outputs[j]),
           1
         )
       );
-      const {state} = directions.at(-1).last;
-      for (const value of Object.values(state))
-        inputs[`final.${finals++}`] = value;
+      finals.push(...Object.values(directions.at(-1).last));
     }
     inputs.states = unsqueeze(cat(below, 0), 0);
+    for (const [k, state] of finals.entries()) inputs[`final.${k}`] = state;
   }
 
-  // A cell along its inputs, token ids or tensors, by their position: {output, state} of each, and `last`, of the last token that
-  // is no padding. What it has read before is not read again, as far as it is the same.
+  // A cell along its inputs, token ids or tensors: its outputs by their position, and its last state for a token that is no padding.
   readLine(name, inputs, length) {
     const positions = [...inputs.keys()];
-    if (name.endsWith("backward"))
+    if (name.endsWith("backward")) {
       positions.splice(0, length, ...positions.slice(0, length).reverse());
+    }
+    const steps = this.readSteps(
+      name,
+      positions.map(j => inputs[j])
+    );
+    const outputs = inputs.map((_, j) => steps[positions.indexOf(j)].output);
+    return {outputs, last: steps[length - 1].state};
+  }
+
+  // What a cell has read before is not read again, as far as it is the same.
+  readSteps(name, inputs) {
     const graph = this.model.graphs[name];
     const before = this.read[name] ?? [];
     const steps = [];
-    let state = zeros(graph.spec);
-    for (const [k, position] of positions.entries()) {
-      const input = inputs[position];
+    let state = made(picked(graph.spec.inputs, "state."), shape =>
+      filled(shape, 0)
+    ); // a graph has its own first state
+    for (const [k, input] of inputs.entries()) {
       const isSame =
-        before[k]?.input === input &&
-        (k === 0 || before[k - 1] === steps[k - 1]);
-      if (isSame) steps.push(before[k]);
-      else {
-        const token =
-          typeof input === "number" ? integers([1], [input]) : input;
-        const result = graph.run({
-          input: token,
-          first: flag(k === 0),
-          ...state
-        });
-        steps.push({input, output: result.output, state: statesOf(result)});
-      }
+        before[k]?.input === input && before[k - 1] === steps[k - 1];
+      steps.push(
+        isSame ? before[k] : this.readOne(graph, input, k === 0, state)
+      );
       ({state} = steps[k]);
     }
     this.read[name] = steps;
-    const byPosition = {last: steps[length - 1]};
-    for (const [k, position] of positions.entries())
-      byPosition[position] = steps[k];
-    return byPosition;
+    return steps;
+  }
+
+  readOne(graph, input, isFirst, state) {
+    const token = typeof input === "number" ? integers([1], [input]) : input;
+    const first = filled([], Number(isFirst), "bool");
+    const result = graph.run({input: token, first, ...state});
+    return {input, output: result.output, state: picked(result, "state.")};
   }
 
   // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write: Map t -> id, temperature,
   // padding, mask}. A step is {token, logits, weights, ...}; steps that are as in the last call are not computed again.
   decode(ids, changes, bound) {
-    const encoded = this.encode(ids, changes.padding);
+    this.encode(ids, changes.padding);
+    const {first, width} = this.encoded;
     const before = this.steps;
     const steps = [];
     let token = this.spec.sos;
-    let state = encoded.first;
+    let state = first;
     let isNew = false;
-    for (let t = 0; t < bound; t++) {
+    for (let t = 0; t < bound && (t === 0 || token !== this.spec.eos); t++) {
       const change = this.changeKey(t, changes);
       isNew ||= before[t]?.token !== token || before[t].change !== change;
       const step = isNew
@@ -134,37 +141,30 @@ class Session {
       step.written = changes.write.get(t) ?? step.likeliest;
       steps.push(step);
       ({written: token, state} = step);
-      if (token === this.spec.eos) break;
     }
     this.steps = steps;
-    return {steps, width: encoded.width, finished: token === this.spec.eos};
+    return {steps, width, finished: token === this.spec.eos};
   }
 
   // What is changed at step t, as text: steps with the same changes share a graph.
   changeKey(t, {temperature, mask, ban, force}) {
     const cells = [];
     for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
-      const isBanned = ban.has(`${j}`) || ban.has(`${t},${j}`);
-      cells.push(`${isBanned ? "banned" : ""} ${force.get(`${t},${j}`) ?? ""}`);
+      cells.push(isIn(ban, t, j), force.get(`${t},${j}`));
     }
-    return [temperature, mask, cells].join(";");
+    return [temperature, mask, ...cells].join(";");
   }
 
   // The graph of step t with its changes; it ignores those that it has no input for, such as weights that cannot be set.
   changedGraph(t, {ban, force, mask, temperature}) {
     const {width, length, graph} = this.encoded;
-    const row = (type, value) =>
-      tensor(
-        type,
-        [1, 1, width],
-        Float64Array.from({length: width}, (_, j) => Number(value(j)))
-      );
     const isMasked = mask ?? this.spec.mask_padding;
+    const row = (type, value) => {
+      const numbers = Float64Array.from({length: width}, (_, j) => value(j));
+      return tensor(type, [1, 1, width], numbers);
+    };
     return graph.bind({
-      "change.banned": row(
-        "bool",
-        j => ban.has(`${j}`) || ban.has(`${t},${j}`)
-      ),
+      "change.banned": row("bool", j => isIn(ban, t, j)),
       "change.forced": row("bool", j => force.has(`${t},${j}`)),
       "change.weights": row("float", j => force.get(`${t},${j}`) ?? 0),
       "change.temperature": filled([1, 1, 1], temperature),
@@ -185,22 +185,20 @@ class Session {
       token,
       change,
       likeliest,
-      state: statesOf(result),
+      state: picked(result, "state."),
       trace
     };
   }
 }
 
-// A tensor whose numbers are its array, in order.
+// Whether a position is banned at a step, or at all.
+const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`);
+
+// A tensor whose array has its numbers only, in order.
 const alone = x => tensor(x.type, x.shape, numbersOf(x));
 
-// The place of the largest of some numbers.
-function peak(numbers) {
-  let best = 0;
-  for (let k = 1; k < numbers.length; k++)
-    if (numbers[k] > numbers[best]) best = k;
-  return best;
-}
+// The place of the largest of some numbers, the first of them.
+const peak = numbers => numbers.indexOf(numbers.reduce(most));
 
 function probabilities(logits) {
   const largest = Math.max(...logits);

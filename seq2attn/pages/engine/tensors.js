@@ -267,7 +267,8 @@ function cat(parts, axis = 0) {
   const sizes = some.map(part => part.shape[at]);
   const size = sizes.reduce((total, one) => total + one);
   const result = tensor(type, shape.with(at, size));
-  for (const [k, place] of split(result, sizes, at).entries()) copyInto(place, some[k]);
+  for (const [k, place] of split(result, sizes, at).entries())
+    copyInto(place, some[k]);
   return result;
 }
 

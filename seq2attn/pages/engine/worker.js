@@ -2,19 +2,19 @@
 
 const REPORT = 150; // milliseconds between two reports at least
 
-// {kind: "start", specs} begins, "run", "pause", "step" and "reset" are the buttons; "seen" asks for the next report.
 class Trainer {
   constructor() {
-    this.settings = {};
+    this.settings = {}; // {rate, seed, mask, until, round}
     this.playing = false;
-    this.seen = true;
+    this.seen = true; // whether the page has drawn the last report
     this.reported = 0;
     this.news = [];
   }
 
+  // {kind: "start", specs} begins, "run", "pause", "step" and "reset" are the buttons; "seen" asks for the next report.
   receive({kind, specs, ...given}) {
     Object.assign(this.settings, given);
-    if (kind === "start") this.race = new Race(specs, this.settings.seed);
+    if (kind === "start") this.race = new Race(specs, given.seed);
     if (kind === "seen") this.seen = true;
     else if (kind === "run") this.play();
     else this.stop(kind);
@@ -22,9 +22,8 @@ class Trainer {
   }
 
   play() {
-    if (this.playing) return;
+    if (!this.playing) setTimeout(() => this.tick());
     this.playing = true;
-    setTimeout(() => this.tick());
   }
 
   stop(kind) {
@@ -45,32 +44,21 @@ class Trainer {
   }
 
   once() {
-    const {lengths, each} = this.race.advance(
-      this.settings.rate,
-      this.settings.mask
-    );
+    const {rate, mask, until} = this.settings;
+    const {lengths, each} = this.race.advance(rate, mask);
     const losses = each.map(({loss}) => loss);
     this.news.push({lengths, losses, right: each.map(({right}) => [...right])});
-    if (
-      this.race.step === this.settings.until ||
-      !losses.every(Number.isFinite)
-    )
+    if (this.race.step === until || !losses.every(Number.isFinite))
       this.playing = false;
   }
 
   report() {
     const isEarly = this.playing && performance.now() - this.reported < REPORT;
     if (!this.seen || isEarly) return;
-    this.seen = false;
-    this.reported = performance.now();
-    const weights = this.race.learners.map(learner => learner.weights());
-    postMessage({
-      round: this.settings.round,
-      step: this.race.step,
-      news: this.news,
-      weights
-    });
-    this.news = [];
+    const {race, news, settings} = this;
+    const weights = race.learners.map(learner => learner.weights());
+    postMessage({round: settings.round, step: race.step, news, weights});
+    Object.assign(this, {seen: false, reported: performance.now(), news: []});
   }
 }
 

@@ -119,9 +119,7 @@ class Answer {
       disabled: !isLive,
       title: isLive ? `step ${t + 1}: click, then type another symbol` : "",
       ariaLabel: `step ${t + 1}: ${symbol}${became}${should}`,
-      className: Object.keys(classes)
-        .filter(name => classes[name])
-        .join(" "),
+      className: classesOf(classes),
       onkeydown: event => this.key(event, t)
     });
   }

@@ -1,13 +1,7 @@
 // Scores, softmax and weights of a step as bars, a column per source position; those of the weights are sliders.
 
-const BARS = ["score", "softmax", "weight"];
-const KEYED = {
-  __proto__: null,
-  ArrowUp: 0.05,
-  ArrowDown: -0.05,
-  PageUp: 0.25,
-  PageDown: -0.25
-};
+const BARS = {score: "scores", softmax: "softmax", weight: "weights"}; // their names in a step
+const KEYED = {ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25};
 
 class Bars {
   constructor(view) {
@@ -17,148 +11,137 @@ class Bars {
   }
 
   draw(step, t) {
-    const {view} = this;
-    const width = view.sources.length;
-    if (this.columns.length !== width) this.build(width);
-    const around = view.windowAt(t, " ± ");
+    const {sources, scale} = this.view;
+    if (this.columns.length !== sources.length) this.build(sources.length);
+    const around = this.view.windowAt(t, " ± ");
     say(this.around, around && `┃ ${around}`);
-    this.axis.forEach((mark, k) => say(mark, short(view.scale[1 - k])));
-    for (const j of this.columns.keys()) this.column(step, t, j);
-    for (const name of BARS)
-      this.name(
-        name,
-        name === "score" ? step.scores : (step[name] ?? step.weights)
-      );
-    this.scroll(this.columns[view.position()].symbol);
+    for (const [k, mark] of this.axis.entries()) say(mark, short(scale[1 - k]));
+    for (const j of sources.keys()) this.column(step, t, j);
+    for (const name of Object.keys(BARS)) this.name(name, step);
+    this.scroll(this.columns[this.view.position()].symbol);
   }
 
-  // What a row of bars says to a screen reader: of several heads, their means.
-  name(name, {data: numbers}) {
+  // What a row of bars says to a screen reader.
+  name(name, step) {
     const told = this.view.sources.map(
-      (symbol, j) =>
-        `${symbol} ${short(meanAt(numbers, j, this.columns.length))}`
+      (symbol, j) => `${symbol} ${short(this.mean(step, name, j))}`
     );
     this.labels[name].setAttribute("aria-label", `${name}: ${told.join(", ")}`);
   }
 
+  // The mean over heads of a position's numbers.
+  mean(step, name, j) {
+    const own = ofPosition(step[BARS[name]].data, j, this.columns.length);
+    return own.reduce((sum, value) => sum + value) / own.length;
+  }
+
   column(step, t, j) {
-    const {view, columns} = this;
-    const column = columns[j];
-    const isOutside = view.map.outside(t, j);
-    this.symbol(column.symbol, t, j, isOutside);
-    this.heads(column.score, step.scores.data, j, (line, value) =>
-      this.score(line, value)
-    );
-    this.heads(column.softmax, step.softmax.data, j, (line, value) =>
-      fillBar(line, 0, value)
-    );
-    this.weight(column, step.weights.data[j], t, j);
-    for (const [name, {data: numbers}] of [
-      ["score", step.scores],
-      ["softmax", step.softmax]
-    ]) {
-      const mean = meanAt(numbers, j, columns.length);
-      say(column[`${name}Number`], state.numbers ? short(mean) : "");
-    }
-    const reason = view.spec.force_reason || "drag to set the weight";
-    for (const name of BARS) {
-      column[name].classList.toggle("outside", isOutside);
-      put(
+    const column = this.columns[j];
+    const isHeld = this.view.isForced(t, j);
+    for (const name of Object.keys(BARS)) {
+      const values = ofPosition(step[BARS[name]].data, j, this.columns.length);
+      const isShown = state.numbers || (name === "weight" && isHeld);
+      this.lines(
         column[name],
-        "title",
-        isOutside ? "outside the window" : name === "weight" ? reason : ""
+        values,
+        name === "score" ? this.view.scale : [0, 1]
+      );
+      say(
+        column[`${name}Number`],
+        isShown ? short(this.mean(step, name, j)) : ""
+      );
+      this.place(column[name], name, this.view.map.outside(t, j));
+    }
+    this.symbol(column.symbol, t, j);
+    column.weight.classList.toggle("held", isHeld);
+    column.weight.setAttribute(
+      "aria-valuenow",
+      step.weights.data[j].toFixed(3)
+    );
+    column.weight.setAttribute(
+      "aria-label",
+      `weight of ${this.view.sources[j]}, position ${j + 1}`
+    );
+  }
+
+  // A line for each head, from 0.
+  lines(bar, values, [lowest, highest]) {
+    const range = highest - lowest || 1;
+    while (bar.children.length < values.length) bar.append(make("i"));
+    while (bar.children.length > values.length) bar.lastChild.remove();
+    for (const [head, value] of values.entries()) {
+      const line = bar.children[head];
+      const height = Math.abs(value) / range;
+      put(line, "className", value < 0 ? "negative" : "");
+      fillBar(
+        line,
+        (Math.min(0, value) - lowest) / range,
+        lowest ? Math.max(0.01, height) : height
       );
     }
   }
 
-  symbol(element, t, j, isOutside) {
-    const {view} = this;
-    const isBanned = view.map.banned(t, j);
-    const isCentre = view.map.centres[t].map(Math.round).includes(j);
-    const classes = [
-      ["chosen", j === view.position()],
-      ["banned", isBanned],
-      ["centre", isCentre]
-    ];
-    const own = classes.filter(([, is]) => is).map(([name]) => name);
-    say(element, view.sources[j]);
-    put(element, "className", ["symbol", ...own].join(" "));
+  place(bar, name, isOutside) {
+    const held = this.view.spec.force_reason || "drag to set the weight";
+    bar.classList.toggle("outside", isOutside);
+    put(
+      bar,
+      "title",
+      isOutside ? "outside the window" : name === "weight" ? held : ""
+    );
+  }
+
+  symbol(element, t, j) {
+    const {map, sources} = this.view;
+    const classes = {
+      symbol: true,
+      chosen: j === this.view.position(),
+      banned: map.banned(t, j),
+      centre: map.centres[t].map(Math.round).includes(j)
+    };
     const notes = [
-      isBanned && ", banned",
-      isOutside && ", outside the window"
-    ].filter(Boolean);
+      classes.banned && ", banned",
+      map.outside(t, j) && ", outside the window"
+    ];
+    say(element, sources[j]);
+    put(element, "className", classesOf(classes));
     element.setAttribute(
       "aria-label",
-      `position ${j + 1}, ${view.sources[j]}${notes.join("")}`
+      `position ${j + 1}, ${sources[j]}${notes.filter(Boolean).join("")}`
     );
-  }
-
-  // A line for each head.
-  heads(bar, numbers, j, fill) {
-    const width = this.columns.length;
-    const count = numbers.length / width;
-    while (bar.children.length < count) bar.append(make("i"));
-    while (bar.children.length > count) bar.lastChild.remove();
-    [...bar.children].forEach((line, head) =>
-      fill(line, numbers[head * width + j])
-    );
-  }
-
-  score(line, value) {
-    const [lowest, highest] = this.view.scale;
-    const range = highest - lowest || 1;
-    put(line, "className", value < 0 ? "negative" : "");
-    fillBar(
-      line,
-      (Math.min(0, value) - lowest) / range,
-      Math.max(0.01, Math.abs(value) / range)
-    );
-  }
-
-  weight({weight: slider, weightNumber: number}, value, t, j) {
-    const isHeld = this.view.isForced(t, j);
-    fillBar(slider.firstChild, 0, value);
-    slider.classList.toggle("held", isHeld);
-    slider.setAttribute("aria-valuenow", value.toFixed(3));
-    slider.setAttribute(
-      "aria-label",
-      `weight of ${this.view.sources[j]}, position ${j + 1}`
-    );
-    say(number, state.numbers || isHeld ? short(value) : "");
   }
 
   // Brings the chosen column into view.
-  scroll(symbol) {
+  scroll({offsetLeft, offsetWidth}) {
     const box = this.view.find(".attending");
-    const left = symbol.offsetLeft - this.labels.weight.offsetWidth;
-    const isHidden =
+    const left = offsetLeft - this.labels.weight.offsetWidth;
+    const isCut =
       left < box.scrollLeft ||
-      symbol.offsetLeft + symbol.offsetWidth > box.scrollLeft + box.clientWidth;
-    if (box.scrollWidth > box.clientWidth && isHidden)
+      offsetLeft + offsetWidth > box.scrollLeft + box.clientWidth;
+    if (box.scrollWidth > box.clientWidth && isCut)
       box.scrollLeft = left - box.clientWidth / 3;
   }
 
   build(width) {
-    this.axis = [make("small"), make("small")];
-    const label = name => [
-      name,
-      make("span", {className: "label", role: "img"}, name)
-    ];
-    this.labels = Object.fromEntries(BARS.map(label));
-    this.labels.score.append(...this.axis);
     const title =
       "the window: its centre, and how many positions it reaches to each side";
+    this.axis = [make("small"), make("small")];
+    this.labels = {};
+    for (const name of Object.keys(BARS)) {
+      this.labels[name] = make("span", {className: "label", role: "img"}, name);
+    }
+    this.labels.score.append(...this.axis);
     this.around = make("span", {className: "label", title});
     this.grid.replaceChildren(this.around, ...Object.values(this.labels));
     const narrowest = state.numbers ? 34 : 18;
     this.grid.style.gridTemplateColumns = `max-content repeat(${width}, minmax(${narrowest}px, 1fr))`;
-    this.columns = Array.from({length: width}, (_, j) => this.built(j));
+    this.columns = counted(width).map(j => this.built(j));
   }
 
   built(j) {
     const column = {symbol: button("", () => choose(state.step, j))};
     this.grid.append(column.symbol);
-    for (const name of BARS) {
+    for (const name of Object.keys(BARS)) {
       column[name] = make("div", {className: `bar ${name}`}, make("i"));
       column[`${name}Number`] = make("span", {className: "number"});
       this.grid.append(make("div", {}, column[name], column[`${name}Number`]));
@@ -173,42 +156,36 @@ class Bars {
       role: "slider",
       tabindex: 0,
       "aria-valuemin": 0,
-      "aria-valuemax": 1,
-      "aria-disabled": isFixed
+      "aria-valuemax": 1
     };
-    for (const [key, value] of Object.entries(roles))
-      slider.setAttribute(key, value);
+    for (const [name, value] of Object.entries(roles))
+      slider.setAttribute(name, value);
+    slider.setAttribute("aria-disabled", isFixed);
     if (isFixed) return;
     let held = null; // where the bar was when it was taken hold of: the first change makes room above for the answer without it
     const drag = event =>
       setWeight(state.step, j, (held.bottom - event.clientY) / held.height);
-    slider.addEventListener("pointerdown", event => {
+    const on = (name, act) => slider.addEventListener(name, act);
+    on("pointerdown", event => {
       held = slider.getBoundingClientRect();
       slider.setPointerCapture(event.pointerId);
       state.position = j;
       drag(event);
     });
-    slider.addEventListener("pointermove", event => {
+    on("pointermove", event => {
       if (slider.hasPointerCapture(event.pointerId)) drag(event);
     });
-    slider.addEventListener("dblclick", () => release(state.step, j));
-    slider.addEventListener("keydown", event => {
-      const change = KEYED[event.key];
-      if (!change) return;
+    on("dblclick", () => release(state.step, j));
+    on("keydown", event => {
+      if (!Object.hasOwn(KEYED, event.key)) return;
       state.position = j;
-      setWeight(
-        state.step,
-        j,
-        Number(slider.getAttribute("aria-valuenow")) + change
-      );
+      setWeight(state.step, j, Number(slider.ariaValueNow) + KEYED[event.key]);
       event.preventDefault();
     });
   }
 }
 
-// The mean over heads of a position's numbers.
-function meanAt(numbers, j, width) {
-  let total = 0;
-  for (let k = j; k < numbers.length; k += width) total += numbers[k];
-  return (total * width) / numbers.length;
+// A position's numbers, of each head.
+function ofPosition(numbers, j, width) {
+  return counted(numbers.length / width, j, width).map(k => numbers[k]);
 }

@@ -48,9 +48,9 @@ function drawLosses(chart) {
   chart.mark(guess / largest, guess.toFixed(1));
   chart.note(chart.width, chart.y(guess / largest) - 7, "a guess");
   chart.note(chart.width, CHART.height - 6, `batch ${steps}`);
-  training.losses.forEach((losses, k) =>
-    drawCurve(chart, losses, k, steps, largest)
-  );
+  for (const [k, losses] of training.losses.entries()) {
+    drawCurve(chart, losses, k, steps, largest);
+  }
   const named = lossNames();
   say(by("train-loss"), named.join("  "));
   const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`;

@@ -16,6 +16,12 @@ function make(name, attributes = {}, ...children) {
 const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more});
 
+// The names of what is true.
+const classesOf = flags =>
+  Object.keys(flags)
+    .filter(name => flags[name])
+    .join(" ");
+
 // Assign a property of an element if it is another: an assignment alone makes the browser lay out the page.
 function put(element, name, value) {
   if (element[name] !== value) element[name] = value;
