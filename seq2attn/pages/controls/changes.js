@@ -54,7 +54,8 @@ function undoAll() {
   update();
 }
 
-// ---- a score that is divided by √D, as the catalogue writes it: the temperature 1/√D takes that back ----
+// ---- a score that is divided by √D, as the catalogue writes it: the temperature 1/√D takes that
+// back ----
 
 const dividesByRoot = ({parts: {score}}) =>
   Boolean(score) && /sqrt\(D\)/.test(score.formula);

@@ -2,33 +2,51 @@
 
 // moment: with the batch that training has come to.
 function fragment(moment = false) {
-  const {position, mask, tour} = state;
-  const [{training: own}] = data.models;
-  const isShown = state.snapshots.every(
+  const fields = {
+    ...shownFields(),
+    ...trainingFields(moment),
+    ...changedFields()
+  };
+  const given = Object.entries(fields).filter(([, value]) => value);
+  return `${new URLSearchParams([["text", state.text], ...given])}`;
+}
+
+function shownFields() {
+  const {step, position, features, numbers, tour, snapshots} = state;
+  const isLast = snapshots.every(
     (at, k) => at === lastSnapshot(data.models[k])
   );
-  const parts = {
-    text: state.text,
-    step: state.step + 1,
-    position: position === null ? null : position + 1,
-    features: state.features || null,
-    temperature: state.temperature === 1 ? null : state.temperature,
-    padding: state.padding || null,
-    mask: mask === null ? null : Number(mask),
-    rate: own && state.rate !== own.rate ? state.rate : null,
-    seed: own && state.seed !== own.seed ? state.seed : null,
-    batch: (own && moment && training.step) || null,
-    numbers: state.numbers ? 1 : null,
-    tour: tour === null ? null : tour + 1,
-    set:
-      [...state.force].map(([cell, weight]) => `${cell},${weight}`).join(";") ||
-      null,
-    ban: [...state.ban].join(";") || null,
-    write: [...state.write].map(pair => pair.join()).join(";") || null,
-    snapshots: isShown ? null : state.snapshots.join()
+  return {
+    step: step + 1,
+    position: position !== null && position + 1,
+    features,
+    numbers: numbers && 1,
+    tour: tour !== null && tour + 1,
+    snapshots: !isLast && snapshots.join()
   };
-  const given = Object.entries(parts).filter(([, value]) => value !== null);
-  return new URLSearchParams(given).toString();
+}
+
+function trainingFields(moment) {
+  const [{training: own}] = data.models;
+  if (!own) return {};
+  const {rate, seed} = state;
+  return {
+    rate: rate !== own.rate && rate,
+    seed: seed !== own.seed && `${seed}`,
+    batch: moment && training.step
+  };
+}
+
+function changedFields() {
+  const {temperature, padding, mask} = state;
+  return {
+    temperature: temperature !== 1 && temperature,
+    padding,
+    mask: mask !== null && `${Number(mask)}`,
+    set: [...state.force].join(";"),
+    ban: [...state.ban].join(";"),
+    write: [...state.write].join(";")
+  };
 }
 
 // What an address says, as far as it makes sense.

@@ -24,7 +24,8 @@ const letters = view => [...new Set(view.sources.slice(0, view.count))];
 const second = view => Math.min(1, view.now.steps.length - 1);
 const third = view => Math.min(2, view.now.steps.length - 1);
 
-// The step whose largest weight is the least, but for the first, whose query may be no state of the decoder.
+// The step whose largest weight is the least, but for the first, whose query may be no state of the
+// decoder.
 function flattest(view) {
   let best = second(view);
   for (const t of writing(view).slice(1)) {
@@ -53,7 +54,8 @@ function firstChanged({now, before}) {
   return Math.max(0, now.steps.findIndex(isOther));
 }
 
-// A position that the first step does not attend to by itself, with another symbol where there is one.
+// A position that the first step does not attend to by itself, with another symbol where there is
+// one.
 function elsewhere(view) {
   const {symbol} = strongest(view, 0, view.before);
   const isOther = (other, j) => j > 0 && other !== symbol;
@@ -100,8 +102,8 @@ function longText(view) {
 // The probability of a symbol at a step.
 const chance = (step, id) => probabilities(step.logits.data)[id];
 
-// The empty positions that a string lacks to be as long as the longest of training, and the share of a step's attention that goes
-// to empty positions.
+// The empty positions that a string lacks to be as long as the longest of training, and the share
+// of a step's attention that goes to empty positions.
 const lacking = view =>
   between(view.spec.trained[1] - view.count, 1, MOST_PADDING);
 const total = numbers => numbers.reduce((sum, one) => sum + one, 0);

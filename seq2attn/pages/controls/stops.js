@@ -1,4 +1,5 @@
-// The stops of the tour: at each a question, something to press, and what came of it, in the words of what the models computed.
+// The stops of the tour: at each a question, something to press, and what came of it, in the words
+// of what the models computed.
 
 const attends = spec => spec.attends;
 const without = spec => !spec.attends;
@@ -18,9 +19,10 @@ const rightOrWrong = {
   truth: view => (isRight(view) ? "right" : "wrong")
 };
 
-// of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then shows the steps that `shows`
-// chooses; ask: before, with answers to choose from, `guess`; press and act: what to press; tell: after; truth: the right guess.
-// While `act` plays the decoding, nothing is told.
+// of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then
+// shows the steps that `shows` chooses; ask: before, with answers to choose from, `guess`; press
+// and act: what to press; tell: after; truth: the right guess. While `act` plays the decoding,
+// nothing is told.
 
 // About what two models differ in.
 const PAIR_STOPS = [
@@ -179,7 +181,10 @@ const STOPS = [
     tell: view => {
       const largest = strongest(view, second(view));
       const symbol = view.wrote(view.now.steps[second(view)]);
-      return `It attends to ${place(largest)}, with the weight ${largest.weight}, and writes ${symbol}.`;
+      return sentences(
+        `It attends to ${place(largest)}, with the weight ${largest.weight},`,
+        `and writes ${symbol}.`
+      );
     }
   },
   {
@@ -238,8 +243,8 @@ const STOPS = [
     truth: view => positions(view)[strongest(view, third(view)).j],
     ask: view =>
       sentences(
-        "A score says how well the query, which the decoder asks with, fits a key, which the encoder",
-        "left at a position. Which position will have the largest score in step",
+        "A score says how well the query, which the decoder asks with, fits a key,",
+        "which the encoder left at a position. Which position will have the largest score in step",
         `${third(view) + 1}?`
       ),
     press: "Show it",
@@ -373,7 +378,10 @@ const STOPS = [
       );
       const mixed =
         is < 0.9 ? ": its context is a mixture of several positions" : "";
-      return `${compared(view)}. The largest weight of step ${t + 1} was ${was} and is ${is}${mixed}.`;
+      return sentences(
+        `${compared(view)}.`,
+        `The largest weight of step ${t + 1} was ${was} and is ${is}${mixed}.`
+      );
     }
   },
   {

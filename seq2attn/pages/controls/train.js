@@ -107,7 +107,8 @@ function resetTraining() {
   drawTraining();
 }
 
-// A report of the worker: what it learnt since the last one, and the weights that the page shows from now on.
+// A report of the worker: what it learnt since the last one, and the weights that the page shows
+// from now on.
 function learnt({round, step, news, weights}) {
   if (round !== training.round) {
     tell("seen");

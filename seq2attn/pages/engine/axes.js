@@ -3,8 +3,7 @@
 // Starts with `start`, then `add(total, value)` for each value, or a sum, then `end(total, count)`.
 function reduction(start, add, end, type) {
   return (x, axes = [], keep = false) => {
-    const rank = x.shape.length;
-    const given = [axes].flat().map(axis => axisOf(axis, rank));
+    const given = [axes].flat().map(axis => axisOf(axis, x.shape.length));
     const gone = given.length ? given : [...x.shape.keys()];
     const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size));
     const result = filled(
@@ -12,21 +11,24 @@ function reduction(start, add, end, type) {
       start,
       type ?? (x.type === "bool" ? "int" : x.type)
     );
-    const {data: totals} = result;
-    const {data} = x;
-    walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
-      if (add)
-        for (let k = 0; k < size; k++, o += q, i += p)
-          totals[o] = add(totals[o], data[i]);
-      else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i];
-    });
-    const count = product(x.shape) / totals.length;
+    gathered(x, result, add);
+    const count = product(x.shape) / result.data.length;
     if (end)
-      totals.forEach((total, k) => {
+      result.data.forEach((total, k, totals) => {
         totals[k] = end(total, count);
       });
     return keep ? result : squeeze(result, gone);
   };
+}
+
+function gathered(x, {data: totals, ...result}, add) {
+  const {data} = x;
+  walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
+    if (add)
+      for (let k = 0; k < size; k++, o += q, i += p)
+        totals[o] = add(totals[o], data[i]);
+    else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i];
+  });
 }
 
 const sum = reduction(0);

@@ -1,4 +1,5 @@
-// How a graph computes one of its numbers, read off its nodes. It knows operations, and no mechanism.
+// How a graph computes one of its numbers, read off its nodes. It knows operations, and no
+// mechanism.
 
 const BETWEEN = {
   add: [" + ", 1],
@@ -14,7 +15,8 @@ const REDUCED = {
   mean: ["mean(", ")"],
   amax: ["max(", ")"]
 };
-const CHOICES = {where: [0, 1, 2], masked_fill: [1, 2, 0]}; // arguments: the condition, if true, if not
+// Of their arguments: the condition, what is chosen where it is true, and where it is not.
+const CHOICES = {where: [0, 1, 2], masked_fill: [1, 2, 0]};
 const MULTIPLYING = ["mm", "bmm", "matmul", "linear"];
 const SOFTMAX = ["softmax", "_softmax"];
 const LONGEST_FORMULA = 90;
@@ -34,7 +36,8 @@ function placesIn(x, shape, cells) {
 }
 
 class Explanation {
-  // values: of the graph, as `Graph.trace` returns them; names: {value: cells => formula} of those that are not taken apart.
+  // values: of the graph, as `Graph.trace` returns them; names: {value: cells => formula} of those
+  // that are not taken apart.
   constructor(graph, values, names) {
     this.graph = graph;
     this.values = values;
@@ -81,7 +84,8 @@ class Explanation {
     };
   }
 
-  // How an element of a named value is made: {text, numbers}: as a formula, and with the numbers that its last operation combines.
+  // How an element of a named value is made: {text, numbers}: as a formula, and with the numbers
+  // that its last operation combines.
   of(name, cell) {
     let {at, cells} = this.locate(this.graph.at(name), [cell]);
     while (!this.names.has(at) && this.maker(at).operation in CHOICES) {
@@ -279,8 +283,8 @@ class Explanation {
     return found.find(Boolean) ?? "…";
   }
 
-  // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named value is made and `before` is not; undefined
-  // if there is none.
+  // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named value is made
+  // and `before` is not; undefined if there is none.
   distribution(name, before) {
     const earlier = this.origins(this.graph.at(before));
     const isOwn = at =>
@@ -302,7 +306,8 @@ class Explanation {
   }
 }
 
-// The elements of two matrices, the row and the column, that an element of their product is made of.
+// The elements of two matrices, the row and the column, that an element of their product is made
+// of.
 function rowAndColumn(operation, [left, right], shape, cell) {
   const [rows, size] = left.slice(-2);
   const columns = shape.at(-1);

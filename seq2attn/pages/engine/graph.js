@@ -90,7 +90,8 @@ class Graph {
     values[place] = compute(...readers.map(read => read(values)));
   }
 
-  // This graph with some inputs given: what depends on them alone is computed here, once for many calls of `run`.
+  // This graph with some inputs given: what depends on them alone is computed here, once for many
+  // calls of `run`.
   bind(inputs) {
     const bound = Object.create(this);
     bound.values = this.trace(inputs, []);
@@ -122,7 +123,8 @@ class Graph {
     );
   }
 
-  // From now on, arrays that no later node reads are used again. The shapes must be the same in every call.
+  // From now on, arrays that no later node reads are used again. The shapes must be the same in
+  // every call.
   recycle(inputs) {
     for (const node of this.nodes) node.last = [];
     const values = this.trace(inputs);

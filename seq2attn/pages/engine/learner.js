@@ -46,7 +46,8 @@ class Learner {
     this.random = uniforms(3 * seed + 1);
   }
 
-  // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask: null is the config's own.
+  // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask:
+  // null is the config's own.
   learn(examples, rate, mask) {
     const {train} = this.graphs;
     const [step] = this.values.step.data;

@@ -1,6 +1,7 @@
 // Operations that read or write where integers say.
 
-// visit(i, o) for each index along an axis: its place in x.data, and its place in the other tensor's.
+// visit(i, o) for each index along an axis: its place in x.data, and its place in the other
+// tensor's.
 function eachIndex(x, axis, indices, other, visit) {
   const at = axisOf(axis, x.shape.length);
   const start = {first: x.first, steps: x.steps.with(at, 0)};

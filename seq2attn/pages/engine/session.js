@@ -81,7 +81,8 @@ class Session {
     for (const [k, state] of finals.entries()) inputs[`final.${k}`] = state;
   }
 
-  // A cell along its inputs, token ids or tensors: its outputs by their position, and its last state for a token that is no padding.
+  // A cell along its inputs, token ids or tensors: its outputs by their position, and its last
+  // state for a token that is no padding.
   readLine(name, inputs, length) {
     const positions = [...inputs.keys()];
     if (name.endsWith("backward")) {
@@ -122,8 +123,9 @@ class Session {
     return {input, output: result.output, state: picked(result, "state.")};
   }
 
-  // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write: Map t -> id, temperature,
-  // padding, mask}. A step is {token, logits, weights, ...}; steps that are as in the last call are not computed again.
+  // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write:
+  // Map t -> id, temperature, padding, mask}. A step is {token, logits, weights, ...}; steps that
+  // are as in the last call are not computed again.
   decode(ids, changes, bound) {
     this.encode(ids, changes.padding);
     const {first, width} = this.encoded;
@@ -155,7 +157,8 @@ class Session {
     return [temperature, mask, ...cells].join(";");
   }
 
-  // The graph of step t with its changes; it ignores those that it has no input for, such as weights that cannot be set.
+  // The graph of step t with its changes; it ignores those that it has no input for, such as
+  // weights that cannot be set.
   changedGraph(t, {ban, force, mask, temperature}) {
     const {width, length, graph} = this.encoded;
     const isMasked = mask ?? this.spec.mask_padding;

@@ -1,6 +1,7 @@
-// Tensors: arrays of doubles, shown with a step for each axis. To expand, transpose, slice or split copies nothing: the results
-// share the array, which only the operation that makes it writes.
-// A tensor is {type, shape, steps, first, data}; its type is "float", "int" (exact to 2^53) or "bool".
+// Tensors: arrays of doubles, shown with a step for each axis. To expand, transpose, slice or split
+// copies nothing: the results share the array, which only the operation that makes it writes. A
+// tensor is {type, shape, steps, first, data}; its type is "float", "int" (exact to 2^53) or
+// "bool".
 
 const unread = new Map(); // length -> arrays that no graph reads any more
 
@@ -192,8 +193,9 @@ function flip(x, axes) {
 
 // ---- loops ----
 
-// Calls visit(size, places, steps) for each row of tensors of one shape that are walked together: tensor k from `places[k]` on,
-// by `steps[k]`. Axes along which all of them go on evenly are one row.
+// Calls visit(size, places, steps) for each row of tensors of one shape that are walked together:
+// tensor k from `places[k]` on, by `steps[k]`. Axes along which all of them go on evenly are one
+// row.
 function walk(shape, tensors, visit) {
   const {sizes, moves} = rows(shape, tensors);
   if (sizes.includes(0)) return;

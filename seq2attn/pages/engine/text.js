@@ -2,48 +2,50 @@
 
 const UNKNOWN = 3;
 
-// The ids of a text; or `problem`, what is wrong with it, and perhaps `strange`, symbols that the model does not know, and
-// `offer`, a text that is right. Neither for an empty text.
+// The ids of a text; or `problem`, what is wrong with it, and perhaps `strange`, symbols that the
+// model does not know, and `offer`, a text that is right. Neither for an empty text.
 function tokenise(spec, text, features) {
-  const {source, most_steps: bounds} = spec;
+  const {source} = spec;
+  const {symbols: known, tokens} = source;
+  const others = source.features ?? [];
   const symbols = symbolsOf(source, text);
   const wanted =
-    source.features && features ? normal(source, features).split(";") : [];
-  const known = [...source.symbols, ...(source.features ?? [])];
-  const special = source.tokens.length - known.length;
-  const named = wanted.map(
-    name => source.features.indexOf(name) + source.symbols.length
-  );
-  const places = [
-    ...symbols.map(symbol => source.symbols.indexOf(symbol)),
-    ...named
+    others.length && features ? normal(source, features).split(";") : [];
+  const special = tokens.length - known.length - others.length;
+  const plain = [
+    ...idsOf(symbols, known, special),
+    ...idsOf(wanted, others, special + known.length)
   ];
-  const isStrange = k =>
-    places[k] < (k < symbols.length ? 0 : source.symbols.length);
-  const strange = [...symbols, ...wanted].filter((_, k) => isStrange(k));
+  const strange = [...symbols, ...wanted].filter((_, k) => plain[k] < 0);
+  const bound = spec.most_steps[plain.length - 1];
   if (strange.length && !source.unknown) {
+    const names = [...new Set(strange)];
     return {
       problem: "The model does not know",
-      strange: [...new Set(strange)],
+      strange: names,
       offer: offered(source, text)
     };
   }
-  if (!places.length) return {};
-  if (source.features && !wanted.length)
+  if (!plain.length) return {};
+  if (others.length && !wanted.length)
     return {problem: "Give the features, too."};
-  const count = places.length;
-  if (count > bounds.length)
-    return {problem: `At most ${bounds.length} symbols.`};
-  const plain = places.map((place, k) => (isStrange(k) ? -1 : place + special));
+  if (!bound) return {problem: `At most ${spec.most_steps.length} symbols.`};
   const ids = plain.map(id => (id < 0 ? UNKNOWN : id));
   if (spec.source_eos) ids.push(spec.eos);
   return {
-    count,
-    copyable: copyable(spec, symbols),
-    plain,
     ids,
-    bound: bounds[count - 1]
+    plain,
+    bound,
+    count: plain.length,
+    copyable: copyable(spec, symbols)
   };
+}
+
+// The ids of names, which begin with `first`; -1 for one that is not known.
+function idsOf(names, known, first) {
+  return names.map(name =>
+    known.includes(name) ? known.indexOf(name) + first : -1
+  );
 }
 
 // A text that a model knows, close to one that it does not.
@@ -76,7 +78,8 @@ function symbolsOf(source, text) {
     : Array.from(whole);
 }
 
-// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The task's own rule is a graph, too.
+// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The
+// task's own rule is a graph, too.
 function rightAnswer(model, text, ids) {
   const {answers} = model.spec;
   const {answer} = model.graphs;

@@ -11,7 +11,8 @@ class Trainer {
     this.news = [];
   }
 
-  // {kind: "start", specs} begins, "run", "pause", "step" and "reset" are the buttons; "seen" asks for the next report.
+  // {kind: "start", specs} begins, "run", "pause", "step" and "reset" are the buttons; "seen" asks
+  // for the next report.
   receive({kind, specs, ...given}) {
     Object.assign(this.settings, given);
     if (kind === "start") this.race = new Race(specs, given.seed);

@@ -25,8 +25,8 @@ class Answer {
       this.tiles(find(".answer.untouched .tiles"), view.before, false);
   }
 
-  // How the steps differ from those without a person's changes: Map t -> "✓" of a symbol that became right, "✗" of one that
-  // became wrong, "≠" of others.
+  // How the steps differ from those without a person's changes: Map t -> "✓" of a symbol that
+  // became right, "✗" of one that became wrong, "≠" of others.
   differences() {
     const {view} = this;
     const signs = new Map();

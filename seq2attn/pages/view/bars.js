@@ -1,4 +1,5 @@
-// Scores, softmax and weights of a step as bars, a column per source position; those of the weights are sliders.
+// Scores, softmax and weights of a step as bars, a column per source position; those of the weights
+// are sliders.
 
 const BARS = {score: "scores", softmax: "softmax", weight: "weights"}; // their names in a step
 const KEYED = {ArrowUp: 0.05, ArrowDown: -0.05, PageUp: 0.25, PageDown: -0.25};
@@ -134,7 +135,8 @@ class Bars {
     this.around = make("span", {className: "label", title});
     this.grid.replaceChildren(this.around, ...Object.values(this.labels));
     const narrowest = state.numbers ? 34 : 18;
-    this.grid.style.gridTemplateColumns = `max-content repeat(${width}, minmax(${narrowest}px, 1fr))`;
+    const each = `minmax(${narrowest}px, 1fr)`;
+    this.grid.style.gridTemplateColumns = `max-content repeat(${width}, ${each})`;
     this.columns = counted(width).map(j => this.built(j));
   }
 
@@ -162,7 +164,8 @@ class Bars {
       slider.setAttribute(name, value);
     slider.setAttribute("aria-disabled", isFixed);
     if (isFixed) return;
-    let held = null; // where the bar was when it was taken hold of: the first change makes room above for the answer without it
+    // Where the bar was when it was taken hold of: the first change moves it.
+    let held = null;
     const drag = event =>
       setWeight(state.step, j, (held.bottom - event.clientY) / held.height);
     const on = (name, act) => slider.addEventListener(name, act);

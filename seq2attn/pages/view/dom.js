@@ -22,14 +22,16 @@ const classesOf = flags =>
     .filter(name => flags[name])
     .join(" ");
 
-// Assign a property of an element if it is another: an assignment alone makes the browser lay out the page.
+// Assign a property of an element if it is another: an assignment alone makes the browser lay out
+// the page.
 function put(element, name, value) {
   if (element[name] !== value) element[name] = value;
 }
 
 const say = (element, text) => put(element, "textContent", text);
 
-// Fill a part of a bar, as shares of its height: as a background, which needs painting but no layout.
+// Fill a part of a bar, as shares of its height: as a background, which needs painting but no
+// layout.
 function fillBar(bar, from, size) {
   const place = size < 1 ? Math.min(1, (1 - from - size) / (1 - size)) : 0;
   const [at, height] = [place, size].map(

@@ -27,8 +27,9 @@ function sized(layout, columns, rows) {
   return {...layout, width, height: layout.top + rows.length * layout.cell + 3};
 }
 
-// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j", banned(t, j), masked(j),
-// outside(t, j) of the window, centres: [positions] of it, different: Map t -> sign, shown(t)}
+// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j",
+// banned(t, j), masked(j), outside(t, j) of the window, centres: [positions] of it, different: Map
+// t -> sign, shown(t)}
 class MapPainter {
   constructor(pen, map, layout, look, numbers) {
     Object.assign(this, {pen, map, layout, look, numbers});

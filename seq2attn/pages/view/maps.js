@@ -1,4 +1,5 @@
-// The map of a model, beside it the one without a person's changes, and what can be done with the chosen cell.
+// The map of a model, beside it the one without a person's changes, and what can be done with the
+// chosen cell.
 
 // Whether a window leaves a position out at a step: of several heads, each of theirs.
 function isOutside({allowed, weights: {data: weights}}, j) {

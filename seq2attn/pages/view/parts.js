@@ -1,31 +1,29 @@
-// What each part of a step computes, at the chosen position: {sum: a formula with its numbers, read off the model's own graph; why:
-// a sentence; vectors: {name: numbers}}.
+// What each part of a step computes, at the chosen position: {sum: a formula with its numbers, read
+// off the model's own graph; why: a sentence; vectors: {name: numbers}}.
 
-const same = (value, other) => Math.abs(value - other) < 1e-6;
+const sentences = (...parts) => parts.filter(Boolean).join(" ");
 const isNamed = part =>
   Boolean(part) && part.name !== "none" && part.name !== "global";
-const described = part =>
-  isNamed(part) && part.formula
-    ? `${part.name}: ${part.summary} (${written(part.formula)}).`
-    : "";
-const sentences = (...parts) => parts.filter(Boolean).join(" ");
+
+function described(part) {
+  if (!isNamed(part) || !part.formula) return "";
+  return `${part.name}: ${part.summary} (${written(part.formula)}).`;
+}
 
 // A chain such as "e₂ = s · h₂ = 1.2 = 1.2", without what it would say twice.
 function chain(sign, {text, numbers}, value) {
-  const parts = [`${sign} = ${text}`, numbers, exact(value)];
-  return parts
-    .filter((part, k) => part && (k === 0 || !text.endsWith(part)))
-    .join(" = ");
+  const parts = [numbers, exact(value)].filter(
+    part => part && !text.endsWith(part)
+  );
+  return [`${sign} = ${text}`, ...parts].join(" = ");
 }
 
 function summed(products) {
-  const few = products
-    .slice(0, 4)
-    .map(
-      (one, k) => `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`
-    );
-  const total = products.reduce((total, one) => total + one, 0);
-  return `their products, sum ${exact(total)} = ${few.join(" ")}${products.length > 4 ? " + …" : ""}`;
+  const signed = (one, k) =>
+    `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`;
+  const few = products.slice(0, 4).map(signed);
+  if (products.length > 4) few.push("+ …");
+  return `their products, sum ${exact(total(products))} = ${few.join(" ")}`;
 }
 
 function encoding({layers, parts: {encoder}}) {
@@ -40,50 +38,39 @@ function encoding({layers, parts: {encoder}}) {
 }
 
 function output(view, step) {
-  const chance = probabilities(step.logits.data)[step.written];
+  const share = probabilities(step.logits.data)[step.written];
   const givers = view.attends ? "State and context give" : "The state gives";
   return {
-    sum: `p(${view.wrote(step)}) = ${short(chance)}`,
+    sum: `p(${view.wrote(step)}) = ${short(share)}`,
     why: `${givers} each symbol a probability. The likeliest is written, and read at the next step.`
   };
 }
 
 // What a model without attention has instead.
 function bottleneck(view) {
-  const {first} = view.session().encoded;
-  const named = Object.keys(first).filter(name =>
-    name.startsWith("state.cell")
-  );
-  const vector = named.flatMap(name => [...numbersOf(first[name])]);
+  const states = picked(view.session().encoded.first, "state.cell");
+  const vector = Object.values(states).flatMap(state => [...numbersOf(state)]);
   const why = sentences(
-    "This model has no attention. All that the decoder ever knows of the source is this one vector,",
-    "the encoder's last state. However long the string is, it has to fit in here: a bottleneck."
+    "This model has no attention.",
+    "All that the decoder ever knows of the source is this one vector, the encoder's last state.",
+    "However long the string is, it has to fit in here: a bottleneck."
   );
-  const size = `${view.count} symbols → ${vector.length} numbers`;
+  const sum = `${view.count} symbols → ${vector.length} numbers`;
   return {
     states: {why: encoding(view.spec)},
-    vector: {sum: size, why, vectors: {"": vector}}
+    vector: {sum, why, vectors: {"": vector}}
   };
 }
 
 // A step of a model with attention. Of several heads, the one that attends most to the position.
 class AttentionParts {
   constructor(view, step, t) {
-    Object.assign(this, {
-      view,
-      step,
-      t,
-      spec: view.spec,
-      parts: view.spec.parts
-    });
+    Object.assign(this, {view, step, t, parts: view.spec.parts});
     this.j = view.position();
     this.n = sub(this.j + 1);
     this.width = view.now.width;
     this.heads = step.scores.data.length / this.width;
-    const ofHead = counted(this.heads, this.j, this.width).map(
-      cell => step.softmax.data[cell]
-    );
-    this.head = peak(ofHead);
+    this.head = peak(ofPosition(step.softmax.data, this.j, this.width));
     this.cell = this.head * this.width + this.j;
     this.prepare();
     this.trace();
@@ -92,81 +79,83 @@ class AttentionParts {
   // How keys and values are made of the encoder's states, h.
   prepare() {
     const {encoded, model} = this.view.session();
-    const {prepare} = model.graphs;
-    const outputs =
-      prepare.at("states") === undefined ? "memory.values" : "states";
+    const graph = model.graphs.prepare;
+    const name = graph.at("states") === undefined ? "memory.values" : "states";
     const values = encoded.prepareAgain();
-    this.prepared = new Explanation(prepare, values, {
-      [outputs]: () => formula(`h${this.n}`)
+    this.prepared = new Explanation(graph, values, {
+      [name]: () => formula(`h${this.n}`)
     });
-    const place = prepare.at(outputs);
-    const isPart = one =>
-      this.prepared
-        .origins(prepare.at("memory.keys"))
-        .has(this.prepared.root(one));
-    this.hasStates =
-      outputs === "states" || (place !== undefined && isPart(place)); // a key is made of it
-    this.states = this.hasStates ? values[place] : null;
-    this.key = this.prepareTerm("memory.keys", `k${this.n}`);
-    this.value = this.prepareTerm("memory.values", `v${this.n}`);
+    const place = graph.at(name);
+    const isPart =
+      name === "states" || (place && this.prepared.reads("memory.keys", name));
+    this.states = isPart ? values[place] : null; // that a key is made of
+    this.key = this.ofKeys("memory.keys", `k${this.n}`);
+    this.value = this.ofKeys("memory.values", `v${this.n}`);
   }
 
   // This position's row of what `prepare` makes, as it is made from the encoder's state.
-  prepareTerm(name, otherwise) {
+  ofKeys(name, otherwise) {
     const place = this.prepared.graph.at(name);
-    if (!this.hasStates || place === undefined) return formula(otherwise);
+    if (!this.states || place === undefined) return formula(otherwise);
     const depth = product(this.prepared.values[place].shape.slice(2));
     return this.prepared.term(place, counted(depth, this.j * depth));
   }
 
   // How this step's numbers are made.
   trace() {
-    const {view, step} = this;
-    const graph = view.session().model.graphs.step;
-    const values = step.trace();
-    const at = sign => cells =>
+    const graph = this.view.session().model.graphs.step;
+    const values = this.step.trace();
+    const named = this.named(graph);
+    const past = values[graph.at("state.past")];
+    const isRow = past?.shape.length === 3 && past.shape[1] === 1;
+    if (isRow) named["state.past"] = this.ofColumns("C");
+    const explain = more => new Explanation(graph, values, {...named, ...more});
+    this.e = explain();
+    this.readsPast = Boolean(past) && this.e.reads("scores", "state.past");
+    this.past =
+      isRow && this.readsPast && this.heads === 1 ? [...numbersOf(past)] : null;
+    this.scored = this.e.of("scores", this.cell);
+    this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell);
+    this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j);
+  }
+
+  named(graph) {
+    const key = () => this.key;
+    const named = {query: () => formula("s"), "memory.keys": key};
+    for (const name of Object.keys(picked(graph.spec.inputs, "memory.layers")))
+      named[name] = key;
+    return named;
+  }
+
+  // A row by its sign, or one of its numbers.
+  ofColumns(sign) {
+    return cells =>
       formula(
         cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1)
       );
-    const named = {query: () => formula("s"), "memory.keys": () => this.key};
-    for (const [name] of graph.inputs) {
-      if (name.startsWith("memory.layers")) named[name] = () => this.key;
-    }
-    const past = graph.at("state.past");
-    const isRow =
-      past !== undefined &&
-      values[past].shape.length === 3 &&
-      values[past].shape[1] === 1;
-    if (isRow) named["state.past"] = at("C");
-    this.e = new Explanation(graph, values, named);
-    this.readsPast = past !== undefined && this.e.reads("scores", "state.past");
-    this.past =
-      isRow && this.readsPast && this.heads === 1
-        ? numbersOf(values[past])
-        : null;
-    this.scored = this.e.of("scores", this.cell);
-    this.p = new Explanation(graph, values, {...named, scores: at("e")}).of(
-      "softmax",
-      this.cell
-    );
-    this.a = new Explanation(graph, values, {...named, softmax: at("p")}).of(
-      "weights",
-      this.j
-    );
   }
 
   all() {
-    const named = ["states", "query", "score", "softmax", "weight", "context"];
-    return Object.fromEntries(named.map(name => [name, this[`${name}Part`]()]));
+    return {
+      states: this.ofStates(),
+      query: this.ofQuery(),
+      score: this.ofScore(),
+      softmax: this.ofSoftmax(),
+      weight: this.ofWeight(),
+      context: this.ofContext()
+    };
   }
 
-  statesPart() {
-    const encoded = encoding(this.spec);
-    if (!this.hasStates)
+  // The encoder's state at a position.
+  stateAt(j) {
+    return [...numbersOf(select(this.states, 1, j))];
+  }
+
+  ofStates() {
+    const encoded = encoding(this.view.spec);
+    if (!this.states)
       return {why: `${encoded} Keys k and values v are made of these.`};
-    const depth = this.states.shape[2];
-    const own = numbersOf(select(this.states, 1, this.j)).slice(0, depth);
-    return {why: encoded, vectors: {[`h${this.n}`]: own}};
+    return {why: encoded, vectors: {[`h${this.n}`]: this.stateAt(this.j)}};
   }
 
   // The query of the head.
@@ -176,10 +165,11 @@ class AttentionParts {
     return [...numbers.slice(this.head * size, (this.head + 1) * size)];
   }
 
-  queryPart() {
+  ofQuery() {
     const {decoder} = this.parts;
+    const state = "The decoder's state: what this step looks for";
     const from = decoder
-      ? `The decoder's state: what this step looks for (${decoder.name}: ${decoder.summary}).`
+      ? `${state} (${decoder.name}: ${decoder.summary}).`
       : "What this step looks for.";
     const which =
       this.heads > 1 && `Head ${this.head + 1} of ${this.heads} is shown.`;
@@ -189,49 +179,51 @@ class AttentionParts {
     };
   }
 
-  // What the first query is, where it is not yet the decoder's: the state that the encoder left, or zeros.
+  // What the first query is, where it is not yet the decoder's: the state that the encoder left, or
+  // zeros.
   firstQuery() {
     const query = this.query();
-    if (query.every(number => number === 0))
-      return "It is still 0, so that it fits no key better than another.";
     const last = this.view.ids.length - 1;
-    const left = this.states && numbersOf(select(this.states, 1, last));
-    if (!left || query.some((number, k) => number !== left[k])) return "";
-    return `It is still the encoder's last state, from which the key of position ${last + 1} is made: that is why the two fit.`;
+    if (!query.some(Boolean))
+      return "It is still 0, so that it fits no key better than another.";
+    if (!this.states || `${query}` !== `${this.stateAt(last)}`) return "";
+    return sentences(
+      `It is still the encoder's last state, from which the key of position ${last + 1} is made:`,
+      "that is why the two fit."
+    );
   }
 
-  scorePart() {
+  ofScore() {
     const {score, history} = this.parts;
     const own = score ? written(score.formula) : "";
     const width = own.includes("√D") ? `, D = ${this.query().length}` : "";
-    const value = this.step.scores.data[this.cell];
-    const of = score && `: ${score.name}, ${score.summary}`;
+    const made = chain(
+      `e${this.n}`,
+      this.scored,
+      this.step.scores.data[this.cell]
+    );
+    const which = score ? `: ${score.name}, ${score.summary}` : "";
     const past =
-      this.past &&
-      `C${this.n} = ${exact(this.past[this.j])}: what the history ${history.name} has of this position so far.`;
+      this.past && `C${this.n} = ${exact(this.past[this.j])}: what the history`;
     return {
-      sum: `${own && `${own}${width}: `}${chain(`e${this.n}`, this.scored, value)}`,
+      sum: own ? `${own}${width}: ${made}` : made,
       why: sentences(
-        `How well the query fits the key${of ?? ""}.`,
+        `How well the query fits the key${which}.`,
         this.readsPast && described(history),
-        past
+        past && `${past} ${history.name} has of this position so far.`
       ),
-      vectors: {
-        ...(this.past && {"C, by position": [...this.past]}),
-        ...this.products()
-      }
+      vectors: {...(past && {"C, by position": this.past}), ...this.products()}
     };
   }
 
   // The two vectors whose product is the score, and the products that are added up.
   products() {
-    const {dot} = this.e;
-    if (!dot) return {};
+    if (!this.e.dot) return {};
     const {
       left,
       right,
       names: [one, other]
-    } = dot;
+    } = this.e.dot;
     const products = left.map((number, k) => number * right[k]);
     return {
       ...(one !== "s" && {[one]: left}),
@@ -240,33 +232,32 @@ class AttentionParts {
     };
   }
 
-  softmaxPart() {
-    const {normaliser, window: region, scalable} = this.parts;
-    const isOwn = normaliser && normaliser.name !== "softmax";
-    const shares =
+  ofSoftmax() {
+    const {normaliser, window: around, scalable} = this.parts;
+    const isUsual = !normaliser || normaliser.name === "softmax";
+    const usual =
       "The exponential of each score, as a share of their sum: all are positive and sum to 1.";
-    const own = isOwn ? described(normaliser) : shares;
     return {
       sum: chain(`p${this.n}`, this.p, this.step.softmax.data[this.cell]),
       why: sentences(
-        own,
-        described(region),
+        isUsual ? usual : described(normaliser),
+        described(around),
         this.around(),
         scalable && `Scalable: ${scalable.summary}.`,
         this.heated(),
-        !this.spec.mask_padding && "Padding is not masked in this model."
+        !this.view.spec.mask_padding && "Padding is not masked in this model."
       )
     };
   }
 
   around() {
-    const {view, t, j} = this;
-    const around = view.windowAt(t, ", R = ");
+    const around = this.view.windowAt(this.t, ", R = ");
     if (!around) return "";
-    const outside = view.map.outside(t, j)
-      ? `: position ${j + 1} is outside, its weight is 0`
+    const isOut = this.view.map.outside(this.t, this.j);
+    const out = isOut
+      ? `: position ${this.j + 1} is outside, its weight is 0`
       : "";
-    return `In this step it is around position ${around}${outside}.`;
+    return `In this step it is around position ${around}${out}.`;
   }
 
   heated() {
@@ -275,17 +266,12 @@ class AttentionParts {
     return `The temperature 1/√D = ${exact(state.temperature)} undoes the division by √D.`;
   }
 
-  weightPart() {
-    const {history} = this.parts;
-    const weight = this.step.weights.data[this.j];
+  ofWeight() {
     const moved = this.moved();
+    const history = !this.readsPast && described(this.parts.history);
     return {
-      sum: chain(`α${this.n}`, this.a, weight),
-      why: sentences(
-        this.attending(moved),
-        !this.readsPast && described(history),
-        moved?.why
-      ),
+      sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
+      why: sentences(this.attending(moved), history, moved?.why),
       vectors: moved?.vectors
     };
   }
@@ -293,20 +279,25 @@ class AttentionParts {
   // What makes the weights of the softmax.
   attending(moved) {
     const {view, t, j, step} = this;
+    const {history} = this.parts;
     const isYours = view.sources.some((_, k) => view.isForced(t, k));
+    const isSame = Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6;
     if (view.isForced(t, j)) return "You set this weight.";
-    if (moved && !isYours)
-      return `What the step attends with: the weights of the step before, moved by the history ${this.parts.history.name}, and sharpened.`;
-    if (same(step.softmax.data[j], step.weights.data[j]))
-      return "What the step attends with: p, unchanged.";
+    if (moved && !isYours) {
+      return sentences(
+        "What the step attends with: the weights of the step before,",
+        `moved by the history ${history.name}, and sharpened.`
+      );
+    }
+    if (isSame) return "What the step attends with: p, unchanged.";
     if (this.heads > 1) return `The mean over ${this.heads} heads.`;
     return `What the step attends with: p, changed by ${this.changers(isYours)}.`;
   }
 
   changers(isYours) {
-    const {window: region, history, decoder} = this.parts;
+    const {window: around, history, decoder} = this.parts;
     const found = isYours ? ["you"] : [];
-    if (isNamed(region)) found.push(`the window ${region.name}`);
+    if (isNamed(around)) found.push(`the window ${around.name}`);
     if (isNamed(history) && !this.readsPast)
       found.push(`the history ${history.name}`);
     if (!found.length)
@@ -330,41 +321,51 @@ class AttentionParts {
     const reach = (count - 1) / 2;
     const move = peak(leaving) - reach;
     const isRound = from + move < 0 || from + move >= view.count;
-    const signed = distance =>
-      `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`;
+    const symbol = view.sources[from];
+    const likeliest = `the likeliest move is ${signed(move)}${isRound ? ", around the end" : ""}`;
     return {
-      why: `The step before looked at ${view.sources[from]}; from there, the likeliest move is ${signed(move)}${isRound ? ", around the end" : ""}.`,
+      why: `The step before looked at ${symbol}; from there, ${likeliest}.`,
       vectors: {
-        [`moves from ${view.sources[from]}, ${signed(-reach)} to ${signed(reach)}`]:
-          leaving
+        [`moves from ${symbol}, ${signed(-reach)} to ${signed(reach)}`]: leaving
       }
     };
   }
 
-  contextPart() {
+  ofContext() {
     if (!this.e.reads("logits", "context")) {
       return {
-        why: "There is no mean of positions: each one predicts a symbol by itself, and counts as much as its weight α."
+        why: sentences(
+          "There is no mean of positions: each one predicts a symbol by itself,",
+          "and counts as much as its weight α."
+        )
       };
     }
     const sign = this.value.text.includes("h") ? "h" : "v";
     const weight = short(this.step.weights.data[this.j]);
-    const counts = this.isCounted()
-      ? `, and how often what it reads was read before (the history ${this.parts.history.name})`
-      : "";
     return {
       sum: `c = Σ α ${sign} = ${weight} × ${within(this.value, 3)} + …`,
-      why: `The mean of what stands at each position, weighted by α${counts}. Besides its state, it is all that this step sees of the source.`,
+      why: sentences(
+        `The mean of what stands at each position, weighted by α${this.counts()}.`,
+        "Besides its state, it is all that this step sees of the source."
+      ),
       vectors: {"": [...this.step.context.data]}
     };
   }
 
-  // Whether the context has more numbers than a value: those that a history adds.
-  isCounted() {
+  // What a history adds to the context: more numbers than a value has.
+  counts() {
+    const {history} = this.parts;
     const {graph, values} = this.prepared;
-    const place = graph.at("memory.values");
-    if (this.heads > 1 || !isNamed(this.parts.history) || place === undefined)
-      return false;
-    return this.step.context.data.length > values[place].shape.at(-1);
+    const size = values[graph.at("memory.values")]?.shape.at(-1);
+    const isMore =
+      this.heads === 1 &&
+      isNamed(history) &&
+      this.step.context.data.length > size;
+    return isMore
+      ? `, and how often what it reads was read before (the history ${history.name})`
+      : "";
   }
 }
+
+const signed = distance =>
+  `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`;

@@ -38,7 +38,8 @@ class CanvasPen {
     this.context.stroke();
   }
 
-  // x, y: where the text's middle height is; align: start, middle or end; upright: turned by a quarter.
+  // x, y: where the text's middle height is; align: start, middle or end; upright: turned by a
+  // quarter.
   text(x, y, text, size, colour, align = "middle", upright = false) {
     const {context} = this;
     context.save();

@@ -1,4 +1,5 @@
-// The panel of one step: a diagram of it, bars to take hold of, the likeliest symbols, and a row for each part, with its formula.
+// The panel of one step: a diagram of it, bars to take hold of, the likeliest symbols, and a row
+// for each part, with its formula.
 
 const PARTS = {
   // of a step, as they follow each other: sign and name

@@ -3,7 +3,8 @@
 // {models, colours, signs}
 const data = readData(by("data"));
 
-// Raises an error for data that were changed or cut off; the page then goes on saying that it is damaged.
+// Raises an error for data that were changed or cut off; the page then goes on saying that it is
+// damaged.
 function readData({textContent: text, dataset}) {
   if (dataset.checksum !== checksum(text))
     throw new Error("the data of this page are damaged");

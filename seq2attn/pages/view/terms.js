@@ -1,4 +1,5 @@
-// What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the keyboard's focus.
+// What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the
+// keyboard's focus.
 
 const TIPS = {
   // of the parts of a step
@@ -6,7 +7,7 @@ const TIPS = {
   query: "What the step looks for, as a vector: it is compared with every key.",
   score: "How well the query fits each position's key: one number a position.",
   softmax:
-    "Turns scores into shares: all are positive and sum to 1, and a difference in score is a ratio of shares.",
+    "Turns scores into shares: all are positive and sum to 1; a difference in score is their ratio.",
   weight: "How much of each position the step reads.",
   context:
     "What the step reads: the mean of all positions, each counted with its weight.",

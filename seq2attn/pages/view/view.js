@@ -97,8 +97,8 @@ class View {
     return scale;
   }
 
-  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest weight of those that it can only
-  // copy.
+  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
+  // weight of those that it can only copy.
   wrote(step) {
     const isCopied =
       this.spec.copies && step.written === UNKNOWN && this.copyable.size;
@@ -153,8 +153,8 @@ class View {
     return Boolean(this.right) && step.written !== this.rightAt(t);
   }
 
-  // The width of an element. Reading it, or that of the window, makes the browser lay out the page: it is kept until something may
-  // change it.
+  // The width of an element. Reading it, or that of the window, makes the browser lay out the page:
+  // it is kept until something may change it.
   room(name) {
     const key = `${name} ${this.root.className}`;
     if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth);
@@ -170,7 +170,8 @@ class View {
     return peak(steps[Math.min(state.step, steps.length - 1)].weights.data);
   }
 
-  // The centre of a step's window, counted as positions are, and its radius after `sign`; empty without a window.
+  // The centre of a step's window, counted as positions are, and its radius after `sign`; empty
+  // without a window.
   windowAt(t, sign) {
     const places = this.map.centres[t].map(centre =>
       Number((centre + 1).toFixed(1))
