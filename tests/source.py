@@ -14,7 +14,8 @@ PATTERN = re.compile(r"/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\\[\n])+/[a-z]*")
 BEFORE_PATTERN = {*"(,=:[!&|?{};~+-*%<>^", "=>", "&&", "||", "??", "return", "==="}
 NO_NAMES = {"if", "for", "while", "switch", "catch", "function", "return", "super"}
 CONDITIONALS = {"if", "?", "case"}
-OPENING, CLOSING = set("([{"), set(")]}")
+GOES_ON = {*"+-*/%<>=.,?:&|^([{", "=>", "&&", "||", "??", "?.", "===", "!==", "<=", ">=", "**"}
+OPENING, CLOSING = {*"([{", "${"}, set(")]}")
 
 
 class Token(NamedTuple):
@@ -28,6 +29,11 @@ class Function(NamedTuple):
     tokens: int
     lines: int
     conditionals: int
+
+
+def lines_with_code(text):
+    """How many lines have a token."""
+    return len({text.count("\n", 0, token.place) for token in tokens(text)})
 
 
 def tokens(text, place=0, end=None):
@@ -60,7 +66,7 @@ def _template(text, place, found):
             place += 2
         elif text.startswith("${", place):
             close = _closing(text, place + 2)
-            found += tokens(text, place + 2, close)
+            found += [Token("${", place), *tokens(text, place + 2, close), Token("}", close)]
             place = close + 1
         else:
             place += 1
@@ -86,7 +92,7 @@ def functions(text):
     found = tokens(text)
     for k, token in enumerate(found):
         if token.text == "=>":
-            start, end = _parameters(found, k), _body(found, k + 1)
+            start, end = _parameters(found, k), _body(text, found, k + 1)
         elif token.text == "function" or _is_method(found, k):
             start, end = k, _block(found, k)
         else:
@@ -112,12 +118,16 @@ def _parameters(found, k):
     return _matching(found, k - 1, -1) if found[k - 1].text == ")" else k - 1
 
 
-def _body(found, k):
-    """The end of an arrow function whose body begins at k."""
+def _body(text, found, k):
+    """The end of an arrow function whose body begins at k. An expression may end with its line."""
     if found[k].text == "{":
         return _matching(found, k, 1) + 1
     while k < len(found) and found[k].text not in CLOSING | {",", ";"}:
         k = _matching(found, k, 1) + 1 if found[k].text in OPENING else k + 1
+        if k == len(found) or found[k - 1].text in GOES_ON or found[k].text in GOES_ON:
+            continue
+        if "\n" in text[found[k - 1].place : found[k].place]:
+            break
     return k
 
 

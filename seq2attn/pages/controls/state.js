@@ -1,6 +1,6 @@
 // What a person has typed, chosen and changed.
 
-const MOST_PADDING = 8;
+const MOST_PADDING = 8
 
 const unchanged = () => ({
   temperature: 1,
@@ -9,8 +9,8 @@ const unchanged = () => ({
   force: new Map(),
   ban: new Set(),
   write: new Map()
-});
-const untouched = unchanged();
+})
+const untouched = unchanged()
 const state = {
   text: "",
   features: "",
@@ -24,29 +24,29 @@ const state = {
   seed: null,
   until: null, // the batch at which training pauses
   ...unchanged()
-};
-const views = [];
-let active = null; // the view that keys act on
+}
+const views = []
+let active = null // the view that keys act on
 
 function lastSnapshot({snapshots}) {
-  return snapshots.length - 1;
+  return snapshots.length - 1
 }
 
 function isChanged() {
-  const {temperature, padding, mask, force, ban: banned, write} = state;
-  const isSet = temperature !== 1 || padding > 0 || mask !== null;
-  return isSet || force.size + banned.size + write.size > 0;
+  const {temperature, padding, mask, force, ban: banned, write} = state
+  const isSet = temperature !== 1 || padding > 0 || mask !== null
+  return isSet || force.size + banned.size + write.size > 0
 }
 
-const isBanned = (t, j) => isIn(state.ban, t, j);
+const isBanned = (t, j) => isIn(state.ban, t, j)
 
 const masksPadding = () =>
-  state.mask ?? data.models.every(model => model.mask_padding);
+  state.mask ?? data.models.every(model => model.mask_padding)
 
 // Whether a weight of one of the models can be set: those of hard_monotonic cannot.
 const canForce = () =>
-  data.models.some(model => model.attends && !model.force_reason);
+  data.models.some(model => model.attends && !model.force_reason)
 
-const measured = () => ({width: innerWidth, height: innerHeight});
-let look = colours();
-let inside = measured(); // of the window: reading it makes the browser lay out the page
+const measured = () => ({width: innerWidth, height: innerHeight})
+let look = colours()
+let inside = measured() // of the window: reading it makes the browser lay out the page

@@ -1,23 +1,23 @@
 // The stops of the tour: at each a question, something to press, and what came of it, in the words
 // of what the models computed.
 
-const attends = spec => spec.attends;
-const without = spec => !spec.attends;
-const masked = spec => spec.attends && spec.mask_padding;
-const forcible = spec => masked(spec) && canForce();
+const attends = spec => spec.attends
+const without = spec => !spec.attends
+const masked = spec => spec.attends && spec.mask_padding
+const forcible = spec => masked(spec) && canForce()
 
 const yesIfSame = {
   guess: () => ["yes", "no"],
   truth: view => (isSame(view) ? "yes" : "no")
-};
+}
 const set = values => {
-  Object.assign(state, values);
-  update();
-};
+  Object.assign(state, values)
+  update()
+}
 const rightOrWrong = {
   guess: () => ["right", "wrong"],
   truth: view => (isRight(view) ? "right" : "wrong")
-};
+}
 
 // of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then
 // shows the steps that `shows` chooses; ask: before, with answers to choose from, `guess`; press
@@ -33,24 +33,24 @@ const PAIR_STOPS = [
     guess: modelNames,
     truth: () => loser.spec.name,
     ask: () => {
-      const windows = each(view => view.windowAt(0, " ± "));
+      const windows = each(view => view.windowAt(0, " ± "))
       const differ =
-        contrast() || `The window of step 1 is around position ${windows}`;
-      const trained = `Both were trained on the task ${loser.spec.about.task}.`;
-      return `${trained} ${differ}. Which one is wrong on “${state.text}”?`;
+        contrast() || `The window of step 1 is around position ${windows}`
+      const trained = `Both were trained on the task ${loser.spec.about.task}.`
+      return `${trained} ${differ}. Which one is wrong on “${state.text}”?`
     },
     press: "Uncover both",
     act: () => choose(firstWrong(loser), null),
     tell: () => {
-      const largest = view => strongest(view, state.step);
+      const largest = view => strongest(view, state.step)
       const weights = each(
         view => `${place(largest(view))}, with ${largest(view).weight}`
-      );
+      )
       return sentences(
         `${loser.spec.name} writes ${answerOf(loser)}.`,
         `Step ${state.step + 1} is the first that is wrong.`,
         `There the largest weight is that of ${weights}.`
-      );
+      )
     }
   },
   {
@@ -86,17 +86,17 @@ const PAIR_STOPS = [
       ),
     press: "Show it",
     act: () => {
-      choose(state.step, leastRead());
-      showScores(winner);
+      choose(state.step, leastRead())
+      showScores(winner)
     },
     tell: view => {
-      const read = readBefore(winner, state.step);
-      const [low, high] = [Math.min(...read), Math.max(...read)].map(short);
+      const read = readBefore(winner, state.step)
+      const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
       return sentences(
         `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.`,
         `${winner.spec.name} adds w C to its scores, so that it knows what it has read;`,
         `${loser.spec.name} has to count in its state.`
-      );
+      )
     }
   },
   {
@@ -108,19 +108,19 @@ const PAIR_STOPS = [
     ask: () => `${contrast()}. Whose scores lie further apart?`,
     press: "Show them",
     act: view => {
-      choose(second(view), null);
-      showScores(view);
+      choose(second(view), null)
+      showScores(view)
     },
     tell: () => {
       const hasTanh = views.some(({spec}) =>
         spec.parts.score.formula.includes("tanh")
-      );
+      )
       const why =
-        "A product grows with query and key; each tanh in the sum is at most 1.";
+        "A product grows with query and key; each tanh in the sum is at most 1."
       return sentences(
         `${each(({scale}) => scale.map(short).join(" to "))}.`,
         hasTanh && why
-      );
+      )
     }
   },
   {
@@ -135,14 +135,14 @@ const PAIR_STOPS = [
     act: () => set({temperature: 3}),
     tell: () => {
       const weight = (view, result) =>
-        strongest(view, state.step, result).weight;
+        strongest(view, state.step, result).weight
       const both = each(
         view => `${weight(view, view.before)}, then ${weight(view)}`
-      );
-      return `${both}. Scores that lie far apart stay apart.`;
+      )
+      return `${both}. Scores that lie far apart stay apart.`
     }
   }
-];
+]
 
 // About one model.
 const STOPS = [
@@ -159,9 +159,9 @@ const STOPS = [
     press: "Add them",
     act: view => set({padding: lacking(view)}),
     tell: view => {
-      const count = short(emptyShare(view, 0));
-      const learned = isSame(view) ? "" : ": it learned to count on them";
-      return `${judged(view)} Step 1 puts ${count} of its attention on empty positions${learned}.`;
+      const count = short(emptyShare(view, 0))
+      const learned = isSame(view) ? "" : ": it learned to count on them"
+      return `${judged(view)} Step 1 puts ${count} of its attention on empty positions${learned}.`
     }
   },
   {
@@ -179,12 +179,12 @@ const STOPS = [
     press: "Uncover it",
     act: view => choose(second(view), null),
     tell: view => {
-      const largest = strongest(view, second(view));
-      const symbol = view.wrote(view.now.steps[second(view)]);
+      const largest = strongest(view, second(view))
+      const symbol = view.wrote(view.now.steps[second(view)])
       return sentences(
         `It attends to ${place(largest)}, with the weight ${largest.weight},`,
         `and writes ${symbol}.`
-      );
+      )
     }
   },
   {
@@ -218,11 +218,11 @@ const STOPS = [
     press: "Play",
     act: play,
     tell: view => {
-      const largest = writing(view).map(t => strongest(view, t).j + 1);
+      const largest = writing(view).map(t => strongest(view, t).j + 1)
       return sentences(
         `The largest weights are at ${largest.join(", ")}.`,
         "The last step writes ⏎, the end, which copies nothing."
-      );
+      )
     }
   },
   {
@@ -249,16 +249,16 @@ const STOPS = [
       ),
     press: "Show it",
     act: view => {
-      choose(third(view), null);
-      showScores(view);
+      choose(third(view), null)
+      showScores(view)
     },
     tell: view => {
-      const {score} = view.spec.parts;
+      const {score} = view.spec.parts
       return sentences(
         `Position ${strongest(view, third(view)).j + 1}.`,
         `The row shows how its score is made${score ? `: ${score.summary}` : ""}.`,
         "The softmax makes weights of the scores."
-      );
+      )
     }
   },
   {
@@ -267,25 +267,25 @@ const STOPS = [
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
     ask: view => {
-      const target = positions(view)[elsewhere(view)];
-      return `What will the first step write if all its attention goes to ${target}?`;
+      const target = positions(view)[elsewhere(view)]
+      return `What will the first step write if all its attention goes to ${target}?`
     },
     press: "Set that weight to 1",
     act: view => {
-      const j = elsewhere(view);
-      choose(0, j);
-      setWeight(0, j, 1);
+      const j = elsewhere(view)
+      choose(0, j)
+      setWeight(0, j, 1)
     },
     tell: view => {
       const [before, now] = [view.before, view.now].map(({steps}) =>
         view.wrote(steps[0])
-      );
+      )
       return now === before
         ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
         : sentences(
             `It writes ${now}, not ${before}.`,
             `${compared(view)}: so a weight is a cause, not only a picture.`
-          );
+          )
     }
   },
   {
@@ -294,8 +294,8 @@ const STOPS = [
     start: view => setWeight(0, elsewhere(view), 1),
     guess: () => ["from there", "as before"],
     truth: view => {
-      const [now, before] = secondPeaks(view);
-      return now.j === before.j ? "as before" : "from there";
+      const [now, before] = secondPeaks(view)
+      return now.j === before.j ? "as before" : "from there"
     },
     ask: () =>
       sentences(
@@ -318,16 +318,16 @@ const STOPS = [
       ),
     press: "Ban it",
     act: view => {
-      ban("0");
-      choose(firstChanged(view), null);
+      ban("0")
+      choose(firstChanged(view), null)
     },
     tell: view => {
-      const t = firstChanged(view);
-      const left = `Now it attends to what is left: ${place(strongest(view, t))}.`;
+      const t = firstChanged(view)
+      const left = `Now it attends to what is left: ${place(strongest(view, t))}.`
       const why = isSame(view)
         ? "No step needed that position."
-        : `Step ${t + 1} needed that position. ${left}`;
-      return `${compared(view)}. ${why}`;
+        : `Step ${t + 1} needed that position. ${left}`
+      return `${compared(view)}. ${why}`
     }
   },
   {
@@ -335,25 +335,25 @@ const STOPS = [
     of: (spec, view) => spec.attends && dividesByRoot(spec) && saturates(view),
     guess: () => ["larger", "smaller"],
     truth: view => {
-      const t = flattest(view);
+      const t = flattest(view)
       const isLarger =
-        strongest(view, t).value > strongest(view, t, view.before).value;
-      return isLarger ? "larger" : "smaller";
+        strongest(view, t).value > strongest(view, t, view.before).value
+      return isLarger ? "larger" : "smaller"
     },
     start: view => choose(flattest(view), null),
     ask: view => {
-      const t = flattest(view);
-      const largest = strongest(view, t);
+      const t = flattest(view)
+      const largest = strongest(view, t)
       return sentences(
         `Scores are s · h divided by √D = ${exact(rootOf(view))}.`,
         `Step ${t + 1} has the weight ${largest.weight} at ${place(largest)}.`,
         "Will it be larger or smaller without the division?"
-      );
+      )
     },
     press: "Without √D",
     act: view => {
-      set({temperature: unscaled(view)});
-      light("softmax");
+      set({temperature: unscaled(view)})
+      light("softmax")
     },
     tell: tellRoot
   },
@@ -368,20 +368,20 @@ const STOPS = [
       ),
     press: "Temperature 5",
     act: view => {
-      set({temperature: 5});
-      choose(firstChanged(view), null);
+      set({temperature: 5})
+      choose(firstChanged(view), null)
     },
     tell: view => {
-      const t = Math.min(firstChanged(view), view.before.steps.length - 1);
+      const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = [view.before, view.now].map(
         result => strongest(view, t, result).weight
-      );
+      )
       const mixed =
-        is < 0.9 ? ": its context is a mixture of several positions" : "";
+        is < 0.9 ? ": its context is a mixture of several positions" : ""
       return sentences(
         `${compared(view)}.`,
         `The largest weight of step ${t + 1} was ${was} and is ${is}${mixed}.`
-      );
+      )
     }
   },
   {
@@ -396,11 +396,11 @@ const STOPS = [
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => {
-      const shares = writing(view).map(t => emptyShare(view, t));
+      const shares = writing(view).map(t => emptyShare(view, t))
       return sentences(
         `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.`,
         "Trained unmasked, a model needs them (unmasked.html)."
-      );
+      )
     }
   },
   {
@@ -413,16 +413,16 @@ const STOPS = [
       ),
     press: "Add a symbol",
     act: view => {
-      const {separator, symbols} = view.spec.source;
-      view.earlier = vectorOf(view);
-      type((state.text && state.text + separator) + symbols[0]);
+      const {separator, symbols} = view.spec.source
+      view.earlier = vectorOf(view)
+      type((state.text && state.text + separator) + symbols[0])
     },
     tell: view => {
-      const vector = vectorOf(view);
+      const vector = vectorOf(view)
       const count = vector.filter(
         (value, k) => value !== view.earlier[k]
-      ).length;
-      return `${count} of ${vector.length}: the symbols have no place of their own in it.`;
+      ).length
+      return `${count} of ${vector.length}: the symbols have no place of their own in it.`
     }
   },
   {
@@ -446,8 +446,8 @@ const STOPS = [
       `In training, strings had ${trained.join(" to ")} symbols. Will the longest be right?`,
     press: "Type one",
     act: view => {
-      const whole = Array.from(longText(view)).slice(0, view.spec.trained[1]);
-      type(whole.join(""), state.features);
+      const whole = Array.from(longText(view)).slice(0, view.spec.trained[1])
+      type(whole.join(""), state.features)
     },
     tell: view =>
       `${judged(view)} The longer the string, the more has to fit into the vector.`
@@ -463,65 +463,65 @@ const STOPS = [
       ),
     press: "Type a longer one",
     act: view => {
-      type(longText(view), state.features);
-      choose(Math.max(0, firstWrong(view)), null);
+      type(longText(view), state.features)
+      choose(Math.max(0, firstWrong(view)), null)
     },
     tell: view =>
       sentences(judged(view), tooLong(view), "Now try your own string.")
   }
-];
+]
 
 // The largest weight of the second step, now and before it was changed.
 function secondPeaks(view) {
   return [view.now, view.before].map(result =>
     strongest(view, second(view), result)
-  );
+  )
 }
 
 function tellNext(view) {
-  const [now, before] = [view.now, view.before].map(result => result.steps[1]);
-  if (!now || !before) return "There is no second step.";
-  const [to, from] = secondPeaks(view);
-  const {likeliest} = before;
+  const [now, before] = [view.now, view.before].map(result => result.steps[1])
+  if (!now || !before) return "There is no second step."
+  const [to, from] = secondPeaks(view)
+  const {likeliest} = before
   const [after, first] = [now, before].map(step =>
     short(chance(step, likeliest))
-  );
-  const chances = `p(${view.symbol(likeliest)}) was ${first} and is ${after}.`;
+  )
+  const chances = `p(${view.symbol(likeliest)}) was ${first} and is ${after}.`
   if (to.j === from.j) {
     return sentences(
       `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};`,
       chances,
       "The decoder's state knows how far it is."
-    );
+    )
   }
   return sentences(
     `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};`,
     chances,
     "It goes on from where it was."
-  );
+  )
 }
 
 function tellRoot(view) {
-  const results = [view.before, view.now];
+  const results = [view.before, view.now]
   const largest = results.map(result => {
-    const t = Math.min(state.step, result.steps.length - 1);
-    return strongest(view, t, result);
-  });
+    const t = Math.min(state.step, result.steps.length - 1)
+    return strongest(view, t, result)
+  })
   const [was, is] = largest.map(({value}) =>
     Number((value * (1 - value)).toPrecision(2))
-  );
-  const saturated = largest[1].value > 0.9 ? ": the softmax saturates" : "";
+  )
+  const saturated = largest[1].value > 0.9 ? ": the softmax saturates" : ""
   return sentences(
     `${largest[1].weight}${saturated}.`,
     `Its slope p (1 − p), through which the model learns, goes from ${was} to ${is}.`,
     "The temperature slider is the same experiment: it is now at 1/√D."
-  );
+  )
 }
 
 function tooLong(view) {
-  if (!view.spec.attends) return "The vector was never asked to hold as much.";
-  const t = firstWrong(view);
-  if (t < 0) return "";
-  const {j} = strongest(view, t);
-  return `Step ${t + 1} is the first that is wrong: it attends to position ${j + 1}.`;
+  if (!view.spec.attends) return "The vector was never asked to hold as much."
+  const t = firstWrong(view)
+  if (t < 0) return ""
+  const {j} = strongest(view, t)
+  return `Step ${t + 1} is the first that is wrong: it attends to position ${j + 1}.`
 }

@@ -12,33 +12,33 @@ ICACIBFq/QoAACIj/fIB/fABIRkgFyAgIAIgD2r9CgAAIiT98gH98AEhFyACIAlqIQIgHCAQ/QAAACIg
 ICAgIv3yAf3wASEaIBggICAj/fIB/fABIRggHiAgICT98gH98AEhHiAQIApqIRAgH0F/aiIfDQALCyAUIBZqIgIgF/0LABAg
 AiAe/QsAACACIApqIgIgGf0LABAgAiAY/QsAACACIApqIgIgG/0LABAgAiAa/QsAACACIApqIgIgHf0LABAgAiAc/QsAACAV
 QQRqIhUgB0gNAAsLIA1BBGoiDSAFSA0ACwsL
-`;
+`
 
 const bytesOf = text =>
-  Uint8Array.from(atob(text), letter => letter.charCodeAt(0));
+  Uint8Array.from(atob(text), letter => letter.charCodeAt(0))
 
 const compiled = (() => {
   try {
-    const module = new WebAssembly.Module(bytesOf(COMPILED));
-    return new WebAssembly.Instance(module).exports;
+    const module = new WebAssembly.Module(bytesOf(COMPILED))
+    return new WebAssembly.Instance(module).exports
   } catch {
-    return null; // a browser without it, or one that does not allow it: slower
+    return null // a browser without it, or one that does not allow it: slower
   }
-})();
+})()
 
 // Like `multiply`, of at least four rows and columns: copied to where the compiled loop can read
 // them, and back.
 function multiplyCompiled(a, b, out, place) {
-  const [rows, inner] = a.shape;
-  const columns = b.shape[1];
-  const left = compiled.__heap_base.value / 8;
-  const right = left + rows * inner;
-  const made = right + inner * columns;
-  const all = reserve(made + rows * columns);
-  const isTurned = a.steps[0] === 1 && a.steps[1] === rows;
-  load(all, left, isTurned ? transpose(a, 0, 1) : a);
-  load(all, right, b);
-  const steps = isTurned ? [1, rows] : [inner, 1];
+  const [rows, inner] = a.shape
+  const columns = b.shape[1]
+  const left = compiled.__heap_base.value / 8
+  const right = left + rows * inner
+  const made = right + inner * columns
+  const all = reserve(made + rows * columns)
+  const isTurned = a.steps[0] === 1 && a.steps[1] === rows
+  load(all, left, isTurned ? transpose(a, 0, 1) : a)
+  load(all, right, b)
+  const steps = isTurned ? [1, rows] : [inner, 1]
   compiled.multiply(
     8 * left,
     ...steps,
@@ -47,16 +47,16 @@ function multiplyCompiled(a, b, out, place) {
     rows,
     inner,
     columns
-  );
-  out.set(all.subarray(made, made + rows * columns), place);
+  )
+  out.set(all.subarray(made, made + rows * columns), place)
 }
 
 // The memory of the compiled loop, with room for so many numbers.
 function reserve(length) {
-  const {memory: own} = compiled;
-  const missing = 8 * length - own.buffer.byteLength;
-  if (missing > 0) own.grow(Math.ceil(missing / 65536));
-  return new Float64Array(own.buffer);
+  const {memory: own} = compiled
+  const missing = 8 * length - own.buffer.byteLength
+  if (missing > 0) own.grow(Math.ceil(missing / 65536))
+  return new Float64Array(own.buffer)
 }
 
 // Copies a matrix by rows.
@@ -66,12 +66,12 @@ function load(
   {data, shape: [rows, columns], steps: [row, column], first}
 ) {
   if (column === 1 && row === columns) {
-    all.set(data.subarray(first, first + rows * columns), place);
-    return;
+    all.set(data.subarray(first, first + rows * columns), place)
+    return
   }
   for (let j = 0; j < columns; j++) {
     for (let k = 0; k < rows; k++) {
-      all[place + k * columns + j] = data[first + k * row + j * column];
+      all[place + k * columns + j] = data[first + k * row + j * column]
     }
   }
 }

@@ -9,7 +9,7 @@ const FUNCTIONS = {
   round,
   sign: Math.sign,
   trunc: Math.trunc
-};
+}
 
 const FLOAT_FUNCTIONS = {
   atan: Math.atan,
@@ -27,7 +27,7 @@ const FLOAT_FUNCTIONS = {
   sqrt: Math.sqrt,
   tan: Math.tan,
   tanh: Math.tanh
-};
+}
 
 const COMPARISONS = {
   eq: (x, y) => Number(x === y),
@@ -38,7 +38,7 @@ const COMPARISONS = {
   ne: (x, y) => Number(x !== y),
   logical_and: (x, y) => Number(Boolean(x && y)),
   logical_or: (x, y) => Number(Boolean(x || y))
-};
+}
 
 const PAIRS = {
   __and__: (x, y) => x & y,
@@ -50,7 +50,7 @@ const PAIRS = {
   remainder,
   sigmoid_backward: (x, y) => x * y * (1 - y),
   tanh_backward: (x, y) => x * (1 - y * y)
-};
+}
 
 const OF_NUMBERS = {
   python_add: (x, y) => x + y,
@@ -63,7 +63,7 @@ const OF_NUMBERS = {
   python_sub: (x, y) => x - y,
   python_truediv: (x, y) => x / y,
   sym_size: (x, axis) => x.shape[axisOf(axis, x.shape.length)]
-};
+}
 
 const OF_TENSORS = {
   add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
@@ -87,7 +87,7 @@ const OF_TENSORS = {
   softplus,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
   where
-};
+}
 
 const ALONG_AXES = {
   _softmax: softmax,
@@ -111,7 +111,7 @@ const ALONG_AXES = {
   sum,
   topk,
   var: variance
-};
+}
 
 const BY_PLACES = {
   embedding,
@@ -121,7 +121,7 @@ const BY_PLACES = {
   scatter,
   scatter_add: scatterAdd,
   searchsorted
-};
+}
 
 const PRODUCTS = {
   addmm,
@@ -133,7 +133,7 @@ const PRODUCTS = {
   mm,
   native_layer_norm: layerNorm,
   scaled_dot_product_attention: attend
-};
+}
 
 const SHAPES = {
   _unsafe_view: reshape,
@@ -170,12 +170,12 @@ const SHAPES = {
   unsqueeze,
   view: reshape,
   view_as: (x, y) => reshape(x, y.shape)
-};
+}
 
 function made(functions, make) {
   return Object.fromEntries(
     Object.entries(functions).map(([name, one]) => [name, make(one)])
-  );
+  )
 }
 
 const OPERATIONS = {
@@ -189,4 +189,4 @@ const OPERATIONS = {
   ...BY_PLACES,
   ...PRODUCTS,
   ...SHAPES
-};
+}

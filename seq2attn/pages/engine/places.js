@@ -3,92 +3,92 @@
 // visit(i, o) for each index along an axis: its place in x.data, and its place in the other
 // tensor's.
 function eachIndex(x, axis, indices, other, visit) {
-  const at = axisOf(axis, x.shape.length);
-  const start = {first: x.first, steps: x.steps.with(at, 0)};
+  const at = axisOf(axis, x.shape.length)
+  const start = {first: x.first, steps: x.steps.with(at, 0)}
   walk(indices.shape, [start, indices, other], (size, [i, j, o], [p, q, r]) => {
     for (let k = 0; k < size; k++) {
-      const index = axisOf(indices.data[j + k * q], x.shape[at]);
-      visit(i + k * p + index * x.steps[at], o + k * r);
+      const index = axisOf(indices.data[j + k * q], x.shape[at])
+      visit(i + k * p + index * x.steps[at], o + k * r)
     }
-  });
+  })
 }
 
 function gather(x, axis, indices) {
-  const result = tensor(x.type, indices.shape);
+  const result = tensor(x.type, indices.shape)
   eachIndex(x, axis, indices, result, (i, o) => {
-    result.data[o] = x.data[i];
-  });
-  return result;
+    result.data[o] = x.data[i]
+  })
+  return result
 }
 
 const scattering = join => (x, axis, indices, values) => {
-  const result = copy(x);
-  const given = expand(single(values), indices.shape);
+  const result = copy(x)
+  const given = expand(single(values), indices.shape)
   eachIndex(result, axis, indices, given, (i, o) => {
-    result.data[i] = join(result.data[i], given.data[o]);
-  });
-  return result;
-};
+    result.data[i] = join(result.data[i], given.data[o])
+  })
+  return result
+}
 
-const scatter = scattering((_, value) => value);
-const scatterAdd = scattering((old, value) => old + value);
+const scatter = scattering((_, value) => value)
+const scatterAdd = scattering((old, value) => old + value)
 
 function embedding(weights, ids) {
-  const width = weights.shape[1];
-  const result = tensor("float", [...ids.shape, width]);
+  const width = weights.shape[1]
+  const result = tensor("float", [...ids.shape, width])
   numbersOf(ids).forEach((id, k) => {
-    copyInto(view(result, [width], [1], k * width), select(weights, 0, id));
-  });
-  return result;
+    copyInto(view(result, [width], [1], k * width), select(weights, 0, id))
+  })
+  return result
 }
 
 function embeddingBackward(gradients, ids, count, padding) {
-  const width = gradients.shape.at(-1);
-  const result = filled([count, width], 0);
-  const rows = numbersOf(gradients);
+  const width = gradients.shape.at(-1)
+  const result = filled([count, width], 0)
+  const rows = numbersOf(gradients)
   numbersOf(ids).forEach((id, row) => {
-    if (id === padding) return;
+    if (id === padding) return
     for (let k = 0; k < width; k++)
-      result.data[id * width + k] += rows[row * width + k];
-  });
-  return result;
+      result.data[id * width + k] += rows[row * width + k]
+  })
+  return result
 }
 
 // x[indices], one tensor of integers or nothing for each of the first axes.
 function index(x, indices) {
-  const axes = [...indices.keys()].filter(axis => indices[axis]);
-  const others = [...x.shape.keys()].filter(axis => !axes.includes(axis));
-  const shape = broadcast(axes.map(axis => indices[axis].shape));
-  const found = axes.map(axis => numbersOf(expand(indices[axis], shape)));
-  const whole = permute(x, [...axes, ...others]);
+  const axes = [...indices.keys()].filter(axis => indices[axis])
+  const others = [...x.shape.keys()].filter(axis => !axes.includes(axis))
+  const shape = broadcast(axes.map(axis => indices[axis].shape))
+  const found = axes.map(axis => numbersOf(expand(indices[axis], shape)))
+  const whole = permute(x, [...axes, ...others])
   const picked = Array.from(found[0], (_, k) =>
     axes.reduce((part, _axis, n) => select(part, 0, found[n][k]), whole)
-  );
-  const rest = others.map(axis => x.shape[axis]);
-  const result = reshape(stack(picked), [...shape, ...rest]);
-  const isTogether = axes.at(-1) - axes[0] === axes.length - 1;
-  const before = isTogether ? axes[0] : 0; // axes that stay before those of the indices
-  const order = [...result.shape.keys()];
-  const moved = order.splice(shape.length, before);
-  return permute(result, [...moved, ...order]);
+  )
+  const rest = others.map(axis => x.shape[axis])
+  const result = reshape(stack(picked), [...shape, ...rest])
+  const isTogether = axes.at(-1) - axes[0] === axes.length - 1
+  const before = isTogether ? axes[0] : 0 // axes that stay before those of the indices
+  const order = [...result.shape.keys()]
+  const moved = order.splice(shape.length, before)
+  return permute(result, [...moved, ...order])
 }
 
 const stack = (parts, axis = 0) =>
   cat(
     parts.map(part => unsqueeze(part, axis)),
     axis
-  );
+  )
 
 // How many of the sorted `ends` lie below each value, or with `right` are at most equal to it.
 function searchsorted(ends, values, _, right = false) {
   const isBelow = right
     ? (end, value) => end <= value
-    : (end, value) => end < value;
+    : (end, value) => end < value
   return sum(
     binary((...pair) => Number(isBelow(...pair)), "int")(
       unsqueeze(ends, -2),
       unsqueeze(values, -1)
     ),
     [-1]
-  );
+  )
 }

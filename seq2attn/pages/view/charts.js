@@ -1,68 +1,68 @@
 // The two charts of training: the loss, and the share of strings that are right, by their length.
 
-const CHART = {height: 84, left: 26};
-const DASHES = [[], [6, 4]]; // of each model's curve
+const CHART = {height: 84, left: 26}
+const DASHES = [[], [6, 4]] // of each model's curve
 
 class Chart {
   constructor(canvas, look) {
-    this.canvas = canvas;
-    this.look = look;
-    this.width = canvas.parentNode.clientWidth;
-    this.pen = new CanvasPen(canvas, this.width, CHART.height);
-    this.colours = [look.positive, look.negative];
+    this.canvas = canvas
+    this.look = look
+    this.width = canvas.parentNode.clientWidth
+    this.pen = new CanvasPen(canvas, this.width, CHART.height)
+    this.colours = [look.positive, look.negative]
   }
 
   // The height of a share of the scale.
   y(share) {
-    return 8 + (CHART.height - 24) * (1 - Math.min(1, share));
+    return 8 + (CHART.height - 24) * (1 - Math.min(1, share))
   }
 
   mark(share, text) {
-    const y = this.y(share);
-    this.pen.line(CHART.left, y, this.width, y, this.look.line, 1);
-    this.pen.text(CHART.left - 4, y, text, 10, this.look.quiet, "end");
+    const y = this.y(share)
+    this.pen.line(CHART.left, y, this.width, y, this.look.line, 1)
+    this.pen.text(CHART.left - 4, y, text, 10, this.look.quiet, "end")
   }
 
   note(x, y, text, align = "end") {
-    this.pen.text(x, y, text, 10, this.look.quiet, align);
+    this.pen.text(x, y, text, 10, this.look.quiet, align)
   }
 
   name(text) {
-    this.canvas.setAttribute("aria-label", text);
+    this.canvas.setAttribute("aria-label", text)
   }
 }
 
 function drawTraining() {
-  if (!training.worker) return;
-  const [curve, bars] = by("train").querySelectorAll("canvas");
-  drawLosses(new Chart(curve, look));
-  drawLengths(new Chart(bars, look));
+  if (!training.worker) return
+  const [curve, bars] = by("train").querySelectorAll("canvas")
+  drawLosses(new Chart(curve, look))
+  drawLengths(new Chart(bars, look))
 }
 
 function drawLosses(chart) {
-  const guess = Math.log(data.models[0].target.tokens.length);
+  const guess = Math.log(data.models[0].target.tokens.length)
   const largest =
-    1.1 * Math.max(guess, ...training.losses.map(([first]) => first ?? 0));
-  const steps = Math.max(50, training.step);
-  chart.mark(0, "0");
-  chart.mark(guess / largest, guess.toFixed(1));
-  chart.note(chart.width, chart.y(guess / largest) - 7, "a guess");
-  chart.note(chart.width, CHART.height - 6, `batch ${steps}`);
+    1.1 * Math.max(guess, ...training.losses.map(([first]) => first ?? 0))
+  const steps = Math.max(50, training.step)
+  chart.mark(0, "0")
+  chart.mark(guess / largest, guess.toFixed(1))
+  chart.note(chart.width, chart.y(guess / largest) - 7, "a guess")
+  chart.note(chart.width, CHART.height - 6, `batch ${steps}`)
   for (const [k, losses] of training.losses.entries()) {
-    drawCurve(chart, losses, k, steps, largest);
+    drawCurve(chart, losses, k, steps, largest)
   }
-  const named = lossNames();
-  say(by("train-loss"), named.join("  "));
-  const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`;
-  chart.name(`${after}: ${named.join(", ")}`);
+  const named = lossNames()
+  say(by("train-loss"), named.join("  "))
+  const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
+  chart.name(`${after}: ${named.join(", ")}`)
 }
 
 // The latest loss of each model.
 function lossNames() {
   return data.models.map(({name}, k) => {
-    const value = training.losses[k].at(-1)?.toFixed(3) ?? "";
-    return data.models.length > 1 ? `${k ? "┅" : "━"} ${name} ${value}` : value;
-  });
+    const value = training.losses[k].at(-1)?.toFixed(3) ?? ""
+    return data.models.length > 1 ? `${k ? "┅" : "━"} ${name} ${value}` : value
+  })
 }
 
 function drawCurve(
@@ -72,47 +72,47 @@ function drawCurve(
   steps,
   largest
 ) {
-  const every = Math.max(1, Math.floor(losses.length / width));
-  context.setLineDash(DASHES[k]);
-  context.strokeStyle = colours[k];
-  context.lineWidth = 2;
-  context.beginPath();
+  const every = Math.max(1, Math.floor(losses.length / width))
+  context.setLineDash(DASHES[k])
+  context.strokeStyle = colours[k]
+  context.lineWidth = 2
+  context.beginPath()
   for (let at = 0; at < losses.length; at += every) {
     context.lineTo(
       CHART.left + ((width - CHART.left) * at) / steps,
       y(losses[at] / largest)
-    );
+    )
   }
-  context.stroke();
-  context.setLineDash([]);
+  context.stroke()
+  context.setLineDash([])
 }
 
 function drawLengths(chart) {
-  const [shortest, longest] = data.models[0].trained;
-  const each = (chart.width - CHART.left) / (longest - shortest + 1);
-  const told = [];
-  chart.mark(0, "0");
-  chart.mark(1, "1");
+  const [shortest, longest] = data.models[0].trained
+  const each = (chart.width - CHART.left) / (longest - shortest + 1)
+  const told = []
+  chart.mark(0, "0")
+  chart.mark(1, "1")
   for (let length = shortest; length <= longest; length++) {
-    const x = CHART.left + (length - shortest) * each;
-    const isNamed = each > 14 || length % 5 === 0;
+    const x = CHART.left + (length - shortest) * each
+    const isNamed = each > 14 || length % 5 === 0
     if (isNamed)
-      chart.note(x + each / 2, CHART.height - 6, `${length}`, "middle");
+      chart.note(x + each / 2, CHART.height - 6, `${length}`, "middle")
     training.right.forEach((found, k) => {
-      const [good, all] = found.get(length) ?? [0, 1];
-      drawShare(chart, x + each * 0.1, each * 0.8, good / all, k);
-      told.push(`length ${length}: ${(good / all).toFixed(2)}`);
-    });
+      const [good, all] = found.get(length) ?? [0, 1]
+      drawShare(chart, x + each * 0.1, each * 0.8, good / all, k)
+      told.push(`length ${length}: ${(good / all).toFixed(2)}`)
+    })
   }
-  chart.name(`share of strings that are right, ${told.join(", ")}`);
+  chart.name(`share of strings that are right, ${told.join(", ")}`)
 }
 
 // The bar of model k, beside that of the other.
 function drawShare(chart, left, room, share, k) {
-  const size = room / data.models.length;
-  const x = left + k * size;
-  const top = chart.y(share);
-  const height = chart.y(0) - top;
+  const size = room / data.models.length
+  const x = left + k * size
+  const top = chart.y(share)
+  const height = chart.y(0) - top
   if (k)
     chart.pen.frame(
       x + 1.5,
@@ -121,6 +121,6 @@ function drawShare(chart, left, room, share, k) {
       height,
       chart.colours[k],
       2
-    );
-  else chart.pen.fill(x, top, Math.max(1, size - 1), height, chart.colours[k]);
+    )
+  else chart.pen.fill(x, top, Math.max(1, size - 1), height, chart.colours[k])
 }

@@ -1,138 +1,136 @@
 // What each part of a step computes, at the chosen position: {sum: a formula with its numbers, read
 // off the model's own graph; why: a sentence; vectors: {name: numbers}}.
 
-const sentences = (...parts) => parts.filter(Boolean).join(" ");
+const sentences = (...parts) => parts.filter(Boolean).join(" ")
 const isNamed = part =>
-  Boolean(part) && part.name !== "none" && part.name !== "global";
+  Boolean(part) && part.name !== "none" && part.name !== "global"
 
 function described(part) {
-  if (!isNamed(part) || !part.formula) return "";
-  return `${part.name}: ${part.summary} (${written(part.formula)}).`;
+  if (!isNamed(part) || !part.formula) return ""
+  return `${part.name}: ${part.summary} (${written(part.formula)}).`
 }
 
 // A chain such as "e₂ = s · h₂ = 1.2 = 1.2", without what it would say twice.
 function chain(sign, {text, numbers}, value) {
   const parts = [numbers, exact(value)].filter(
     part => part && !text.endsWith(part)
-  );
-  return [`${sign} = ${text}`, ...parts].join(" = ");
+  )
+  return [`${sign} = ${text}`, ...parts].join(" = ")
 }
 
 function summed(products) {
   const signed = (one, k) =>
-    `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`;
-  const few = products.slice(0, 4).map(signed);
-  if (products.length > 4) few.push("+ …");
-  return `their products, sum ${exact(total(products))} = ${few.join(" ")}`;
+    `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`
+  const few = products.slice(0, 4).map(signed)
+  if (products.length > 4) few.push("+ …")
+  return `their products, sum ${exact(total(products))} = ${few.join(" ")}`
 }
 
 function encoding({layers, parts: {encoder}}) {
   if (layers.length) {
     const each =
-      layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector";
-    return `The encoder reads the source and leaves ${each} at each position.`;
+      layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"
+    return `The encoder reads the source and leaves ${each} at each position.`
   }
   if (encoder)
-    return `The encoder (${encoder.name}) leaves a vector at each position.`;
-  return "The encoder's positions attend to each other; a vector is left at each.";
+    return `The encoder (${encoder.name}) leaves a vector at each position.`
+  return "The encoder's positions attend to each other; a vector is left at each."
 }
 
 function output(view, step) {
-  const share = probabilities(step.logits.data)[step.written];
-  const givers = view.attends ? "State and context give" : "The state gives";
+  const share = probabilities(step.logits.data)[step.written]
+  const givers = view.attends ? "State and context give" : "The state gives"
   return {
     sum: `p(${view.wrote(step)}) = ${short(share)}`,
     why: `${givers} each symbol a probability. The likeliest is written, and read at the next step.`
-  };
+  }
 }
 
 // What a model without attention has instead.
 function bottleneck(view) {
-  const states = picked(view.session().encoded.first, "state.cell");
-  const vector = Object.values(states).flatMap(state => [...numbersOf(state)]);
+  const states = picked(view.session().encoded.first, "state.cell")
+  const vector = Object.values(states).flatMap(state => [...numbersOf(state)])
   const why = sentences(
     "This model has no attention.",
     "All that the decoder ever knows of the source is this one vector, the encoder's last state.",
     "However long the string is, it has to fit in here: a bottleneck."
-  );
-  const sum = `${view.count} symbols → ${vector.length} numbers`;
+  )
+  const sum = `${view.count} symbols → ${vector.length} numbers`
   return {
     states: {why: encoding(view.spec)},
     vector: {sum, why, vectors: {"": vector}}
-  };
+  }
 }
 
 // A step of a model with attention. Of several heads, the one that attends most to the position.
 class AttentionParts {
   constructor(view, step, t) {
-    Object.assign(this, {view, step, t, parts: view.spec.parts});
-    this.j = view.position();
-    this.n = sub(this.j + 1);
-    this.width = view.now.width;
-    this.heads = step.scores.data.length / this.width;
-    this.head = peak(ofPosition(step.softmax.data, this.j, this.width));
-    this.cell = this.head * this.width + this.j;
-    this.prepare();
-    this.trace();
+    Object.assign(this, {view, step, t, parts: view.spec.parts})
+    this.j = view.position()
+    this.n = sub(this.j + 1)
+    this.width = view.now.width
+    this.heads = step.scores.data.length / this.width
+    this.head = peak(ofPosition(step.softmax.data, this.j, this.width))
+    this.cell = this.head * this.width + this.j
+    this.prepare()
+    this.trace()
   }
 
   // How keys and values are made of the encoder's states, h.
   prepare() {
-    const {encoded, model} = this.view.session();
-    const graph = model.graphs.prepare;
-    const name = graph.at("states") === undefined ? "memory.values" : "states";
-    const values = encoded.prepareAgain();
+    const {encoded, model} = this.view.session()
+    const graph = model.graphs.prepare
+    const name = graph.at("states") === undefined ? "memory.values" : "states"
+    const values = encoded.prepareAgain()
     this.prepared = new Explanation(graph, values, {
       [name]: () => formula(`h${this.n}`)
-    });
-    const place = graph.at(name);
+    })
+    const place = graph.at(name)
     const isPart =
-      name === "states" || (place && this.prepared.reads("memory.keys", name));
-    this.states = isPart ? values[place] : null; // that a key is made of
-    this.key = this.ofKeys("memory.keys", `k${this.n}`);
-    this.value = this.ofKeys("memory.values", `v${this.n}`);
+      name === "states" || (place && this.prepared.reads("memory.keys", name))
+    this.states = isPart ? values[place] : null // that a key is made of
+    this.key = this.ofKeys("memory.keys", `k${this.n}`)
+    this.value = this.ofKeys("memory.values", `v${this.n}`)
   }
 
   // This position's row of what `prepare` makes, as it is made from the encoder's state.
   ofKeys(name, otherwise) {
-    const place = this.prepared.graph.at(name);
-    if (!this.states || place === undefined) return formula(otherwise);
-    const depth = product(this.prepared.values[place].shape.slice(2));
-    return this.prepared.term(place, counted(depth, this.j * depth));
+    const place = this.prepared.graph.at(name)
+    if (!this.states || place === undefined) return formula(otherwise)
+    const depth = product(this.prepared.values[place].shape.slice(2))
+    return this.prepared.term(place, counted(depth, this.j * depth))
   }
 
   // How this step's numbers are made.
   trace() {
-    const graph = this.view.session().model.graphs.step;
-    const values = this.step.trace();
-    const named = this.named(graph);
-    const past = values[graph.at("state.past")];
-    const isRow = past?.shape.length === 3 && past.shape[1] === 1;
-    if (isRow) named["state.past"] = this.ofColumns("C");
-    const explain = more => new Explanation(graph, values, {...named, ...more});
-    this.e = explain();
-    this.readsPast = Boolean(past) && this.e.reads("scores", "state.past");
+    const graph = this.view.session().model.graphs.step
+    const values = this.step.trace()
+    const named = this.named(graph)
+    const past = values[graph.at("state.past")]
+    const isRow = past?.shape.length === 3 && past.shape[1] === 1
+    if (isRow) named["state.past"] = this.ofColumns("C")
+    const explain = more => new Explanation(graph, values, {...named, ...more})
+    this.e = explain()
+    this.readsPast = Boolean(past) && this.e.reads("scores", "state.past")
     this.past =
-      isRow && this.readsPast && this.heads === 1 ? [...numbersOf(past)] : null;
-    this.scored = this.e.of("scores", this.cell);
-    this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell);
-    this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j);
+      isRow && this.readsPast && this.heads === 1 ? [...numbersOf(past)] : null
+    this.scored = this.e.of("scores", this.cell)
+    this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell)
+    this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j)
   }
 
   named(graph) {
-    const key = () => this.key;
-    const named = {query: () => formula("s"), "memory.keys": key};
+    const key = () => this.key
+    const named = {query: () => formula("s"), "memory.keys": key}
     for (const name of Object.keys(picked(graph.spec.inputs, "memory.layers")))
-      named[name] = key;
-    return named;
+      named[name] = key
+    return named
   }
 
   // A row by its sign, or one of its numbers.
   ofColumns(sign) {
     return cells =>
-      formula(
-        cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1)
-      );
+      formula(cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1))
   }
 
   all() {
@@ -143,68 +141,68 @@ class AttentionParts {
       softmax: this.ofSoftmax(),
       weight: this.ofWeight(),
       context: this.ofContext()
-    };
+    }
   }
 
   // The encoder's state at a position.
   stateAt(j) {
-    return [...numbersOf(select(this.states, 1, j))];
+    return [...numbersOf(select(this.states, 1, j))]
   }
 
   ofStates() {
-    const encoded = encoding(this.view.spec);
+    const encoded = encoding(this.view.spec)
     if (!this.states)
-      return {why: `${encoded} Keys k and values v are made of these.`};
-    return {why: encoded, vectors: {[`h${this.n}`]: this.stateAt(this.j)}};
+      return {why: `${encoded} Keys k and values v are made of these.`}
+    return {why: encoded, vectors: {[`h${this.n}`]: this.stateAt(this.j)}}
   }
 
   // The query of the head.
   query() {
-    const {data: numbers} = this.step.query;
-    const size = numbers.length / this.heads;
-    return [...numbers.slice(this.head * size, (this.head + 1) * size)];
+    const {data: numbers} = this.step.query
+    const size = numbers.length / this.heads
+    return [...numbers.slice(this.head * size, (this.head + 1) * size)]
   }
 
   ofQuery() {
-    const {decoder} = this.parts;
-    const state = "The decoder's state: what this step looks for";
+    const {decoder} = this.parts
+    const state = "The decoder's state: what this step looks for"
     const from = decoder
       ? `${state} (${decoder.name}: ${decoder.summary}).`
-      : "What this step looks for.";
+      : "What this step looks for."
     const which =
-      this.heads > 1 && `Head ${this.head + 1} of ${this.heads} is shown.`;
+      this.heads > 1 && `Head ${this.head + 1} of ${this.heads} is shown.`
     return {
       why: sentences(from, which, this.firstQuery()),
       vectors: {"": this.query()}
-    };
+    }
   }
 
   // What the first query is, where it is not yet the decoder's: the state that the encoder left, or
   // zeros.
   firstQuery() {
-    const query = this.query();
-    const last = this.view.ids.length - 1;
+    const query = this.query()
+    const last = this.view.ids.length - 1
     if (!query.some(Boolean))
-      return "It is still 0, so that it fits no key better than another.";
-    if (!this.states || `${query}` !== `${this.stateAt(last)}`) return "";
+      return "It is still 0, so that it fits no key better than another."
+    if (!this.states || `${query}` !== `${this.stateAt(last)}`) return ""
     return sentences(
       `It is still the encoder's last state, from which the key of position ${last + 1} is made:`,
       "that is why the two fit."
-    );
+    )
   }
 
   ofScore() {
-    const {score, history} = this.parts;
-    const own = score ? written(score.formula) : "";
-    const width = own.includes("√D") ? `, D = ${this.query().length}` : "";
+    const {score, history} = this.parts
+    const own = score ? written(score.formula) : ""
+    const width = own.includes("√D") ? `, D = ${this.query().length}` : ""
     const made = chain(
       `e${this.n}`,
       this.scored,
       this.step.scores.data[this.cell]
-    );
-    const which = score ? `: ${score.name}, ${score.summary}` : "";
+    )
+    const which = score ? `: ${score.name}, ${score.summary}` : ""
     const past =
-      this.past && `C${this.n} = ${exact(this.past[this.j])}: what the history`;
+      this.past && `C${this.n} = ${exact(this.past[this.j])}: what the history`
     return {
       sum: own ? `${own}${width}: ${made}` : made,
       why: sentences(
@@ -213,30 +211,30 @@ class AttentionParts {
         past && `${past} ${history.name} has of this position so far.`
       ),
       vectors: {...(past && {"C, by position": this.past}), ...this.products()}
-    };
+    }
   }
 
   // The two vectors whose product is the score, and the products that are added up.
   products() {
-    if (!this.e.dot) return {};
+    if (!this.e.dot) return {}
     const {
       left,
       right,
       names: [one, other]
-    } = this.e.dot;
-    const products = left.map((number, k) => number * right[k]);
+    } = this.e.dot
+    const products = left.map((number, k) => number * right[k])
     return {
       ...(one !== "s" && {[one]: left}),
       [other]: right,
       [summed(products)]: products
-    };
+    }
   }
 
   ofSoftmax() {
-    const {normaliser, window: around, scalable} = this.parts;
-    const isUsual = !normaliser || normaliser.name === "softmax";
+    const {normaliser, window: around, scalable} = this.parts
+    const isUsual = !normaliser || normaliser.name === "softmax"
     const usual =
-      "The exponential of each score, as a share of their sum: all are positive and sum to 1.";
+      "The exponential of each score, as a share of their sum: all are positive and sum to 1."
     return {
       sum: chain(`p${this.n}`, this.p, this.step.softmax.data[this.cell]),
       why: sentences(
@@ -247,88 +245,88 @@ class AttentionParts {
         this.heated(),
         !this.view.spec.mask_padding && "Padding is not masked in this model."
       )
-    };
+    }
   }
 
   around() {
-    const around = this.view.windowAt(this.t, ", R = ");
-    if (!around) return "";
-    const isOut = this.view.map.outside(this.t, this.j);
+    const around = this.view.windowAt(this.t, ", R = ")
+    if (!around) return ""
+    const isOut = this.view.map.outside(this.t, this.j)
     const out = isOut
       ? `: position ${this.j + 1} is outside, its weight is 0`
-      : "";
-    return `In this step it is around position ${around}${out}.`;
+      : ""
+    return `In this step it is around position ${around}${out}.`
   }
 
   heated() {
-    if (state.temperature === 1) return "";
-    if (!isUnscaled()) return "Scores are divided by the temperature.";
-    return `The temperature 1/√D = ${exact(state.temperature)} undoes the division by √D.`;
+    if (state.temperature === 1) return ""
+    if (!isUnscaled()) return "Scores are divided by the temperature."
+    return `The temperature 1/√D = ${exact(state.temperature)} undoes the division by √D.`
   }
 
   ofWeight() {
-    const moved = this.moved();
-    const history = !this.readsPast && described(this.parts.history);
+    const moved = this.moved()
+    const history = !this.readsPast && described(this.parts.history)
     return {
       sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
       why: sentences(this.attending(moved), history, moved?.why),
       vectors: moved?.vectors
-    };
+    }
   }
 
   // What makes the weights of the softmax.
   attending(moved) {
-    const {view, t, j, step} = this;
-    const {history} = this.parts;
-    const isYours = view.sources.some((_, k) => view.isForced(t, k));
-    const isSame = Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6;
-    if (view.isForced(t, j)) return "You set this weight.";
+    const {view, t, j, step} = this
+    const {history} = this.parts
+    const isYours = view.sources.some((_, k) => view.isForced(t, k))
+    const isSame = Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
+    if (view.isForced(t, j)) return "You set this weight."
     if (moved && !isYours) {
       return sentences(
         "What the step attends with: the weights of the step before,",
         `moved by the history ${history.name}, and sharpened.`
-      );
+      )
     }
-    if (isSame) return "What the step attends with: p, unchanged.";
-    if (this.heads > 1) return `The mean over ${this.heads} heads.`;
-    return `What the step attends with: p, changed by ${this.changers(isYours)}.`;
+    if (isSame) return "What the step attends with: p, unchanged."
+    if (this.heads > 1) return `The mean over ${this.heads} heads.`
+    return `What the step attends with: p, changed by ${this.changers(isYours)}.`
   }
 
   changers(isYours) {
-    const {window: around, history, decoder} = this.parts;
-    const found = isYours ? ["you"] : [];
-    if (isNamed(around)) found.push(`the window ${around.name}`);
+    const {window: around, history, decoder} = this.parts
+    const found = isYours ? ["you"] : []
+    if (isNamed(around)) found.push(`the window ${around.name}`)
     if (isNamed(history) && !this.readsPast)
-      found.push(`the history ${history.name}`);
+      found.push(`the history ${history.name}`)
     if (!found.length)
       found.push(
         decoder ? `the decoder ${decoder.name}: ${decoder.summary}` : "you"
-      );
-    return found.join(" and ");
+      )
+    return found.join(" and ")
   }
 
   // How far the weights of the step before were moved; null where they are made in another way.
   moved() {
-    const {view, t} = this;
+    const {view, t} = this
     const distances =
-      t && this.heads === 1 ? this.e.distribution("weights", "softmax") : null;
-    if (!distances) return null;
-    const from = peak(view.now.steps[t - 1].weights.data);
-    const [count, keys] = distances.shape.slice(-2);
+      t && this.heads === 1 ? this.e.distribution("weights", "softmax") : null
+    if (!distances) return null
+    const from = peak(view.now.steps[t - 1].weights.data)
+    const [count, keys] = distances.shape.slice(-2)
     const leaving = counted(count, from % keys, keys).map(
       place => distances.data[place]
-    );
-    const reach = (count - 1) / 2;
-    const move = peak(leaving) - reach;
-    const isRound = from + move < 0 || from + move >= view.count;
-    const symbol = view.sources[from];
-    const likeliest = `the likeliest move is ${signed(move)}${isRound ? ", around the end" : ""}`;
+    )
+    const reach = (count - 1) / 2
+    const move = peak(leaving) - reach
+    const isRound = from + move < 0 || from + move >= view.count
+    const symbol = view.sources[from]
+    const likeliest = `the likeliest move is ${signed(move)}${isRound ? ", around the end" : ""}`
     return {
       why: `The step before looked at ${symbol}; from there, ${likeliest}.`,
       vectors: {
         [`moves from ${symbol}, ${signed(-reach)} to ${signed(reach)}`]: leaving
       }
-    };
+    }
   }
 
   ofContext() {
@@ -338,10 +336,10 @@ class AttentionParts {
           "There is no mean of positions: each one predicts a symbol by itself,",
           "and counts as much as its weight α."
         )
-      };
+      }
     }
-    const sign = this.value.text.includes("h") ? "h" : "v";
-    const weight = short(this.step.weights.data[this.j]);
+    const sign = this.value.text.includes("h") ? "h" : "v"
+    const weight = short(this.step.weights.data[this.j])
     return {
       sum: `c = Σ α ${sign} = ${weight} × ${within(this.value, 3)} + …`,
       why: sentences(
@@ -349,23 +347,23 @@ class AttentionParts {
         "Besides its state, it is all that this step sees of the source."
       ),
       vectors: {"": [...this.step.context.data]}
-    };
+    }
   }
 
   // What a history adds to the context: more numbers than a value has.
   counts() {
-    const {history} = this.parts;
-    const {graph, values} = this.prepared;
-    const size = values[graph.at("memory.values")]?.shape.at(-1);
+    const {history} = this.parts
+    const {graph, values} = this.prepared
+    const size = values[graph.at("memory.values")]?.shape.at(-1)
     const isMore =
       this.heads === 1 &&
       isNamed(history) &&
-      this.step.context.data.length > size;
+      this.step.context.data.length > size
     return isMore
       ? `, and how often what it reads was read before (the history ${history.name})`
-      : "";
+      : ""
   }
 }
 
 const signed = distance =>
-  `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`;
+  `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`

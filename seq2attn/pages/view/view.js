@@ -1,173 +1,173 @@
 // One model on the page: its answer, its maps, and the panel of a step.
 
-const LONG = 22; // source positions from which on a map takes the whole width
+const LONG = 22 // source positions from which on a map takes the whole width
 
 class View {
   constructor(spec, number) {
-    this.spec = spec;
-    this.number = number;
-    this.root = by("model").content.firstElementChild.cloneNode(true);
-    this.find = name => this.root.querySelector(name);
-    this.attends = spec.attends;
-    this.symbol = id => shownSymbol(spec.target.tokens[id]);
-    this.rooms = new Map();
-    this.load(state.snapshots[number]);
-    this.head();
-    this.snapshots();
-    this.answer = new Answer(this);
-    this.maps = new Maps(this);
-    this.canvas = this.maps.canvas;
-    this.panel = new Step(this);
+    this.spec = spec
+    this.number = number
+    this.root = by("model").content.firstElementChild.cloneNode(true)
+    this.find = name => this.root.querySelector(name)
+    this.attends = spec.attends
+    this.symbol = id => shownSymbol(spec.target.tokens[id])
+    this.rooms = new Map()
+    this.load(state.snapshots[number])
+    this.head()
+    this.snapshots()
+    this.answer = new Answer(this)
+    this.maps = new Maps(this)
+    this.canvas = this.maps.canvas
+    this.panel = new Step(this)
   }
 
   head() {
-    const isAlone = data.models.length === 1;
-    this.find("h2").textContent = this.spec.name;
-    this.find("h2").hidden = isAlone;
-    this.find(".about").replaceChildren(...describe(this.spec));
-    this.find(".about").hidden = isAlone;
-    this.find(".maps").hidden = !this.attends;
-    this.root.classList.toggle("without", !this.attends);
+    const isAlone = data.models.length === 1
+    this.find("h2").textContent = this.spec.name
+    this.find("h2").hidden = isAlone
+    this.find(".about").replaceChildren(...describe(this.spec))
+    this.find(".about").hidden = isAlone
+    this.find(".maps").hidden = !this.attends
+    this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
-      active = this;
-    });
+      active = this
+    })
   }
 
   load(snapshot) {
     const model = new Model(
       this.spec,
       this.learnt ?? decode(this.spec.snapshots[snapshot].weights)
-    );
-    this.plain = new Session(model);
-    this.changed = new Session(model);
+    )
+    this.plain = new Session(model)
+    this.changed = new Session(model)
   }
 
   snapshots() {
-    const {snapshots} = this.spec;
-    const slider = this.find(".snapshot input");
+    const {snapshots} = this.spec
+    const slider = this.find(".snapshot input")
     const show = () =>
-      say(this.find(".snapshot output"), snapshots[slider.value].label);
-    this.find(".snapshot").hidden = snapshots.length < 2;
-    slider.max = snapshots.length - 1;
-    slider.value = state.snapshots[this.number];
-    show();
+      say(this.find(".snapshot output"), snapshots[slider.value].label)
+    this.find(".snapshot").hidden = snapshots.length < 2
+    slider.max = snapshots.length - 1
+    slider.value = state.snapshots[this.number]
+    show()
     slider.addEventListener("input", () => {
-      state.snapshots[this.number] = Number(slider.value);
-      this.load(Number(slider.value));
-      show();
-      update();
-    });
+      state.snapshots[this.number] = Number(slider.value)
+      this.load(Number(slider.value))
+      show()
+      update()
+    })
   }
 
   compute() {
-    const read = tokenise(this.spec, state.text, state.features);
-    const {ids, plain, bound, strange, offer} = read;
+    const read = tokenise(this.spec, state.text, state.features)
+    const {ids, plain, bound, strange, offer} = read
     const symbols = strange?.map(symbol =>
       symbol === " " ? "␣ (space)" : shownSymbol(symbol)
-    );
+    )
     this.problem = symbols
       ? `${read.problem} ${symbols.join(" ")}`
-      : read.problem;
-    this.offer = offer;
-    this.empty = !ids && !this.problem;
-    if (!ids) return;
-    const {count, copyable} = read;
-    const right = rightAnswer(this.plain.model, state.text, plain);
-    Object.assign(this, {ids, count, copyable, right});
-    this.before = this.plain.decode(ids, untouched, bound);
+      : read.problem
+    this.offer = offer
+    this.empty = !ids && !this.problem
+    if (!ids) return
+    const {count, copyable} = read
+    const right = rightAnswer(this.plain.model, state.text, plain)
+    Object.assign(this, {ids, count, copyable, right})
+    this.before = this.plain.decode(ids, untouched, bound)
     this.now = isChanged()
       ? this.changed.decode(ids, state, bound)
-      : this.before;
-    const pads = new Array(this.now.width - ids.length).fill(this.spec.pad);
+      : this.before
+    const pads = new Array(this.now.width - ids.length).fill(this.spec.pad)
     this.sources = [...ids, ...pads].map(id =>
       shownSymbol(this.spec.source.tokens[id])
-    );
-    this.scale = this.attends ? this.scoreRange() : [0, 0];
+    )
+    this.scale = this.attends ? this.scoreRange() : [0, 0]
   }
 
   // The least and the largest score: the same scale at every step.
   scoreRange() {
-    let scale = [0, 0];
+    let scale = [0, 0]
     for (const {scores} of [...this.now.steps, ...this.before.steps]) {
       scale = [
         Math.min(scale[0], ...scores.data),
         Math.max(scale[1], ...scores.data)
-      ];
+      ]
     }
-    return scale;
+    return scale
   }
 
   // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
   // weight of those that it can only copy.
   wrote(step) {
     const isCopied =
-      this.spec.copies && step.written === UNKNOWN && this.copyable.size;
-    if (!isCopied) return this.symbol(step.written);
-    const weight = j => step.weights.data[j];
+      this.spec.copies && step.written === UNKNOWN && this.copyable.size
+    if (!isCopied) return this.symbol(step.written)
+    const weight = j => step.weights.data[j]
     const [best] = [...this.copyable.keys()].sort(
       (one, other) => weight(other) - weight(one)
-    );
-    return shownSymbol(this.copyable.get(best));
+    )
+    return shownSymbol(this.copyable.get(best))
   }
 
   // Whether a person has set the weight of this cell of this model.
   isForced(t, j) {
-    return !this.spec.force_reason && state.force.has(`${t},${j}`);
+    return !this.spec.force_reason && state.force.has(`${t},${j}`)
   }
 
   // The session that shows what is on the screen.
   session() {
-    return this.now === this.before ? this.plain : this.changed;
+    return this.now === this.before ? this.plain : this.changed
   }
 
   draw(look) {
-    const isStale = this.problem !== undefined || this.empty || !this.now;
-    this.root.classList.toggle("stale", isStale);
+    const isStale = this.problem !== undefined || this.empty || !this.now
+    this.root.classList.toggle("stale", isStale)
     if (isStale) {
       if (this.shown)
-        say(this.find(".answer h3"), `answer to ${shownText(this.shown)}`);
-      return;
+        say(this.find(".answer h3"), `answer to ${shownText(this.shown)}`)
+      return
     }
-    this.shown = state.text;
-    const isOther = this.now !== this.before;
-    const share = data.models.length > 1 ? 0.18 : 0.42;
-    const narrowest = this.sources.length * (state.numbers ? 38 : 14) + 60;
+    this.shown = state.text
+    const isOther = this.now !== this.before
+    const share = data.models.length > 1 ? 0.18 : 0.42
+    const narrowest = this.sources.length * (state.numbers ? 38 : 14) + 60
     const isLong =
-      this.sources.length > LONG || narrowest > inside.width * share;
-    this.root.classList.toggle("long", isLong);
-    this.answer.draw(isOther);
-    if (this.attends) this.maps.draw(look, isOther);
-    this.panel.draw(look);
+      this.sources.length > LONG || narrowest > inside.width * share
+    this.root.classList.toggle("long", isLong)
+    this.answer.draw(isOther)
+    if (this.attends) this.maps.draw(look, isOther)
+    this.panel.draw(look)
   }
 
   verdict(result) {
-    return this.answer.verdict(result);
+    return this.answer.verdict(result)
   }
 
   // The right symbol at a step.
   rightAt(t) {
-    return this.right[t] ?? this.spec.eos;
+    return this.right[t] ?? this.spec.eos
   }
 
   isWrong(step, t) {
-    return Boolean(this.right) && step.written !== this.rightAt(t);
+    return Boolean(this.right) && step.written !== this.rightAt(t)
   }
 
   // The width of an element. Reading it, or that of the window, makes the browser lay out the page:
   // it is kept until something may change it.
   room(name) {
-    const key = `${name} ${this.root.className}`;
-    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth);
-    return this.rooms.get(key);
+    const key = `${name} ${this.root.className}`
+    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth)
+    return this.rooms.get(key)
   }
 
   // The chosen source position; while none is chosen, that of the largest weight.
   position() {
     if (state.position !== null)
-      return Math.min(state.position, this.sources.length - 1);
-    if (!this.attends) return 0;
-    const {steps} = this.now;
-    return peak(steps[Math.min(state.step, steps.length - 1)].weights.data);
+      return Math.min(state.position, this.sources.length - 1)
+    if (!this.attends) return 0
+    const {steps} = this.now
+    return peak(steps[Math.min(state.step, steps.length - 1)].weights.data)
   }
 
   // The centre of a step's window, counted as positions are, and its radius after `sign`; empty
@@ -175,9 +175,9 @@ class View {
   windowAt(t, sign) {
     const places = this.map.centres[t].map(centre =>
       Number((centre + 1).toFixed(1))
-    );
-    const {radius} = this.spec.parts.window ?? {};
-    const centres = [...new Set(places)].join(" ");
-    return centres && radius ? `${centres}${sign}${radius}` : centres;
+    )
+    const {radius} = this.spec.parts.window ?? {}
+    const centres = [...new Set(places)].join(" ")
+    return centres && radius ? `${centres}${sign}${radius}` : centres
   }
 }
