@@ -114,16 +114,21 @@ SCHEDULES = _registry("schedule")
 
 RANDOM = "random"
 """the family that every task has"""
-EXTENSIBLE = (
-    SCORES,
-    TASKS,
-    NORMALISERS,
-    WINDOWS,
-    HISTORIES,
-    ENCODERS,
-    DECODERS,
-    CELLS,
-    INITIAL_STATES,
-    LOSSES,
-)
-"""the kinds that plug-ins and installed packages can add to"""
+KINDS = {
+    "scores": ("model.attention.score", SCORES),
+    "tasks": ("task", TASKS),
+    "normalisers": ("model.attention.normaliser", NORMALISERS),
+    "windows": ("model.attention.window", WINDOWS),
+    "histories": ("model.attention.history", HISTORIES),
+    "cells": ("model.cell", CELLS),
+    "encoders": ("model.encoder", ENCODERS),
+    "decoders": ("model.decoder", DECODERS),
+    "initial-states": ("model.initial_state", INITIAL_STATES),
+    "losses": ("training.losses", LOSSES),
+    "architectures": ("model.architecture", ARCHITECTURES),
+    "schedules": ("training.schedule", SCHEDULES),
+    "families": ("evaluation.families", FAMILIES),
+}
+"""kinds of parts: the key of a config that chooses them, and the parts"""
+EXTENSIBLE = [registry for _, registry in KINDS.values() if registry.group]
+"""those that plug-ins and installed packages can add to"""

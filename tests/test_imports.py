@@ -18,7 +18,7 @@ LAYERS = """
 text, colours
 errors
 display, options
-files, registry
+files, registry, torch_private
 parts
 config, data, results
 model, plotting, plugins
@@ -155,6 +155,7 @@ def test_a_ring_inside_a_layer_is_found():
 def test_the_package_is_imported_only_for_its_version():
     assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {
         "seq2attn.cli.app",
+        "seq2attn.comparison.trial",
         "seq2attn.runs.create",
     }
 

@@ -18,9 +18,7 @@ WRITERS = [  # a command without its file's name, the file, and what the command
 ]
 
 
-@pytest.fixture(autouse=True)
-def runs(runs_copy):
-    return runs_copy
+pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")
 
 
 @pytest.mark.parametrize("line, file, kind", WRITERS)
@@ -91,9 +89,11 @@ def test_the_next_command_removes_what_a_killed_one_left(cli):
         ".out.svg.fedcba9876543210.part",  # its command is still writing
         ".out.svg.mine.part",
         ".other.svg.0123456789abcdef.part",
+        ".out.svg.0000000000000000.part",  # empty: its command is about to lock it
     ]
-    for name in names:
+    for name in names[:-1]:
         Path(name).write_text("<svg")
+    Path(names[-1]).touch()
     with Path(names[1]).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         cli("analyze masks --plot out.svg").check()

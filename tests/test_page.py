@@ -22,7 +22,7 @@ from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import points
+from seq2attn.model.points import places
 from seq2attn.pages import graphs
 from seq2attn.pages.models import PageModel, run_models
 from seq2attn.pages.page import model_json, render
@@ -272,7 +272,8 @@ def fixed():
 
 def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
     open_page(browser, tmp_path, render([fixed]))
-    (known,) = points(fixed.predictor.model)["attention.weights"]
+    (place,) = places(fixed.predictor.model)["attention.weights"]
+    known = place.point
     assert known.fixed
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"

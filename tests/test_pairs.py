@@ -372,6 +372,8 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert one.hypotheses[0].output == one.output
     (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
     assert one.output_symbols[:2] == ("é", "a")
+    (one,) = replace(searching, search=None, changes=Changes(force={(0, 0): 0.5})).predict(["xa"])
+    assert one.output_symbols[0] == "x"  # which the source's vocabulary lacks, not the target's
     greedy = replace(searching, search=None)
     (answer,) = evaluate_pairs(greedy, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}
@@ -407,3 +409,18 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
     assert one.output == "<eos> d"
     with refused("the targets have a symbol called like the model's own"):
         next(replace(predictor, changes=Changes(write={0: "<eos>"})).predict(["dab"]))
+
+
+def test_inspect_shows_the_first_of_many_symbols(cli, tmp_path):
+    symbols = [chr(0x4E00 + index) for index in range(300)]
+    lines = "".join(f"{symbol}\t{symbol}\n" for symbol in symbols)
+    (tmp_path / "many.tsv").write_text(lines)
+    (tmp_path / "many.yaml").write_text("task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
+    shown = [
+        line
+        for line in cli("inspect many.yaml").out.splitlines()
+        if line.startswith(("# source:", "# target:"))
+    ]
+    assert len(shown) == 2
+    assert all(line.endswith('"] and 100 more (--json has them)') for line in shown)
+    assert len(cli("inspect many.yaml --json").json["task"]["source"]) == 300

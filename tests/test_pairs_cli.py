@@ -142,13 +142,24 @@ def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
     assert row["only_b_right"] == both.count((False, True))
     assert row["wer_a"] == pytest.approx(1 - sum(first) / len(first))
     assert 0 < row["p"] <= 1
+    shown = cli("eval words more --data train.tsv", terminal=True).out
+    assert "error rates on train.tsv" in shown
+    assert {("words", "8"), ("more", "8")} <= {
+        tuple(line.split()[:2]) for line in shown.splitlines()
+    }
     done = cli("eval words --data dev.tsv --paired")
     assert done.code == 2
     assert "--paired compares two runs or more on a file of pairs" in done.err
 
 
+def test_runs_that_read_other_words_are_not_paired(cli, run):
+    refusal = cli("eval words turned --data dev.tsv --paired").refusal
+    assert "A = words, B = turned: A and B were measured on different words" in refusal
+    assert "only A has 'bb'" in refusal
+
+
 def test_an_ensemble_on_pairs(cli, run):
-    record = cli("eval words more --beam 2 --data dev.tsv --json").json
+    record = cli("eval words more --ensemble --beam 2 --data dev.tsv --json").json
     assert record["run"] == "words + more"
     assert len(record["answers"]) == 3
 

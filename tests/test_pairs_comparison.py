@@ -10,11 +10,11 @@ LAYERS = "--vary model.hidden=8,16 --vary seed=1-2 --name widths"
 
 
 @pytest.fixture(autouse=True)
-def work(cli, tmp_path, trials_here):
+def work(cli, tmp_path, trials_here, blank_figures):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
     write("train.tsv", WORDS)
     write("dev.tsv", "bb aa ab bba aabb".split())
-    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 8"))
+    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 6"))
     return tmp_path
 
 

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading
 from seq2attn.runs.run import is_in_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
@@ -42,7 +45,7 @@ def check_figure(path: Path, force: bool) -> None:
     check_output(path, "figure", CREATOR, force)
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure and say where."""
     from seq2attn.plotting.style import save_figure as save
 

@@ -56,7 +56,7 @@ class Summary:
     by_seed: Mapping[int, float]
 
     @property
-    def length_or_rate(self) -> Any:
+    def length_or_rate(self) -> int | str:
         """The length, or the name of the error rate."""
         return self.length or self.metric.upper()
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Column, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
-from seq2attn.results.evaluation import worst_place
 from seq2attn.results.metrics import METRICS
+from seq2attn.results.rows import worst_place
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -29,7 +29,7 @@ ALL = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Tabular):
     """An experiment's results, ready for tables and figures."""
 
     name: str
@@ -42,12 +42,6 @@ class Comparison:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     #: what the experiment set in every trial: config key -> value
 
-    def __repr__(self) -> str:
-        return "\n\n".join(map(str, self.tables()))
-
-    def _repr_html_(self) -> str:
-        return "".join(map(Table.html, self.tables()))
-
     @property
     def all_trained(self) -> bool:
         """True if all the lengths that were measured occur in training."""
@@ -57,7 +51,7 @@ class Comparison:
 
     def tables(self) -> list[Table]:
         """Return a table for each group, and one of all groups with their ranking."""
-        return [*map(self._group_table, self.groups), self._ranking_table()]
+        return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
         metric = METRICS[self.metric]
@@ -85,7 +79,8 @@ class Comparison:
             notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
         return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
 
-    def _ranking_table(self) -> Table:
+    def ranking(self) -> Table:
+        """Return the table of all groups, the best first; its first note says which is the best."""
         rows = []
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
             trials = f"{len(group.trials)} of {group.planned}"
@@ -111,7 +106,7 @@ class Comparison:
             elif group.ranked.not_worse_than_best:
                 near.append(group.label)
         if not best:
-            return []
+            return ["These numbers have no best: neither more nor less is better."]
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."

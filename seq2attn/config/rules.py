@@ -200,8 +200,6 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
         reasons["training.decoder_reset"] = "destroys all that is known of the source"
-    if model.bidirectional and model.layers == 1:  # a second layer reads both directions
-        reasons["model.bidirectional"] = "trains a forward direction that nothing reads"
     if DECODERS.get(model.decoder.name).needs_attention:
         reasons["model.decoder"] = "cannot work"
     if model.initial_state.name == "zeros":

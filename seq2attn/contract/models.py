@@ -4,7 +4,8 @@ Each rule is a function of a `Subject`, called `check_` and its name, and raises
 may leave its subject in training mode or with gradients, so each needs a new subject.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,10 +19,11 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import At, Point, Rank, hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
+STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
@@ -50,7 +52,7 @@ def _results(subject: Subject) -> Results:
     full = (B, L, width)
     for score in subject.parts(Score):
         keys = draw(B, width, score.key_width)
-        yield "scores", score(draw(B, L, score.query_width), score.project(keys)), full
+        yield "scores", _scores(subject, score, draw(B, L, score.query_width), keys), full
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
         yield "weights", normaliser(draw(*full), subject.valid), full
@@ -72,10 +74,17 @@ def _results(subject: Subject) -> Results:
     yield from _state_results("final state", encoded.final, finals, cell.width)
     first = model.initial_state(encoded)
     yield from _state_results("first state", first, cell.state_tensors, cell.width)
-    logits, weights = model(batch)
+    logits, weights, _ = model(batch)
     yield "logits", logits, (B, L, model.decoder.output.out_features)
     if weights is not None:
         yield "weights", weights, full
+
+
+def _scores(subject: Subject, score: Score, query: Tensor, keys: Tensor) -> Any:
+    """Return what a score makes of query (B, L, ...) and keys (B, S, ...) not yet projected."""
+    allowed = subject.valid.expand(-1, L, -1)
+    now = AttentionStep(query, None, None, subject.valid, allowed)
+    return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
 
 
 def _history_results(subject: Subject, history: History) -> Results:
@@ -120,25 +129,57 @@ def check_randomness(subject: Subject) -> None:
     )
 
 
+def check_arguments(subject: Subject) -> None:
+    """No part changes what it is given: tokens, lengths, masks, the memory or the state."""
+    model, batch = subject.model, subject.batch
+    _expect_kept(vars(batch), subject.forward)
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    given = {"memory": memory, "state": state}
+    _expect_kept(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+
+
+def _expect_kept(given: Mapping[str, Any], call: Callable[[], object]) -> None:
+    """Raise `Broken` if a call changes one of the tensors in `given`."""
+    tensors = dict(_tensors(given))
+    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    call()
+    for name, tensor in tensors.items():
+        is_kept = torch.equal(tensor, before[name])
+        expect(is_kept, f"{name} is changed in place; make a new tensor")
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor in mappings and tuples, with the way to it, such as `memory.valid`."""
+    if isinstance(value, Tensor):
+        yield name, value
+    if isinstance(value, tuple):
+        value = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _tensors(member, f"{name}.{key}" if name else str(key))
+
+
 def check_mask(subject: Subject) -> None:
     """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
     nor gradients.
 
     Rows sum to 1, or to 0 where no key is allowed; with a window's factor, or a history that says
-    so, to at most 1; to anything if the normaliser says so.
+    so, to at most 1; to anything if the normaliser says so. Weights of a normaliser or history that
+    is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
     weights = subject.forward()[..., -subject.width :]
-    expect((weights >= 0).all(), "weights below 0")
+    signed = attention.normaliser.signed or attention.history.signed
+    expect(signed or (weights >= 0).all(), "weights below 0")
     expect(not weights.masked_select(~subject.valid).any(), "weight on padding")
     for normaliser in subject.parts(Normaliser):
         scores = subject.draw(B, L, subject.width).requires_grad_()
         total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
         (gradients,) = torch.autograd.grad(total, scores)
         expect(not gradients.any(), "a row in which no key is allowed has weights or gradients")
-    if attention.normaliser.sums_to_one:
+    if attention.normaliser.sums_to_one and not signed:
         is_exact = attention.history.sums_to_one
         if attention.window is not None:
             query = subject.draw(B, 1, attention.score.query_width)
@@ -150,10 +191,9 @@ def check_mask(subject: Subject) -> None:
 
 
 def check_steps(subject: Subject) -> None:
-    """Single steps without gradients give what teacher forcing gives, and change no argument.
+    """Single steps without gradients give what teacher forcing gives.
 
-    A part breaks this that looks at later queries, that keeps the keys of the last strings, or that
-    updates the state of a step in place.
+    A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
     model, batch = subject.model, subject.batch
     expected = subject.forward()
@@ -163,9 +203,6 @@ def check_steps(subject: Subject) -> None:
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
-            again, _ = model.step(tokens, state, memory)
-            is_same = torch.equal(step.logits, again.logits)
-            expect(is_same, "a step changes in place what it was given, or the part")
             real = batch.decoder_lengths > position
             message = f"position {position} differs between teacher forcing and single steps"
             results = subject.results_of(step)
@@ -196,14 +233,15 @@ def check_batch(subject: Subject) -> None:
 
 
 def check_training(subject: Subject) -> None:
-    """A step has a finite loss and finite gradients, makes no parameter, and changes no buffer that
-    checkpoints leave out.
+    """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
+    no buffer that checkpoints leave out.
 
-    A resumed training would differ from an uninterrupted one otherwise.
+    A resumed training would differ from an uninterrupted one otherwise, or could not be loaded.
     """
+    saved = subject.model.state_dict()
+    subject.forward()
     model = subject.model.train()
     parameters = set(model.parameters())
-    saved = model.state_dict()
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     expect(abs(loss) < torch.inf, f"the loss of a step is {loss}")
@@ -215,6 +253,13 @@ def check_training(subject: Subject) -> None:
         gradient = parameter.grad
         is_finite = gradient is None or gradient.isfinite().all()
         expect(is_finite, f"the gradient of {name} is not finite")
+    buffers = dict(model.named_buffers())
+    for name in sorted(model.state_dict().keys() - saved.keys()):
+        expect(
+            name not in buffers,
+            f"buffer {name} is made in a step, so no checkpoint with it can be loaded; make it in "
+            "__init__",
+        )
     for name, before in unsaved.items():
         expect(
             torch.equal(model.get_buffer(name), before),
@@ -234,7 +279,9 @@ def check_context(subject: Subject) -> None:
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
-    with hooked_points({attention.context: lambda context, _: contexts.append(context)}):
+    with hooked_points(
+        {attention.context: lambda context, _: contexts.append(context)}, Rank.CACHE
+    ):
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
@@ -263,8 +310,11 @@ def check_pairs(subject: Subject) -> None:
     """A score of all queries and keys at once gives what it gives for each pair.
 
     Shifts that a softmax does not notice break this too: histories read scores before the softmax.
+    A score that sees the step may depend on the other keys.
     """
     for score in subject.parts(Score):
+        if score.sees_now:
+            continue
         query = subject.draw(B, L, score.query_width)
         keys = subject.draw(B, L, score.key_width)
         scores = score(query, score.project(keys))
@@ -273,6 +323,27 @@ def check_pairs(subject: Subject) -> None:
                 alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))
                 message = f"query {t} and key {j} have another score when scored alone"
                 expect_equal(alone[:, 0, 0], scores[:, t, j], message)
+
+
+def check_points(subject: Subject) -> None:
+    """A value passes through every point of the part, or hooks and caches would miss it."""
+    points = {}
+    for part in subject.parts():
+        for attribute, value in vars(part).items():
+            if isinstance(value, Point):
+                points[value] = attribute
+    passed: set[Point] = set()
+    hooks = {point: partial(_pass, passed, point) for point in points}
+    with hooked_points(hooks, Rank.CACHE):
+        subject.forward()
+    for point, name in points.items():
+        expect(
+            point in passed, f"nothing passes through the point {name}: value = self.{name}(value)"
+        )
+
+
+def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
+    passed.add(point)
 
 
 def check_parameters(subject: Subject) -> None:
@@ -288,7 +359,12 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_gradients(subject: Subject) -> None:
-    """The gradients of all results agree with central differences, in a random direction."""
+    """The gradients of all results agree with central differences, in a random direction.
+
+    Not checked for a part that says otherwise: `gradient = "straight_through"`.
+    """
+    if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
+        return
     parameters = {
         name: parameter.detach()
         for name, parameter in subject.model.named_parameters()
@@ -325,6 +401,7 @@ def expect_gradients(results: Callable[[Tensor], Tensor], step: Tensor, **tolera
 
 WHILE_TRAINING: Rules = {
     "shape": check_shape,
+    "arguments": check_arguments,
     "randomness": check_randomness,
     "steps": check_steps,
     "mask": check_mask,
@@ -339,6 +416,7 @@ RULES: Rules = {
     "context": check_context,
     "state": check_state,
     "pairs": check_pairs,
+    "points": check_points,
     "parameters": check_parameters,
     "gradients": check_gradients,
 }

@@ -21,7 +21,7 @@ from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.model.losses import Loss
 from seq2attn.options import Options
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
-from seq2attn.text import line_of
+from seq2attn.text import error_text, line_of
 
 CPU = torch.device("cpu")
 MODELS: tuple[dict[str, Any], ...] = (
@@ -128,14 +128,15 @@ def _reason(
         torch.manual_seed(0)
         try:
             check(subject)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if is_out_of_memory(error):
                 raise
             if explained := plugin_error(error):
                 return explained.message
-            reason = str(error)
-            if not isinstance(error, Seq2AttnError | Broken):
-                reason = f"raised {type(error).__name__}: {reason}"
+            own = isinstance(error, Seq2AttnError | Broken)
+            reason = str(error) if own else f"raised {error_text(error)}"
             if part is not None:
                 reason = f"{line_of(part, error)}: {reason}"
             return reason.partition("\n")[0]

@@ -191,6 +191,13 @@ def check_loss(loss: Loss) -> None:
     value = compute(logits, scores)
     is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
     expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
+    expect(
+        value.requires_grad,
+        "the loss has no gradient: it is constant, an integer, or was computed without gradients "
+        "(no_grad, inference_mode, .detach(), .item())",
+    )
+    same = compute(logits, scores)
+    expect_equal(same, value, "the same outputs give another loss; keep nothing between calls")
     past = (batch.decoder_output == PAD).unsqueeze(2)
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
@@ -211,7 +218,9 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        return loss.forward(Decoded(logits, weights), batch)
+        given = {"step": 3, "states": logits[..., :5]}
+        asked = {name: given[name] for name in loss.asks}
+        return loss.forward(Decoded(logits, weights), batch, **asked)
 
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)

@@ -141,7 +141,7 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     data, lines = _read_lines(path)
     pairs, problems = _parse_lines(lines, form)
     if problems:
-        message = _describe(problems, lines)
+        message = _list_problems(problems, lines)
         raise Seq2AttnError(f"{path}: {message}", hint=_advise(problems, lines, form))
     sha256 = hashlib.sha256(data).hexdigest()
     record = {"name": path.name, "bytes": len(data), "pairs": len(pairs), "sha256": sha256}
@@ -203,7 +203,7 @@ def _parse_lines(lines: Sequence[str], form: Format) -> tuple[list[Pair], dict[i
     return pairs, problems
 
 
-def _describe(problems: Mapping[int, str], lines: Sequence[str]) -> str:
+def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
     """List the malformed lines, those with the same problem together."""
     message = f"{len(problems):,} of {len(lines):,} lines cannot be read"
     kinds = list(dict.fromkeys(problems.values()))
@@ -278,7 +278,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        guess = did_you_mean(path.name, [other.name for other in path.parent.glob("*")])
+        files = [other.name for other in path.parent.glob("*") if other.is_file()]
+        guess = did_you_mean(path.name, files)
         message = f"{path}: no such file; {guess}".rstrip("; ")
         hint = (
             "Name your files: train takes --set task.train=FILE --set task.dev=FILE, "

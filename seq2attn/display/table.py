@@ -5,6 +5,7 @@ or in HTML.
 from __future__ import annotations
 
 import html
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -109,7 +110,7 @@ class Table:
         tables, left_out = self._rich(console)
         console.print(*tables, sep="", soft_wrap=False)
         if left_out:
-            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
+            say(f"not shown for lack of width: {', '.join(left_out)} (--json has them)")
         for note in self.notes:
             say(note)
 
@@ -179,18 +180,27 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, without the optional columns that do not fit on the console, and the
-        headings of these.
+        """Return Rich's table, and what was left out because it did not fit on the console: the
+        intervals of optional columns, then the last of these columns.
 
         Numbers are never broken. A table that is still too wide comes in parts, one below the
         other, each with the first column.
         """
         columns = self._texts()
+        narrowed: list[str] = []
         left_out: list[str] = []
-        for texts in columns[::-1]:
-            if texts.column.optional and _width(columns) > console.width:
-                columns.remove(texts)
-                left_out.insert(0, texts.heading)
+        optional = [texts for texts in columns if texts.column.optional]
+        if _width(columns) > console.width:
+            for texts in optional:
+                if any(" [" in cell for cell in texts.cells):
+                    narrowed.append(texts.heading)
+                    texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
+        while optional and _width(columns) > console.width:
+            last = optional.pop()
+            columns.remove(last)
+            left_out.insert(0, last.heading)
+        if intervals := [heading for heading in narrowed if heading not in left_out]:
+            left_out.insert(0, f"intervals of {' and '.join(intervals)}")
         if _width(columns) > console.width:
             for texts in columns:  # break the headings of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")
@@ -223,6 +233,20 @@ class Table:
         for row in zip(*(texts.cells for texts in columns), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table
+
+
+class Tabular:
+    """The base of results that are printed, and shown in a notebook, as their tables."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Return the tables for people."""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(map(Table.html, self.tables()))
 
 
 def _width(columns: Sequence[_Texts]) -> int:

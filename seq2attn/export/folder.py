@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
 
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
@@ -28,6 +27,7 @@ from seq2attn.pages.tracing import (
     trace,
     trace_model,
 )
+from seq2attn.torch_private import tree_map
 
 if TYPE_CHECKING:
     import onnx

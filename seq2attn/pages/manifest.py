@@ -5,7 +5,7 @@ from typing import Any
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.points import points
+from seq2attn.model.points import places
 from seq2attn.pages.functions import force_reason
 
 LONGEST = 500  # tokens of a source for which the number of steps is given
@@ -32,7 +32,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
         "sos": SOS,
         "eos": EOS,
         "source_eos": predictor.source_eos,
-        "attends": "attention.weights" in points(model),
+        "attends": "attention.weights" in places(model),
         "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),

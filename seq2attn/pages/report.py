@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,10 +61,10 @@ def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
     """Return the title and the sections of a report of runs, for `render`."""
-    return first_of([run.name for run in runs]), {
+    return f"Report: {first_of([run.name for run in runs])}", {
         "Summary": _summary(runs),
-        "Training": _figures(_training(runs)),
         "Accuracy by string length": _lengths(runs),
+        "Through training": _figures(_training(runs)),
         **_common({run.name: [run] for run in runs}),
     }
 
@@ -85,15 +86,26 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
         groups[group.label] = [Run(root / trial.run) for trial in group.trials]
         for trial in group.trials:
             missing.remove(trial.run)
-    tables = list(map(_scrolling, comparison.tables()))
+    *of_groups, ranking = comparison.tables()
+    figures = figures_of(comparison)
+    verdict, *notes = ranking.notes
+    result = f"<p><strong>{html.escape(verdict)}</strong></p>\n"
+    result += _figures([figures.pop("results")], 1.0) + _scrolling(replace(ranking, notes=notes))
     if missing:
         names = html.escape(", ".join(missing))
-        tables.append(f"<p>Not measured yet and left out: {names}.</p>")
-    return comparison.name, {
-        "Summary": "".join(tables),
-        "Figures": _figures(figures_of(comparison).values(), 1.0),
+        result += f"<p>Not measured yet and left out: {names}.</p>"
+    return f"Comparison: {comparison.name}", {
+        "Result": result,
+        "Each group": "".join(map(_folded, of_groups)),
+        "Through training": _figures(figures.values(), 1.0),
         **_common(groups),
     }
+
+
+def _folded(table: Table) -> str:
+    """Return a table that a click unfolds."""
+    summary = f"<summary>{html.escape(table.title)}</summary>"
+    return f"<details>{summary}{_scrolling(replace(table, title=''))}</details>\n"
 
 
 def render(title: str, sections: Sections) -> str:

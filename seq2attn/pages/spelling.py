@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import decomposition_table
 from torch.export import default_decompositions
 
 from seq2attn.pages import asset
+from seq2attn.torch_private import decomposition_table
 
 KINDS: dict[torch.dtype | None, str] = {
     **dict.fromkeys((torch.float32, torch.float64, torch.float16, torch.bfloat16), "float"),
@@ -32,7 +32,7 @@ SAME = {"detach", "alias", "dropout"}
 def operations() -> frozenset[str]:
     """Return the operations that the page's interpreter knows."""
     tables = re.findall(
-        r"^const [A-Z_]+ = \{$(.*?)^\};", asset("engine/operations.js"), re.M | re.S
+        r"^const [A-Z_]+ = \{$(.*?)^\}$", asset("engine/operations.js"), re.M | re.S
     )
     return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 

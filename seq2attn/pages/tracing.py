@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, fx, nn
 from torch.export import Dim, ExportedProgram
-from torch.utils._pytree import tree_map
 
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.data.vocabulary import EOS
@@ -22,6 +21,7 @@ from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
 from seq2attn.plugins import foreign_parts
+from seq2attn.torch_private import tree_map
 
 EXAMPLES = ((5, 2), (6, 2), (5, 3))
 """source tokens and output positions of the examples that are traced: a dimension whose size

@@ -19,9 +19,11 @@ from seq2attn.plotting.style import (
     looks,
     new_panels,
 )
-from seq2attn.results.evaluation import Evaluation, Row
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import Row
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = {
@@ -96,7 +98,7 @@ def accuracy_curves_figure(
     return figure
 
 
-def _finish(panel: Any) -> None:
+def _finish(panel: Axes) -> None:
     panel.set(xlabel="step", xlim=(0, None))
     clean(panel)
     legend(panel)
@@ -165,7 +167,7 @@ def _of_family(results: Evaluation, family: str) -> list[Row]:
 
 
 def draw_lengths(
-    panel: Any, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
+    panel: Axes, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
 ) -> None:
     """Draw the x axis, with at most `limit` string lengths, those in `untrained` on grey, and the y
     axis of a share.
