@@ -50,7 +50,7 @@ MECHANISMS = {
     "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong "
     "model.decoder.input_feeding=true model.attention.window=local_p "
     "model.attention.history=location_coverage model.attention.scalable_softmax=true",
-    "small transformer": "transformer.yaml model.layers=1",
+    "small transformer": "transformer.yaml model.layers=1 model.dropout=0.5",
     "zeros": "scaled.yaml model.initial_state=zeros model.source_eos=true",
 }
 

@@ -22,16 +22,18 @@ from pages import (
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
-from seq2attn.build import build_model
+from seq2attn.build import build_model, load_task
 from seq2attn.config import load_config
 from seq2attn.data.batches import drop_words, make_batch
-from seq2attn.data.tasks import Examples
+from seq2attn.data.tasks import Examples, Solution, Task
+from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.pages.functions import Function
 from seq2attn.pages.graphs import program_json, trace_json
 from seq2attn.pages.models import untrained_models
 from seq2attn.pages.page import answer_json, model_json
 from seq2attn.pages.spelling import operations
-from seq2attn.pages.tracing import trace
+from seq2attn.pages.tracing import exporting, trace
+from seq2attn.pages.training import drawing, graph_of
 from seq2attn.parts import TASKS
 from seq2attn.plugins import load_plugin
 from seq2attn.training.schedule import learning_rate
@@ -276,7 +278,7 @@ def assert_same(found, expected, said):
 
 
 @pytest.fixture(scope="module")
-def told():
+def told(drawn):
     """What node says to every case of this file, at once: name -> its answer."""
     calls = {}
     calls["operations"] = ONE_BY_ONE, [case(name, given) for name, *given in CASES]
@@ -284,10 +286,11 @@ def told():
     calls["own"] = ONE_BY_ONE, [case(*one) for one in own]
     calls["numbers"] = ONE_BY_ONE, [case(name, given[:-1]) for name, given in NUMBERS.items()]
     calls["table"] = "return Object.keys(OPERATIONS)", None
-    calls["apart"] = ONE_BY_ONE, list(map(taken_apart, APART.values()))
+    calls["apart"] = ONE_BY_ONE, [taken_apart()]
     calls["writes"] = ONE_BY_ONE, [traced(function) for function in WRITING]
     calls["answers"] = RULES, rules()
     calls |= {name: decoding(name) for name in GOLDEN}
+    calls["drawn"] = DRAWN, {name: graph_of(drawing(*one), {}) for name, one in drawn.items()}
     calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
     return dict(zip(calls, run(list(calls.values())), strict=True))
 
@@ -331,14 +334,18 @@ APART = {
 }
 
 
-def taken_apart(function):
+def taken_apart():
+    def all_of_them(given):
+        return {name: function(given["x"]) for name, function in APART.items()}
+
     x = numbers(4, 4)
-    named = Function("f", lambda given: {"y": function(given["x"])}, {"x": x})
-    return {"graph": program_json(trace(torch.nn.Module(), named)), "inputs": {"x": plain(x)}}
+    with exporting("torch cannot take this apart"):
+        graph = program_json(trace(torch.nn.Module(), Function("apart", all_of_them, {"x": x})))
+    return {"graph": graph, "inputs": {"x": plain(x)}}
 
 
 def test_what_the_page_lacks_is_taken_apart_by_torch(told):
-    for (name, function), [found] in zip(APART.items(), told["apart"], strict=True):
+    for (name, function), found in zip(APART.items(), *told["apart"], strict=True):
         assert_same(found, [function(numbers(4, 4))], name)
 
 
@@ -409,7 +416,9 @@ def requests_of(shown, described, texts=3, changed=3, longest=12):
 
 def decoding(name, **counts):
     shown = make_shown(name)
+    model = shown.predictor.model.train()
     described = model_json(shown)
+    assert all(part.training for part in model.modules())
     requests = requests_of(shown, described, **counts)
     asked = [for_page(shown.predictor, *one) for one in requests]
     return DECODE, {"model": described, "requests": asked}
@@ -483,7 +492,16 @@ TRAINED = {
     **MECHANISMS,
     "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",
     "a plug-in's score": "scaled.yaml model.attention.score=metric",
+    "a loss of states": "scaled.yaml training.losses=[cross_entropy,calm]",
 }
+CALM = """
+from seq2attn import Loss
+@register("calm", formula="mean of |s|^2")
+class Calm(Loss):
+    def forward(self, decoded, batch, states):  # (B, L, D)
+        real = batch.decoder_output != 0
+        return states.square().sum(2).where(real, 0).sum() / real.sum()
+"""
 STEPS = """
 const {spec, steps, rate, mask} = given_;
 const race = new Race([spec], 5), rows = [];
@@ -588,12 +606,74 @@ def test_batches_are_those_of_the_task(told):
             assert written[:length] == read[:length][::-1]
 
 
+GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs/plugins.md").read_text("utf-8"), re.DOTALL)
+DRAWN = """
+const draw = spec => {
+  const graph = new Graph(spec, new Map());
+  const random = uniforms(1);
+  return [1, 2, 3].map(() => made(graph.run(randomInputs(spec, random)), whole));
+};
+return made(given_, draw);
+"""
+
+
+class Doubling(Task):
+    """7 -> 14. Python reads what is drawn."""
+
+    def __init__(self):
+        self.source_vocabulary = self.target_vocabulary = Vocabulary("0123456789")
+
+    def examples(self, random, count, length=None):
+        numbers = torch.randint(500, (count,), generator=random).tolist()
+        return self.encode([(str(one), str(2 * one)) for one in numbers], random.device)
+
+    def answer(self, text):
+        return Solution(str(2 * int(text)))
+
+    def target_length(self, source_length):
+        return source_length + 1
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Tasks whose drawing is no graph, with their configs."""
+    file = tmp_path_factory.mktemp("drawn") / "pairs.tsv"
+    file.write_text("ab\tx\nba\ty\nabba\tx y x\n")
+    few = "training.batch_size=4"
+    files = [f"task.train={file}", f"task.dev={file}"]
+    dates = load_config(CONFIGS / "dates.yaml", [few])
+    pairs = load_config(CONFIGS / "pairs/small.yaml", [few, *files])
+    return {
+        "dates": (dates, load_task(dates)),
+        "pairs": (pairs, load_task(pairs)),
+        "doubling": (dates, Doubling()),
+    }
+
+
+def test_what_the_page_cannot_draw_it_has_as_examples(told, drawn):
+    """Each example that is drawn is right, and others are drawn next."""
+    known = {"ab": "x", "ba": "y", "abba": "x y x"}
+    for name, batches in told["drawn"].items():
+        _, task = drawn[name]
+        right = known.get if name == "pairs" else lambda text, task=task: task.answer(text).text
+        found = []
+        for batch in batches:
+            columns = []
+            for one in batch.values():
+                numbers = np.array(list(map(int, one["data"])))
+                columns.append(numbers.reshape(one["shape"]).tolist())
+            for source, length, target, count in zip(*columns, strict=True):
+                read = task.source_vocabulary.decode(source[:length])
+                assert task.target_vocabulary.decode(target[:count]) == right(read), name
+                found.append(read)
+        assert len(set(found)) > 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
 def test_steps_of_every_mechanism_are_those_of_pytorch(tmp_path, own_scores, words):
-    guide = (ROOT / "docs/plugins.md").read_text("utf-8")
-    (tmp_path / "metric.py").write_text(re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[0])
-    load_plugin(tmp_path / "metric.py")
+    (tmp_path / "parts.py").write_text(GUIDE[0] + CALM)
+    load_plugin(tmp_path / "parts.py")
     name, *more = words.split()
     asked = {"spec": trained(words, TINY), "steps": 2, "rate": 8e-3, "mask": None}
     (answer,) = run([(STEPS, asked)])

@@ -23,9 +23,8 @@ from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.points import places
-from seq2attn.pages import graphs
 from seq2attn.pages.models import PageModel, run_models
-from seq2attn.pages.page import model_json, render
+from seq2attn.pages.page import render
 from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
@@ -438,16 +437,6 @@ def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
     open_page(browser, tmp_path, rendered.replace("</header>", nasty))
     assert browser.run("return document.title") == "first and second"
     assert any("Content Security Policy" in line for line in browser.console())
-
-
-def test_an_operation_that_the_page_lacks_is_named(predictor, monkeypatch):
-    odd = PageModel("odd", predictor, {}, [])
-    known = graphs.operations()
-    monkeypatch.setattr(graphs, "operations", lambda: known - {"gather"})  # of the right answer
-    assert "answer" not in model_json(odd)["graphs"]
-    monkeypatch.setattr(graphs, "operations", lambda: known - {"bmm"})
-    with refused("cannot run odd: it lacks the operation bmm"):
-        model_json(odd)
 
 
 # ---- a damaged page ----

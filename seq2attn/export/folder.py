@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -10,21 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.export import ExportedProgram
 
 from seq2attn.display.console import json_text
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.files import write_atomically
+from seq2attn.inference.decoding import measuring
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.pages.functions import Function, Tensors, functions
+from seq2attn.pages.functions import Function, Tensors
 from seq2attn.pages.manifest import manifest
 from seq2attn.pages.tracing import (
     CHECKED_LENGTHS,
-    EXAMPLES,
+    Run,
     Traced,
-    example_source,
+    are_close,
+    checked_functions,
     exporting,
-    trace,
+    first_difference,
+    line_of,
     trace_model,
 )
 from seq2attn.torch_private import tree_map
@@ -38,7 +43,7 @@ OPSET = 18
 def export_graphs(model: Model) -> list[onnx.ModelProto]:
     """Export the functions of a model as graphs with the weights that they need.
 
-    model: on the CPU; it is put into evaluation mode.
+    model: on the CPU.
 
     Raises `Seq2AttnError` if packages are missing, and as `trace_model` does.
     """
@@ -50,19 +55,13 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
             f"exporting a model needs the package {error.name}",
             hint='Install it: pip install "seq2attn[export]"',
         ) from None
-    trace_model(model)  # which says what is wrong with a model that works at one length only
-    with exporting("torch cannot translate this model into ONNX", None):
-        examples = []
-        for length, steps in EXAMPLES:
-            examples.append(list(map(_apart, functions(model, example_source(length), steps))))
-        graphs = [_translated(trace(model, *same)) for same in zip(*examples, strict=True)]
+    traced = trace_model(model, _apart)
+    with measuring(model), exporting("torch cannot translate this model into ONNX"):
+        graphs = list(map(_translated, traced))
         for length in CHECKED_LENGTHS[:-1]:
-            checked = functions(model, example_source(length), EXAMPLES[0][1])
-            for function, graph in zip(checked, graphs, strict=True):
-                if not _agrees(graph, function):
-                    raise ValueError(
-                        f"of a source of length {length}, {function.name} gives other numbers"
-                    )
+            functions = checked_functions(model, length)
+            for function, one, graph in zip(functions, traced, graphs, strict=True):
+                _compare(graph, one.program, function, length)
     return graphs
 
 
@@ -75,11 +74,10 @@ def _apart(function: Function) -> Function:
     return function._replace(call=call)
 
 
-def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
-    """Return whether a graph computes what a function does for its example inputs.
-
-    The tolerance is wide, since the logarithm of a small probability magnifies rounding.
-    """
+def _compare(
+    graph: onnx.ModelProto, program: ExportedProgram, function: Function, length: int
+) -> None:
+    """Raise `ValueError` unless a graph computes what a function does for its example inputs."""
     from onnx import reference
 
     class GatherElements(reference.op_run.OpRun):  # onnx's own takes no negative axis
@@ -88,40 +86,62 @@ def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
 
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
     inputs = tree_map(Tensor.numpy, function.inputs)
-    expected = function.call(function.inputs).values()
+    said = f"of a source of length {length}, {function.name} gives other numbers"
     try:
-        for output, tensor in zip(evaluator.run(None, inputs), expected, strict=True):
-            relative = 0.02 if tensor.is_floating_point() else 0.0
-            torch.testing.assert_close(torch.from_numpy(output), tensor, rtol=relative, atol=0.02)
-    except Exception as error:  # a difference, or NumPy's of shapes that do not fit
+        made: Any = evaluator.run(None, inputs, intermediate=True)
+    except Exception as error:  # NumPy's, of shapes that do not fit
         if is_out_of_memory(error):
             raise
-        return False
-    return True
+        raise ValueError(f"{said}: {error}") from error
+    found = {}
+    for name, value in made.items():
+        array = np.asarray(value)
+        if array.dtype != object:
+            found[name] = torch.from_numpy(array)
+    expected = function.call(function.inputs)
+    outputs = zip(expected, graph.graph.output, strict=True)
+    results = {name: found[output.name] for name, output in outputs}
+    if not are_close(results, expected):
+        run = Run(program)
+        run.run(function.inputs)
+        raise ValueError(said + first_difference(run.graph, run.values, found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:
     """Translate one graph. An output with the name of an input is called `NAME.next`, since ONNX
     names each tensor once.
     """
-    function, program = traced
+    function, program, outputs = traced
     inputs = function.inputs
-    outputs = function.call(inputs)
     if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
         program = program.run_decompositions(DECOMPOSITIONS)
-    exported: Any = torch.onnx.export(
-        program,
-        input_names=list(inputs),
-        output_names=[f"{name}.next" if name in inputs else name for name in outputs],
-        opset_version=OPSET,
-        optimize=False,
-        verbose=False,
-    )
+    try:
+        exported: Any = torch.onnx.export(
+            program,
+            input_names=list(inputs),
+            output_names=[f"{name}.next" if name in inputs else name for name in outputs],
+            opset_version=OPSET,
+            optimize=False,
+            verbose=False,
+        )
+    except torch.onnx.OnnxExporterError as error:
+        raise ValueError(_untranslated(error, program)) from None
     _optimise(exported.model)
     graph: onnx.ModelProto = exported.model_proto
     graph.graph.name = function.name
     graph.producer_name = "seq2attn"
     return graph
+
+
+def _untranslated(error: Exception, program: ExportedProgram) -> str:
+    """Say which operation the exporter has no translation for, and where it is called."""
+    reason = str(error.__cause__ or error)
+    named = re.search(r"target=torch\.ops\.\w+\.(\w+)", reason)
+    if not named:
+        return reason.splitlines()[0]
+    callers = [node for node in program.graph.nodes if named[1] in str(node.target)]
+    lines = [line_of(node) for node in callers[:1]]
+    return f"the exporter has no translation for {named[1]}{''.join(lines)}"
 
 
 def _optimise(model: Any) -> None:
@@ -198,13 +218,14 @@ def _searchsorted(ends: Tensor, values: Tensor, *, right: bool = False, **_: Any
 
 
 def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """Compute `torch.logcumsumexp` over the last dimension of x (..., S).
-
-    The exporter's own takes the logarithm of 0 where all exponentials are 0.
+    """Compute `torch.logcumsumexp`. The exporter's own takes the logarithm of 0 where all
+    exponentials are 0.
     """
+    x = x.movedim(dim, -1)  # (..., S)
     size = x.size(-1)
     before = torch.ones(size, size, dtype=torch.bool).tril()
-    return torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)  # (..., S, S) -> (..., S)
+    sums = torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)  # (..., S, S) -> (..., S)
+    return sums.movedim(-1, dim)
 
 
 aten = torch.ops.aten

@@ -37,7 +37,7 @@ from seq2attn.pages.spelling import (
     spelled,
     writes,
 )
-from seq2attn.pages.tracing import Traced, exporting
+from seq2attn.pages.tracing import Traced, line_of
 
 Graph = dict[str, Any]
 WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32], "bool": []}
@@ -47,22 +47,21 @@ WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32
 def program_json(traced: Traced) -> Graph:
     """Return the graph of a function. Operations that the page lacks are taken apart, where torch
     knows how.
+
+    Raises `Lacking` for operations that the page lacks nevertheless.
     """
-    function, program = traced
-    outputs = list(function.call(function.inputs))
+    function, program, outputs = traced
     try:
         writer = _written(program, function.inputs)
-    except _SharedMemory as error:
-        with exporting(str(error), None):
-            program = program.run_decompositions({})  # which leaves no operation that writes
+    except _SharedMemory:
+        program = program.run_decompositions({})  # which leaves no operation that writes
         writer = _written(program, function.inputs)
-    graph = writer.graph(outputs)
-    lacking = [writer.targets[name] for name in missing([graph])]
+    lacking = [node.target for node in writer.lacking(writer.graph(outputs)).values()]
     if lacking:
-        with exporting(f"torch cannot take {lacking[0]} apart", None), sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH):
             program = program.run_decompositions(formulas(lacking))
-        graph = _written(program, function.inputs).graph(outputs)
-    return graph
+        writer = _written(program, function.inputs)
+    return writer.complete(outputs)
 
 
 def _written(program: ExportedProgram, inputs: Iterable[str]) -> _Writer:
@@ -90,7 +89,8 @@ def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     """Return the graph of a trace by make_fx. Its random numbers become inputs `random.N`, uniform
     in [0, 1).
 
-    Raises `ValueError` for a trace that writes into memory that another tensor shows.
+    Raises `Lacking` for operations that the page lacks, and `ValueError` for a trace that writes
+    into memory that another tensor shows.
     """
     graph = traced.graph
     named = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
@@ -99,13 +99,7 @@ def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     constants = {node: getattr(traced, node.target) for node in graph.find_nodes(op="get_attr")}
     writer = _Writer(named, {}, constants)
     writer.write(graph)
-    return writer.graph(outputs)
-
-
-def missing(graphs: Iterable[Graph]) -> list[str]:
-    """Return the operations in these graphs that the page's interpreter does not know."""
-    used = {node[1] for graph in graphs for node in graph["nodes"]}
-    return sorted(used - operations())
+    return writer.complete(outputs)
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
@@ -122,6 +116,10 @@ def constant_json(tensor: Tensor) -> list[Any]:
 
 
 # ---- nodes ----
+
+
+class Lacking(ValueError):
+    """The page lacks an operation."""
 
 
 class _SharedMemory(ValueError):
@@ -169,7 +167,7 @@ class _Writer:
             self.tensors[node] = kept.setdefault(id(tensor), _Tensor(f"%{node.name}"))
         self.nodes: list[list[Any]] = []
         self.known: dict[str, str] = {}
-        self.targets: dict[str, Any] = {}
+        self.callers: dict[str, fx.Node] = {}
         self.results: Any = ()
 
     def write(self, graph: fx.Graph) -> None:
@@ -193,7 +191,7 @@ class _Writer:
             return source
         operation, *arguments = spelled(node)
         made = self.computed(node.name, operation, arguments)
-        self.targets[operation] = node.target
+        self.callers.setdefault(operation, node)
         if source is None:
             return _Tensor(made)
         if writes(node):
@@ -251,6 +249,18 @@ class _Writer:
         if isinstance(value, float) and not math.isfinite(value):
             return {"number": str(value)}
         return value
+
+    def lacking(self, graph: Graph) -> dict[str, fx.Node]:
+        """Return the operations of a graph that the page lacks, each with a node that calls it."""
+        used = dict.fromkeys(operation for _, operation, *_ in graph["nodes"])
+        return {name: self.callers[name] for name in used if name not in operations()}
+
+    def complete(self, outputs: Iterable[str]) -> Graph:
+        """Return the graph. Raises `Lacking` for operations that the page lacks."""
+        graph = self.graph(outputs)
+        for name, node in self.lacking(graph).items():
+            raise Lacking(f"it lacks the operation {name.removeprefix('prims::')}{line_of(node)}")
+        return graph
 
     def graph(self, outputs: Iterable[str]) -> Graph:
         """Return the graph, with what its outputs need."""

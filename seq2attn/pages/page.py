@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import itertools
@@ -21,10 +22,10 @@ from seq2attn.display.progress import Display
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
-from seq2attn.pages.graphs import Graph, missing, program_json
+from seq2attn.pages.graphs import Graph, program_json
 from seq2attn.pages.manifest import manifest
 from seq2attn.pages.models import PageModel
-from seq2attn.pages.tracing import trace_answer, trace_model
+from seq2attn.pages.tracing import exporting, trace_answer, trace_model
 from seq2attn.pages.training import training_graphs, training_settings
 
 ENGINE = """
@@ -34,6 +35,7 @@ learner worker
 """what runs models, trains and explains them: in the page, and in its worker"""
 VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
 CONTROLS = "state changes play seen stops tour link train page".split()
+ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
@@ -104,17 +106,15 @@ def model_json(
     predictor = page_model.predictor
     task = predictor.task
     tell(f"the model of {page_model.name}")
-    graphs = {}
-    for traced in trace_model(predictor.model):
-        graphs[traced.function.name] = program_json(traced)
+    traced = trace_model(predictor.model)
+    with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
+        graphs = {one.function.name: program_json(one) for one in traced}
     described = manifest(predictor, list(graphs))
-    _check(page_model.name, graphs)
     training: dict[str, Any] | None = None
     if page_model.config:
         tell(f"the training of {page_model.name}")
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-        _check(page_model.name, training["graphs"])
     tell(f"the task of {page_model.name}")
     answers = {}
     rule = answer_json(task)
@@ -147,23 +147,14 @@ def model_json(
     }
 
 
-def _check(name: str, graphs: Mapping[str, Graph]) -> None:
-    """Raise `Seq2AttnError` for an operation that the page's interpreter lacks."""
-    lacking = missing(graphs.values())
-    if lacking:
-        raise Seq2AttnError(
-            f"the page cannot run {name}: it lacks the operation {', '.join(lacking)}",
-            hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
-        )
-
-
 def answer_json(task: Task) -> Graph | None:
     """Return the rule of a task as a graph; None for a task that has none, and for a rule that the
     page cannot run.
     """
     traced = trace_answer(task)
-    rule = program_json(traced) if traced else None
-    return None if rule is None or missing([rule]) else rule
+    with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
+        return program_json(traced) if traced else None
+    return None
 
 
 def _numbers(tensors: Mapping[str, Tensor], names: Sequence[str]) -> str:

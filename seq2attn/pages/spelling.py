@@ -94,7 +94,7 @@ def is_same(node: fx.Node) -> bool:
 
 def _type(node: Any) -> torch.dtype | None:
     """Return the type of the numbers that a node makes; None if it makes no tensor."""
-    return getattr(node.meta.get("val"), "dtype", None)
+    return getattr(node.meta.get("val"), "dtype", None) if isinstance(node, fx.Node) else None
 
 
 def _name(node: fx.Node) -> str:
@@ -186,6 +186,11 @@ def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     return ["conv1d", *given.values()]
 
 
+def _index(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+    masks = [one for one in given["indices"] if _type(one) == torch.bool]
+    return ["index by a mask" if masks else "index", *given.values()]
+
+
 def _same(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     return ["same", given["self"]]
 
@@ -201,6 +206,7 @@ _SPELLED: dict[str, Callable[[fx.Node, dict[str, Any]], list[Any]]] = {
     "copy": _copied,
     "arange": _arange,
     "convolution": _convolution,
+    "index": _index,
     "scaled_dot_product_attention": _attention,
     "square": lambda node, given: ["pow", given["self"], 2],
     "rsub": lambda node, given: ["sub", given["other"], *list(given.values())[::2]],

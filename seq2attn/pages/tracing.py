@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import re
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +19,10 @@ from torch.export import Dim, ExportedProgram
 from seq2attn.data.tasks import StringTask, Task
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.inference.decoding import measuring
 from seq2attn.model.interface import Model
 from seq2attn.pages.functions import Function, Tensors, functions, right_answer
-from seq2attn.plugins import foreign_parts
+from seq2attn.plugins import MODULE, foreign_parts
 from seq2attn.torch_private import tree_map
 
 EXAMPLES = ((5, 2), (6, 2), (5, 3))
@@ -32,31 +34,40 @@ last one is for tasks only"""
 
 
 class Traced(NamedTuple):
-    """A function, and its graph."""
+    """A function, its graph, and the names of what it returns."""
 
     function: Function
     program: ExportedProgram
+    outputs: list[str]
 
 
-def trace_model(model: Model) -> list[Traced]:
+def trace_model(
+    model: Model, change: Callable[[Function], Function] = lambda function: function
+) -> list[Traced]:
     """Trace the functions of a model, and compare the graphs with them.
 
-    model: on the CPU; it is put into evaluation mode.
+    model: on the CPU.
+    change: of a function before it is traced.
 
     Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs are
     right at the traced length only.
     """
-    model.eval()
     rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    with exporting("torch cannot export this model", rule if foreign_parts() else None):
+    hint = rule if foreign_parts() else None
+    with measuring(model), exporting("torch cannot export this model", hint):
         examples = [functions(model, example_source(length), steps) for length, steps in EXAMPLES]
-        traced = [trace(model, *same) for same in zip(*examples, strict=True)]
+        traced = [trace(model, *map(change, same)) for same in zip(*examples, strict=True)]
         for length in CHECKED_LENGTHS[:-1]:
-            checked = functions(model, example_source(length), EXAMPLES[0][1])
-            for function, (_, program) in zip(checked, traced, strict=True):
-                if not agrees(program, function):
-                    raise ValueError(_difference(program, function, length))
+            for function, one in zip(checked_functions(model, length), traced, strict=True):
+                if not agrees(one.program, function):
+                    said = f"of a source of length {length}, {function.name} gives other numbers"
+                    raise ValueError(said + _reason(model, one.program, function))
     return traced
+
+
+def checked_functions(model: Model, length: int) -> list[Function]:
+    """Return the functions of a model for a source of this length, to be compared with graphs."""
+    return functions(model, example_source(length), EXAMPLES[0][1])
 
 
 def trace_answer(task: Task) -> Traced | None:
@@ -65,7 +76,7 @@ def trace_answer(task: Task) -> Traced | None:
     """
     if not isinstance(task, StringTask):
         return None
-    with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule", None):
+    with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         checked = [right_answer(task, length) for length in CHECKED_LENGTHS]
         if all(agrees(traced.program, function) for function in checked):
@@ -79,15 +90,16 @@ def example_source(length: int) -> Tensor:
 
 
 @contextlib.contextmanager
-def exporting(failure: str, hint: str | None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of torch's reason.
+def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
+    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of the reason.
 
     Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
+    remarks = io.StringIO()  # a graph that torch did not finish, among others
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(remarks):
             warnings.simplefilter("ignore")
             yield
     except Exception as error:
@@ -95,19 +107,42 @@ def exporting(failure: str, hint: str | None) -> Iterator[None]:
             raise
         cause = error.__cause__ or error  # the message of torch's exporter is about itself
         lines = str(cause).strip().splitlines() or [type(cause).__name__]
-        place = _place_in_plugin(cause)
-        raise Seq2AttnError(f"{failure}: {lines[0][:300]}{place}", hint=hint) from error
+        line = _line_of_plugin(cause)
+        raise Seq2AttnError(f"{failure}: {lines[0][:300]}{line}", hint=hint) from error
     finally:
         logging.disable(level)
 
 
-def _place_in_plugin(error: BaseException) -> str:
+# ---- lines of Python ----
+
+OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
+"""the folders of seq2attn and torch"""
+
+
+def _line_of_plugin(error: BaseException) -> str:
     """Return the innermost line of a plug-in that led to an error; empty if there is none."""
-    own = {Path(file).parents[1] for file in (__file__, torch.__file__)}
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not own & set(Path(frame.filename).parents) and Path(frame.filename).is_file():
-            return f" ({Path(frame.filename).name}, line {frame.lineno}: {frame.line})"
+        file = Path(frame.filename)
+        if not OWN & set(file.parents) and file.is_file():
+            return f" ({file.name}, line {frame.lineno}: {frame.line})"
     return ""
+
+
+def line_of(node: fx.Node) -> str:
+    """Return where an operation of a graph was called: the innermost line of a `forward`, as torch
+    keeps no others, and the part of a plug-in around it; empty if that is not known.
+    """
+    called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
+    lines = [one for one in called if one[0] != __file__]
+    if not lines:
+        return ""
+    file, line, code = lines[-1]
+    around = ""
+    if OWN & set(Path(file).parents):
+        for _, kind in node.meta.get("nn_module_stack", {}).values():
+            room, _, name = kind.rpartition(".")
+            around = f"{name}: " if room.startswith(MODULE) else around
+    return f" ({around}{Path(file).name}, line {line}: {code})"
 
 
 class _Module(nn.Module):
@@ -134,9 +169,16 @@ def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
         sizes = map(set, zip(*shapes, strict=True))
         dynamic[name] = [Dim.AUTO if len(different) > 1 else Dim.STATIC for different in sizes]
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
-    module = _Module(model, function)
+    outputs: list[str] = []
+
+    def call(tensors: Tensors) -> Tensors:
+        results = function.call(tensors)
+        outputs[:] = results
+        return results
+
+    module = _Module(model, function._replace(call=call))
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
-    return Traced(function, program)
+    return Traced(function, program, outputs)
 
 
 # ---- the comparison ----
@@ -146,14 +188,14 @@ def agrees(program: ExportedProgram, function: Function) -> bool:
     """Return whether a graph computes what a function does for its example inputs."""
     expected = function.call(function.inputs)
     try:
-        return _are_close(_Run(program).run(function.inputs), expected)
+        return are_close(Run(program).run(function.inputs), expected)
     except Exception as error:  # of shapes that do not fit
         if is_out_of_memory(error):
             raise
         return False
 
 
-def _are_close(found: Tensors, expected: Tensors) -> bool:
+def are_close(found: Tensors, expected: Tensors) -> bool:
     """Return whether tensors are the same, but for rounding.
 
     The tolerance is wide, since the logarithm of a small probability magnifies rounding.
@@ -167,13 +209,30 @@ def _are_close(found: Tensors, expected: Tensors) -> bool:
     return True
 
 
-def _difference(program: ExportedProgram, function: Function, length: int) -> str:
-    """Say where a graph gives other numbers than its function, and why."""
-    reason = "a part keeps something of one source, or uses its length in Python"
+def _reason(model: nn.Module, program: ExportedProgram, function: Function) -> str:
+    """Say why a graph gives other numbers than its function; empty where that cannot be found."""
+    run = Run(program)
+    with contextlib.suppress(Exception):
+        run.run(function.inputs)
     fixed = _fixed_sizes(program, function)
     if fixed:
-        reason = f"the size of {', '.join(fixed)}{_stop(program, function)}"
-    return f"of a source of length {length}, {function.name} gives other numbers: {reason}"
+        stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
+        return f": the size of {', '.join(fixed)}{stop}"
+    again = Run(trace(model, function).program)
+    again.run(function.inputs)
+    return first_difference(again.graph, again.values, run.values)
+
+
+def first_difference(graph: fx.Graph, expected: Tensors, found: Tensors) -> str:
+    """Say from which operation on a run of a graph, `found`, has other values than `expected`, and
+    where it was called; empty if there is none.
+    """
+    for node in graph.nodes:
+        if node.name in expected and node.name in found:
+            wanted = {node.name: expected[node.name]}
+            if not are_close(found, wanted):
+                return f", from {node.name} on{line_of(node)}"
+    return ""
 
 
 def _fixed_sizes(program: ExportedProgram, function: Function) -> list[str]:
@@ -188,34 +247,22 @@ def _fixed_sizes(program: ExportedProgram, function: Function) -> list[str]:
     return fixed
 
 
-def _stop(program: ExportedProgram, function: Function) -> str:
-    """Return the operation at which a graph stops for the inputs of a function, and the line of
-    Python that called it; empty if it does not stop.
+class Run(fx.Interpreter):
+    """Runs a graph for inputs of any size. Keeps what each operation makes, and the one that
+    failed.
     """
-    run = _Run(program)
-    with contextlib.suppress(Exception):
-        run.run(function.inputs)
-    node = run.failed
-    if node is None:
-        return ""
-    called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
-    if not called:
-        return f", at {node.name}"
-    file, line, code = called[-1]
-    return f", at {node.name}: {Path(file).name}, line {line}: {code}"
-
-
-class _Run(fx.Interpreter):
-    """Runs a graph for inputs of any size, and keeps the operation that failed."""
-
-    failed: fx.Node | None = None
 
     def __init__(self, program: ExportedProgram) -> None:
         super().__init__(program.module(check_guards=False))
+        self.values: Tensors = {}
+        self.failed: fx.Node | None = None
 
     def run_node(self, n: fx.Node) -> Any:
         try:
-            return super().run_node(n)
+            value = super().run_node(n)
         except Exception:
             self.failed = self.failed or n
             raise
+        if n.op == "call_function" and isinstance(value, Tensor):
+            self.values[n.name] = value
+        return value

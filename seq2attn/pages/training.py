@@ -16,15 +16,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
 
-from seq2attn.build import build_model
+from seq2attn.build import build_losses, build_model
 from seq2attn.config.schema import Config
 from seq2attn.data.batches import drop_words, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, trace_json
+from seq2attn.pages.graphs import Graph, Lacking, trace_json
 from seq2attn.pages.spelling import formulas
 from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
@@ -53,21 +54,26 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
         rate) and `mask` (True: padding gets no attention) to the next weights and state, `loss`,
         and `right`, (B,) True where every symbol of the target was the likeliest.
 
-    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace.
+    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace, and for a loss that
+    changes from step to step.
     """
+    failure = f"the page cannot train {config.score_name}"
+    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
+    for name, loss in build_losses(config).items():
+        if "step" in loss.asks:
+            reason = f"the loss {name} depends on the step, and the page repeats one traced step"
+            raise Seq2AttnError(f"{failure}: {reason}", hint=hint)
 
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    failure = f"the page cannot train {config.score_name}: torch cannot export a training step"
-    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
     with exporting(failure, hint):
-        draw = _draw(config, task)
+        draw = drawing(config, task)
         with torch.random.fork_rng(devices=[]):
             examples = draw({})
         return {
             "first": _graph_of_shapes(lambda: (first, {})),
-            "draw": _graph(draw, {}),
+            "draw": graph_of(draw, {}),
             "train": _graph_of_shapes(lambda: _train(config, task, examples)),
         }
 
@@ -82,9 +88,9 @@ def training_settings(config: Config) -> dict[str, Any]:
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
-def _draw(config: Config, task: Task) -> Call:
-    """Return the task's own drawing if it can be traced, otherwise the choice among examples that
-    the page carries.
+def drawing(config: Config, task: Task) -> Call:
+    """Return what draws the examples of a batch: the task's own drawing if it can be traced,
+    otherwise the choice among examples that the page carries.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -93,7 +99,8 @@ def _draw(config: Config, task: Task) -> Call:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            if _graph(draw, {})["inputs"]:
+            graph, other = (graph_of(draw, {}, seed=seed) for seed in (1, 2))
+            if graph["inputs"] and graph == other:  # no number that was drawn is a constant in it
                 return draw
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
@@ -164,13 +171,20 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
     make: returns the function, and example inputs.
     """
     try:
-        return _graph(*make(), tracing="fake")
+        return graph_of(*make(), tracing="fake")
+    except Lacking:
+        raise
     except Exception:
-        return _graph(*make())
+        return graph_of(*make())
 
 
-def _graph(call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real") -> Graph:
-    """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
+def graph_of(
+    call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real", seed: int = 0
+) -> Graph:
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
+
+    seed: of what it draws while it is traced.
+    """
     outputs: list[str] = []
 
     def named(tensors: Tensors) -> Tensors:
@@ -179,7 +193,9 @@ def _graph(call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real
         return made
 
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        traced = make_fx(named, {**formulas(), **FORMULAS}, tracing)(inputs)
+        torch.default_generator.manual_seed(seed)
+        formulas_ = {**formulas(), **FORMULAS}
+        traced = make_fx(named, formulas_, tracing, record_stack_traces=True)(inputs)
     return trace_json(traced, inputs, outputs)
 
 
@@ -209,11 +225,12 @@ def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
 def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *settings: Any) -> Any:
     """Differentiate `torch.conv1d` of x (B, C, S) by x, by its filters (M, C, K), and by its bias.
 
-    gradient: of the result, (B, M, L). Raises `AssertionError` for a convolution with strides, with
-    dilation or in groups: the page cannot train it.
+    gradient: of the result, (B, M, L). Raises `Lacking` for a convolution with strides,
+    dilation or groups: the page cannot train it.
     """
     _, stride, (padding,), dilation, _, _, groups, _ = settings
-    assert (*stride, *dilation, groups) == (1, 1, 1), "a convolution with strides or in groups"
+    if (*stride, *dilation, groups) != (1, 1, 1):
+        raise Lacking("it lacks the gradient of a convolution with strides, dilation or groups")
     around = filters.size(2) - 1 - padding
     by_x = F.conv1d(gradient, filters.flip(2).transpose(0, 1), padding=around)
     by_filters = F.conv1d(x.transpose(0, 1), gradient.transpose(0, 1), padding=padding)  # (C, M, K)
