@@ -656,7 +656,6 @@ def test_what_the_page_cannot_draw_it_has_as_examples(told, drawn):
     for name, batches in told["drawn"].items():
         _, task = drawn[name]
         right = known.get if name == "pairs" else lambda text, task=task: task.answer(text).text
-        found = []
         for batch in batches:
             columns = []
             for one in batch.values():
@@ -665,8 +664,7 @@ def test_what_the_page_cannot_draw_it_has_as_examples(told, drawn):
             for source, length, target, count in zip(*columns, strict=True):
                 read = task.source_vocabulary.decode(source[:length])
                 assert task.target_vocabulary.decode(target[:count]) == right(read), name
-                found.append(read)
-        assert len(set(found)) > 2
+        assert batches[0] != batches[1] != batches[2]
 
 
 @pytest.mark.slow
