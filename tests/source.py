@@ -32,8 +32,10 @@ class Function(NamedTuple):
 
 
 def lines_with_code(text):
-    """How many lines have a token."""
-    return len({text.count("\n", 0, token.place) for token in tokens(text)})
+    """How many lines have more than a comment."""
+    bare = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    lines = map(str.strip, bare.splitlines())
+    return sum(not line.startswith("//") for line in lines if line)
 
 
 def tokens(text, place=0, end=None):

@@ -241,7 +241,7 @@ def case(operation, arguments):
             return f"%x{len(inputs) - 1}"
         if isinstance(value, list):
             return [written(one) for one in value]
-        return {"number": str(value)} if isinstance(value, float) and np.isinf(value) else value
+        return {"number": "Infinity"} if isinstance(value, float) and np.isinf(value) else value
 
     node = ["y", operation, *map(written, arguments)]
     graph = {"weights": [], "constants": {}, "nodes": [node], "outputs": {"y": "%y"}}

@@ -192,7 +192,7 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
 
 def test_a_weight_is_dragged(shown):
     drag = """
-      const bar = views[0].panel.bars.columns[1].weight, box = bar.getBoundingClientRect();
+      const bar = views[0].bars.columns[1].weight.bar, box = bar.getBoundingClientRect();
       const clientY = box.top + box.height / 4;
       bar.setPointerCapture = () => {};
       bar.hasPointerCapture = () => true;
@@ -256,7 +256,7 @@ def test_keys_work_after_a_button_was_clicked(shown):
     for button, key, result, expected in (
         ("views[0].find('.next')", "ArrowDown", "state.step", 2),
         ("by('numbers')", "n", "state.numbers", False),
-        ("views[0].panel.bars.columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
+        ("views[0].bars.columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
         ("by('numbers')", "Enter", "[...state.force]", [["2,1", 0.5]]),
     ):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"
@@ -283,7 +283,7 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
     told = "by('toast').hidden ? '' : by('toast').textContent"
     keys = f"{KEY} key('Enter'); key('5'); {drag}; setWeight(0, 1, 1);"
     assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, known.fixed]
-    browser.open(tmp_path / "page.html", "#text=cab&set=0,1,0.8&ban=0&temperature=2")
+    browser.open(tmp_path / "page.html", "#text=cab&force=0,1,0.8&ban=0&temperature=2")
     assert browser.run(f"return {reached}") == [[], 2]
     weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
     expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
@@ -316,7 +316,7 @@ def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
 def test_temperature_padding_and_mask(shown, predictor):
     turn = f"""
       by('temperature').value = -0.3; by('temperature').dispatchEvent(new Event('input'));
-      by('padding').value = 2; by('padding').dispatchEvent(new Event('change'));
+      by('padding').value = 2; by('padding').dispatchEvent(new Event('input'));
       by('mask').click();
       return [state.temperature, {WEIGHTS_OF_STEPS}];
     """
@@ -341,12 +341,12 @@ def test_a_link_restores_everything_and_a_damaged_one_is_harmless(shown):
     before, after = shown.run(f"{TYPE} type_('cab'); {change} {then}")
     assert before == after
     assert dict(after)["text"] == "cab"
-    assert shown.run("restore('set=0,1,0.8;0,2,0.7'); return [...state.force]") == [
+    assert shown.run("restore('force=0,1,0.8;0,2,0.7'); return [...state.force]") == [
         ["0,1", 0.8],
         ["0,2", 0.2],
     ]
     for fragment in (
-        "set=0,0,NaN;x;1,1,2&ban=<b>;1,2,3&write=0,999999;-1,3&temperature=-1&padding=1e9&snapshots=7,x&step=x",
+        "force=0,0,NaN;x;1,1,2&ban=<b>;1,2,3&write=0,999999;-1,3&temperature=-1&padding=1e9&snapshots=7,x&step=x",
         "%",
         "text=%F0%9F%98%80",
     ):

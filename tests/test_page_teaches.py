@@ -58,9 +58,9 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert forwards == [[abs(j - t) > 2 for j in positions] for t in steps]
     assert backwards == [[abs(j - (8 - t)) > 2 for j in positions] for t in steps]
     bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
-    said = "views[0].panel.rows.softmax.textContent"
+    said = "views[0].rows.softmax.textContent"
     around, titles, said = run(
-        f"choose(2, 8); return [views[0].panel.bars.around.textContent, {bars}, {said}]"
+        f"choose(2, 8); return [views[0].bars.around.textContent, {bars}, {said}]"
     )
     assert around == "┃ 3 ± 2"
     assert [title == "outside the window" for title in titles] == forwards[2]
@@ -101,7 +101,7 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
         "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
     )
     assert signs == ["✓"] * 6
-    query = "views[0].panel.rows.query.children[2].textContent"
+    query = "views[0].rows.query.children[2].textContent"
     assert "It is still 0" in run(f"return {query}")
     run = opened("scaled")
     assert "still the encoder's last state, from which the key of position 5" in run(

@@ -82,7 +82,7 @@ return (async () => {
     by("train-reset").click();
     await wait(() => training.step === 0);
     by("mask").checked = kept;
-    by("mask").dispatchEvent(new Event("change"));
+    by("mask").dispatchEvent(new Event("input"));
     by("train-step").click();
     await wait(() => training.step === 1);
     masked.push(training.losses[0][0]);
@@ -97,7 +97,7 @@ return (async () => {
   by("train-play").click();
   await wait(() => training.step === 3);
   await new Promise(done => setTimeout(done, 300));
-  const shared = new URLSearchParams(fragment(true)).get("batch");
+  const shared = new URLSearchParams(fragment(true)).get("until");
   return [said, [training.step, training.playing, shared]];
 })();
 """
@@ -157,7 +157,7 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     ) in told
     others = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('blob:'))"
     assert browser.run(f"return {others}") == []
-    browser.run("location.hash = 'text=ab&batch=2'; location.reload()")
+    browser.run("location.hash = 'text=ab&until=2'; location.reload()")
     moment = (
         "const wait = async k => { while (k-- && training.step < 2) await new Promise(d "
         "=> setTimeout(d, 50)); };"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2attn.colours import CIVIDIS
+from seq2attn.colours import weight_colour
 from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.display.signs import SIGNS
@@ -45,7 +45,7 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
     """
     data = {
         "models": _models_json(models, display or Display()),
-        "colours": CIVIDIS,
+        "colours": [_colour(level / 255) for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
     title = html.escape(" and ".join(model.name for model in models))
@@ -161,6 +161,11 @@ def _numbers(tensors: Mapping[str, Tensor], names: Sequence[str]) -> str:
     """Return weights after each other as little-endian float32, in base64."""
     numbers = torch.cat([tensors[name].detach().flatten().float() for name in names])
     return base64.b64encode(numbers.numpy().astype("<f4").tobytes()).decode()
+
+
+def _colour(weight: float) -> str:
+    """Return the colour of a weight, such as `#00224e`."""
+    return f"#{bytes(weight_colour(weight)).hex()}"
 
 
 def _embed(data: Any) -> str:

@@ -1,7 +1,5 @@
 // What a person changes: weights, positions, symbols that were written.
 
-const between = (value, low, high) => Math.max(low, Math.min(high, value))
-
 function choose(t, j) {
   const shown = views.filter(view => view.now)
   const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
@@ -18,13 +16,14 @@ function hold(kind, key, value) {
 }
 
 function setWeight(t, j, weight) {
-  if (canForce()) hold("force", `${t},${j}`, possible(t, j, weight))
+  if (canForce())
+    hold("force", `${t},${j}`, possible(state.force, t, j, weight))
 }
 
 // The weight of a cell, within what the other weights that are set in its row leave.
-function possible(t, j, weight) {
+function possible(force, t, j, weight) {
   let left = 1
-  for (const [cell, other] of state.force) {
+  for (const [cell, other] of force) {
     if (cell.startsWith(`${t},`) && cell !== `${t},${j}`) left -= other
   }
   return Math.round(1000 * Math.max(0, Math.min(left, weight))) / 1000
@@ -33,7 +32,7 @@ function possible(t, j, weight) {
 function ban(place) {
   if (!state.ban.delete(place)) {
     state.ban.add(place)
-    for (const cell of [...state.force.keys()]) {
+    for (const cell of state.force.keys()) {
       if (cell === place || cell.endsWith(`,${place}`)) state.force.delete(cell)
     }
   }
@@ -43,8 +42,8 @@ function ban(place) {
 // Undo what was changed in a cell; if nothing was, what was written at its step.
 function release(t, j) {
   const isForced = state.force.delete(`${t},${j}`)
-  const isFree = !state.ban.delete(`${t},${j}`) && !isForced
-  if (isFree) state.write.delete(t)
+  const isBanned = state.ban.delete(`${t},${j}`)
+  if (!isForced && !isBanned) state.write.delete(t)
   update()
 }
 
@@ -57,7 +56,7 @@ function undoAll() {
 // back ----
 
 const dividesByRoot = ({parts: {score}}) =>
-  Boolean(score) && /sqrt\(D\)/.test(score.formula)
+  Boolean(score?.formula.includes("sqrt(D)"))
 
 // √D of a head.
 function rootOf({now, sources}) {
@@ -101,14 +100,15 @@ function mapKey(event) {
 
 // Whether a key changes a cell, or would if the weights of the model could be set.
 function actOn(key, t, j) {
-  const isDigit = /^[0-9]$/.test(key)
-  if (!isDigit && !Object.hasOwn(ACTS, key)) return false
-  if ((isDigit || key === "Enter") && active.spec.force_reason) {
-    toast(active.spec.force_reason)
+  const isWeight = key === "Enter" || /^[0-9]$/.test(key)
+  const {force_reason: reason} = active.spec
+  if (!isWeight && !Object.hasOwn(ACTS, key)) return false
+  if (isWeight && reason) {
+    toast(reason)
     return true
   }
   state.position = j
-  if (isDigit) setWeight(t, j, Number(key) / 10)
-  else ACTS[key](t, j)
+  if (Object.hasOwn(ACTS, key)) ACTS[key](t, j)
+  else setWeight(t, j, Number(key) / 10)
   return true
 }

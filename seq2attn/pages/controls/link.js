@@ -1,138 +1,95 @@
 // The address, which has everything that is shown after its #; and the map as a file.
 
+const asText = {write: String, read: text => text.slice(0, 10000)}
+const asFlag = {
+  write: value => `${Number(value)}`,
+  read: text => text === "1"
+}
+const asNumber = (least, most) => ({
+  write: String,
+  read: text =>
+    Number(text) >= least && Number(text) <= most ? Number(text) : undefined
+})
+
+// A whole number, which is counted from `least` in the address and from 0 in the state, or is none.
+const asCount = (least, most, first = least) => ({
+  write: value => `${value + first}`,
+  read: text => {
+    const isRight = /^\d+$/.test(text) && text >= least && text <= most
+    return isRight ? Number(text) - first : undefined
+  }
+})
+
+// Entries such as 0,1;2,3.
+const asEntries = (pattern, read) => ({
+  write: entries => [...entries].join(";"),
+  read: text => read(text.split(";").filter(entry => pattern.test(entry)))
+})
+const numbersIn = entry => entry.split(",").map(Number)
+
+// How the address has the fields of the state, and what makes sense of it.
+const FIELDS = {
+  text: asText,
+  features: asText,
+  step: asCount(1, 10000),
+  position: asCount(1, 10000),
+  numbers: asFlag,
+  snapshots: {write: String, read: readSnapshots},
+  tour: asCount(1, 99),
+  rate: asNumber(1e-4, 0.1),
+  seed: asCount(0, 99999),
+  until: asCount(1, 99999, 0),
+  temperature: asNumber(0.001, 1000),
+  padding: asCount(0, MOST_PADDING),
+  mask: asFlag,
+  force: asEntries(/^\d{1,4},\d{1,4},[01](\.\d+)?$/, readForce),
+  ban: asEntries(/^\d{1,4}(,\d{1,4})?$/, entries => new Set(entries)),
+  write: asEntries(/^\d{1,4},\d{1,4}$/, readWritten)
+}
+
+function readSnapshots(text) {
+  const chosen = numbersIn(text)
+  return initial().snapshots.map((last, k) =>
+    chosen[k] in data.models[k].snapshots ? chosen[k] : last
+  )
+}
+
+function readForce(entries) {
+  const force = new Map()
+  for (const [t, j, weight] of canForce() ? entries.map(numbersIn) : []) {
+    force.set(`${t},${j}`, possible(force, t, j, weight))
+  }
+  return force
+}
+
+function readWritten(entries) {
+  const symbols = Math.min(
+    ...data.models.map(({target}) => target.tokens.length)
+  )
+  return new Map(entries.map(numbersIn).filter(([, id]) => id < symbols))
+}
+
 // moment: with the batch that training has come to.
 function fragment(moment = false) {
-  const fields = {
-    ...shownFields(),
-    ...trainingFields(moment),
-    ...changedFields()
+  const shown = {...state, until: (moment && training.step) || null}
+  const usual = {...initial(), text: null, features: ""}
+  const fields = new URLSearchParams()
+  for (const [name, {write}] of Object.entries(FIELDS)) {
+    const written = values => (values[name] === null ? "" : write(values[name]))
+    if (written(shown) !== written(usual)) fields.set(name, written(shown))
   }
-  const given = Object.entries(fields).filter(([, value]) => value)
-  return `${new URLSearchParams([["text", state.text], ...given])}`
-}
-
-function shownFields() {
-  const {step, position, features, numbers, tour, snapshots} = state
-  const isLast = snapshots.every((at, k) => at === lastSnapshot(data.models[k]))
-  return {
-    step: step + 1,
-    position: position !== null && position + 1,
-    features,
-    numbers: numbers && 1,
-    tour: tour !== null && tour + 1,
-    snapshots: !isLast && snapshots.join()
-  }
-}
-
-function trainingFields(moment) {
-  const [{training: own}] = data.models
-  if (!own) return {}
-  const {rate, seed} = state
-  return {
-    rate: rate !== own.rate && rate,
-    seed: seed !== own.seed && `${seed}`,
-    batch: moment && training.step
-  }
-}
-
-function changedFields() {
-  const {temperature, padding, mask} = state
-  return {
-    temperature: temperature !== 1 && temperature,
-    padding,
-    mask: mask !== null && `${Number(mask)}`,
-    set: [...state.force].join(";"),
-    ban: [...state.ban].join(";"),
-    write: [...state.write].join(";")
-  }
-}
-
-// What an address says, as far as it makes sense.
-class Address {
-  constructor(text) {
-    this.fields = new URLSearchParams(text)
-  }
-
-  has(name) {
-    return this.fields.has(name)
-  }
-
-  get(name, otherwise = "") {
-    return this.fields.get(name) ?? otherwise
-  }
-
-  number(name, low, high, otherwise) {
-    const value = Number(this.fields.get(name))
-    return this.has(name) && value >= low && value <= high ? value : otherwise
-  }
-
-  whole(name, low, high, otherwise) {
-    return Math.floor(this.number(name, low, high, otherwise))
-  }
-
-  // One counted from 1, as one counted from 0; null where there is none.
-  counted(name, high) {
-    return this.has(name) ? this.whole(name, 1, high, 1) - 1 : null
-  }
-
-  // Entries such as 0,1;2,3 whose first numbers are whole ones.
-  rows(name, least, most) {
-    const isWhole = part => /^\d{1,4}$/.test(part)
-    const entries = this.get(name)
-      .split(";")
-      .map(row => row.split(","))
-    const isRight = row =>
-      row.length >= least &&
-      row.length <= most &&
-      row.slice(0, 2).every(isWhole)
-    return entries.filter(isRight).map(row => row.map(Number))
-  }
+  return `${fields}`
 }
 
 function restore(text) {
-  const address = new Address(text)
-  restoreShown(address)
-  restoreTraining(address)
-  restoreChanges(address)
-}
-
-function restoreShown(address) {
-  state.text = address.get("text", state.text).slice(0, 10000)
-  state.features = address.get("features") || state.features
-  state.step = address.counted("step", 10000) ?? 0
-  state.position = address.counted("position", 10000)
-  state.numbers = address.get("numbers") === "1"
-  state.tour = data.models[0].training ? null : address.counted("tour", 99)
-  const shots = address.get("snapshots").split(",").map(Number)
-  state.snapshots = data.models.map((model, k) => {
-    const isKnown = address.has("snapshots") && model.snapshots[shots[k]]
-    return isKnown ? shots[k] : lastSnapshot(model)
-  })
-}
-
-function restoreTraining(address) {
-  const {rate, seed} = data.models[0].training ?? {}
-  state.rate = address.number("rate", 1e-4, 0.1, rate)
-  state.seed = address.whole("seed", 0, 99999, seed)
-  state.until = address.whole("batch", 1, 99999, 0) || null
-}
-
-function restoreChanges(address) {
-  state.temperature = address.number("temperature", 0.001, 1000, 1)
-  state.padding = address.whole("padding", 0, MOST_PADDING, 0)
-  state.mask = address.has("mask") ? address.get("mask") === "1" : null
-  state.force = new Map()
-  for (const [t, j, weight] of canForce() ? address.rows("set", 3, 3) : []) {
-    if (weight >= 0 && weight <= 1)
-      state.force.set(`${t},${j}`, possible(t, j, weight))
+  const fields = new URLSearchParams(text)
+  const {text: typed, features} = state
+  Object.assign(state, initial(), {text: typed, features})
+  for (const [name, {read}] of Object.entries(FIELDS)) {
+    const value = fields.has(name) ? read(fields.get(name)) : undefined
+    if (value !== undefined) state[name] = value
   }
-  state.ban = new Set(address.rows("ban", 1, 2).map(row => row.join()))
-  const symbols = Math.min(
-    ...data.models.map(model => model.target.tokens.length)
-  )
-  state.write = new Map(
-    address.rows("write", 2, 2).filter(([, id]) => id < symbols)
-  )
+  if (data.models[0].training) state.tour = null
 }
 
 let waiting = 0
@@ -183,27 +140,25 @@ const MARGIN = 8
 function save() {
   const view = active.map ? active : views.find(one => one.map)
   if (!view) return
-  const {columns, rows} = view.map
-  const fitted = mapLayout(columns, rows, 46 * columns.length, state.numbers)
-  const layout = {
-    ...fitted,
-    left: fitted.left + MARGIN,
-    top: fitted.top + MARGIN
-  }
-  const [width, height] = [fitted.width, fitted.height].map(
-    size => size + 2 * MARGIN
+  const map = {...view.map, chosen: null}
+  const {columns} = map
+  const {left, top, width, height, ...layout} = mapLayout(
+    map,
+    46 * columns.length,
+    76
   )
-  const pen = new SvgPen(width, height)
-  pen.fill(0, 0, width, height, "#ffffff")
+  const size = [width + 2 * MARGIN, height + 2 * MARGIN]
+  const pen = new SvgPen()
+  pen.fill(0, 0, ...size, "#ffffff")
   new MapPainter(
     pen,
-    {...view.map, chosen: null},
-    layout,
-    PAPER,
-    state.numbers
+    map,
+    {...layout, left: left + MARGIN, top: top + MARGIN},
+    PAPER
   ).paint()
-  const text = new XMLSerializer().serializeToString(pen.root)
-  const href = URL.createObjectURL(new Blob([text], {type: "image/svg+xml"}))
+  const href = URL.createObjectURL(
+    new Blob([pen.file(...size)], {type: "image/svg+xml"})
+  )
   make("a", {href, download: "attention.svg"}).click()
   setTimeout(() => URL.revokeObjectURL(href), 1000)
 }

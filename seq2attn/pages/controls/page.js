@@ -21,23 +21,22 @@ function draw() {
   drawMessage()
   drawControls()
   drawChanges()
-  for (const view of views) view.draw(look)
+  for (const view of views) view.draw()
   remember()
 }
 
 function drawMessage() {
   const {problem, offer} = views.find(view => view.problem !== undefined) ?? {}
-  const parts = [
-    problem ?? (views.every(view => view.empty) ? "Type a string." : "")
-  ]
-  const take = () => {
-    type(offer, state.features)
-    by("text").focus()
-  }
-  if (offer) parts.push(" · ", button(`use ${offer}`, take))
+  const isEmpty = views.every(view => view.empty)
+  const parts = [problem ?? (isEmpty ? "Type a string." : "")]
+  if (offer)
+    parts.push(
+      " · ",
+      button(`use ${offer}`, () => take(offer, state.features))
+    )
   by("message").replaceChildren(...parts)
   by("message").classList.toggle("problem", Boolean(problem))
-  by("text").setAttribute("aria-invalid", String(Boolean(problem)))
+  by("text").ariaInvalid = String(Boolean(problem))
 }
 
 function drawControls() {
@@ -47,40 +46,38 @@ function drawControls() {
   by("padding").value = state.padding
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
-  by("numbers").setAttribute("aria-pressed", String(state.numbers))
+  by("numbers").ariaPressed = String(state.numbers)
 }
 
 function cellName(key) {
-  const [one, other] = key.split(",").map(place => Number(place) + 1)
+  const [one, other] = numbersIn(key).map(place => place + 1)
   return other ? `step ${one}, position ${other}` : `position ${one}`
 }
 
-// A button for each change, which undoes it: [text, act].
+// What is changed: [text, act], which undoes it.
 function changes() {
-  const {temperature, padding, mask} = state
+  const {temperature, padding, mask, force, ban: banned, write} = state
+  const reset = name => () => Object.assign(state, {[name]: untouched[name]})
+  const remove = (kind, key) => () => state[kind].delete(key)
   const found = []
-  const add = (isSet, text, name) => {
-    if (isSet)
-      found.push([text, () => Object.assign(state, {[name]: untouched[name]})])
+  if (temperature !== 1) {
+    const heated = isUnscaled()
+      ? "without √D"
+      : `temperature ${short(temperature)}`
+    found.push([heated, reset("temperature")])
   }
-  const heated = isUnscaled()
-    ? "without √D"
-    : `temperature ${short(temperature)}`
-  add(temperature !== 1, heated, "temperature")
-  add(padding, `padding ${padding}`, "padding")
-  add(mask !== null, mask ? "masked" : "not masked", "mask")
-  for (const [key, weight] of state.force) {
+  if (padding) found.push([`padding ${padding}`, reset("padding")])
+  if (mask !== null) found.push([mask ? "masked" : "not masked", reset("mask")])
+  for (const [key, weight] of force) {
+    found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
+  }
+  for (const key of banned)
+    found.push([`${cellName(key)}: banned`, remove("ban", key)])
+  for (const [t, id] of write) {
     found.push([
-      `${cellName(key)}: ${short(weight)}`,
-      () => state.force.delete(key)
+      `step ${t + 1} writes ${views[0].symbol(id)}`,
+      remove("write", t)
     ])
-  }
-  for (const key of state.ban) {
-    found.push([`${cellName(key)}: banned`, () => state.ban.delete(key)])
-  }
-  for (const [t, id] of state.write) {
-    const text = `step ${t + 1} writes ${views[0].symbol(id)}`
-    found.push([text, () => state.write.delete(t)])
   }
   return found
 }
@@ -102,12 +99,10 @@ function drawChanges() {
 
 function start() {
   const [first] = data.models
-  const examples = [...new Set(data.models.flatMap(model => model.examples))]
-  ;[state.text, state.features = ""] = (examples[0] ?? "").split("\t")
   restore(location.hash.slice(1))
   prepareHeader(first)
   prepareControls()
-  prepareText(first.source, examples)
+  prepareText(first.source)
   for (const [number, spec] of data.models.entries()) {
     views.push(new View(spec, number))
     by("models").append(views[number].root)
@@ -145,19 +140,15 @@ function prepareControls() {
   else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
 }
 
-function prepareText({features, symbols, separator}, examples) {
+function prepareText({features, symbols}) {
+  const examples = new Set(data.models.flatMap(model => model.examples))
   by("features-label").hidden = !features
   for (const text of examples) {
-    const take = () => {
-      type(...text.split("\t"))
-      by("text").focus()
-    }
-    by("examples").append(button(shownText(text).replace("␉", " "), take))
+    const name = shownText(text).replace("␉", " ")
+    by("examples").append(button(name, () => take(...text.split("\t"))))
   }
   for (const symbol of symbols) {
-    const add = () =>
-      type((state.text && state.text + separator) + symbol, state.features)
-    by("symbols").append(button(shownSymbol(symbol), add))
+    by("symbols").append(button(shownSymbol(symbol), () => addSymbol(symbol)))
   }
   by("text").value = state.text
   by("features").value = state.features
@@ -170,6 +161,16 @@ function type(text, features = "") {
   update()
 }
 
+function addSymbol(symbol) {
+  const {separator} = data.models[0].source
+  type((state.text && state.text + separator) + symbol, state.features)
+}
+
+function take(text, features) {
+  type(text, features)
+  by("text").focus()
+}
+
 // ---- events ----
 
 function listen() {
@@ -178,21 +179,15 @@ function listen() {
   document.addEventListener("keydown", key)
   addEventListener("resize", () => {
     inside = measured()
-    drawTraining()
     for (const view of views) view.rooms.clear()
+    drawTraining()
     draw()
   })
-  addEventListener("hashchange", () => {
-    restore(location.hash.slice(1))
-    by("text").value = state.text
-    for (const view of views) view.load(state.snapshots[view.number])
-    update()
-    if (state.tour !== null) visit(state.tour)
-  })
+  addEventListener("hashchange", () => location.reload())
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     look = colours()
-    draw()
     drawTraining()
+    draw()
   })
 }
 
@@ -215,37 +210,29 @@ function listenToText() {
 }
 
 function listenToControls() {
-  const set = (id, event, change) =>
-    by(id).addEventListener(event, () => {
-      change(by(id))
+  const set = (id, name, read) =>
+    by(id).addEventListener("input", ({target}) => {
+      state[name] = read(target)
       update()
     })
-  set("unscaled", "change", ({checked}) => {
-    state.temperature = checked ? unscaled(shownModel()) : 1
-  })
-  set("temperature", "input", ({value}) => {
-    state.temperature = Number((10 ** value).toPrecision(3))
-  })
-  set("padding", "change", ({value}) => {
-    state.padding = Number(value)
-  })
-  set("mask", "change", ({checked}) => {
-    const isUsual = data.models.every(model => model.mask_padding === checked)
-    state.mask = isUsual ? null : checked
-  })
-  const presses = {
-    reset: undoAll,
-    share,
-    save,
-    numbers: toggleNumbers,
-    "take-tour": () => visit(0)
-  }
-  for (const [id, act] of Object.entries(presses))
-    by(id).addEventListener("click", act)
-  const scale = data.colours.map(parts => `rgb(${parts.join()})`).join()
+  const isUsual = checked =>
+    data.models.every(model => model.mask_padding === checked)
+  set("unscaled", "temperature", ({checked}) =>
+    checked ? unscaled(shownModel()) : 1
+  )
+  set("temperature", "temperature", ({value}) =>
+    Number((10 ** value).toPrecision(3))
+  )
+  set("padding", "padding", ({value}) => Number(value))
+  set("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
+  by("reset").onclick = undoAll
+  by("share").onclick = share
+  by("save").onclick = save
+  by("numbers").onclick = toggleNumbers
+  by("take-tour").onclick = () => visit(0)
   for (const view of views) {
     view.find("figcaption i").style.background =
-      `linear-gradient(90deg, ${scale})`
+      `linear-gradient(90deg, ${data.colours})`
   }
 }
 
@@ -269,7 +256,7 @@ function toggleNumbers() {
 
 // The bars' columns: with numbers they are wider.
 function rebuild() {
-  for (const view of views) view.panel.bars.columns = []
+  for (const view of views) view.bars = null
 }
 
 start()

@@ -8,27 +8,26 @@ let afterwards = null // what is done once, when playing ends
 
 function light(part) {
   state.part = part
-  for (const view of views) view.panel.lit()
+  for (const view of views) showLit(view)
 }
 
 function play() {
   const view = views.find(one => one.attends && one.now) ?? views[0]
   if (!view.now) return // no answer yet, of a link with a text that the model cannot read
-  const parts = Object.keys(view.panel.parts).slice(1)
+  const parts = Object.keys(view.parts).slice(1)
   const last = view.now.steps.length - 1
   if (state.step >= last) choose(0, null)
   state.position = null
-  let at = -1
+  let at = 0
   let pace = PACE
   const tick = () => {
-    at += 1
     if (at === parts.length && state.step >= last) return pause()
     if (at === parts.length) {
       at = 0
       pace = FASTER
       choose(state.step + 1, null)
     }
-    light(parts[at])
+    light(parts[at++])
     playing = setTimeout(tick, pace)
   }
   tick()
@@ -55,9 +54,6 @@ function showPlaying() {
   for (const view of views) {
     const toggle = view.find(".play")
     say(toggle, playing ? "❚❚ pause" : "▶ play")
-    toggle.setAttribute(
-      "aria-label",
-      playing ? "pause the decoding" : "play the decoding"
-    )
+    toggle.ariaLabel = `${playing ? "pause" : "play"} the decoding`
   }
 }

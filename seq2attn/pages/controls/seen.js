@@ -1,20 +1,30 @@
 // What the tour says of the answers of the models.
 
+const isWriting =
+  ({spec}) =>
+  step =>
+    step.written !== spec.eos
+
 // The steps that write a symbol of the answer.
-function writing({spec, now}) {
-  return [...now.steps.keys()].filter(t => now.steps[t].written !== spec.eos)
-}
+const writing = view => counted(view.now.steps.filter(isWriting(view)).length)
 
 function answerOf(view, {steps} = view.now) {
-  const own = steps.filter(step => step.written !== view.spec.eos)
-  return own.map(step => view.wrote(step)).join("")
+  return steps
+    .filter(isWriting(view))
+    .map(step => view.wrote(step))
+    .join("")
 }
 
 // Where a step attends most.
 function strongest(view, t, {steps} = view.now) {
   const {data: row} = steps[t].weights
   const j = peak(row)
-  return {j, symbol: view.sources[j], value: row[j], weight: short(row[j])}
+  return {
+    j,
+    symbol: view.sources[j],
+    value: row[j],
+    weight: short(row[j])
+  }
 }
 
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`
@@ -27,11 +37,12 @@ const third = view => Math.min(2, view.now.steps.length - 1)
 // The step whose largest weight is the least, but for the first, whose query may be no state of the
 // decoder.
 function flattest(view) {
-  let best = second(view)
-  for (const t of writing(view).slice(1)) {
-    if (strongest(view, t).value < strongest(view, best).value) best = t
-  }
-  return best
+  const value = t => strongest(view, t).value
+  const later = writing(view).slice(1)
+  return later.reduce(
+    (best, t) => (value(t) < value(best) ? t : best),
+    second(view)
+  )
 }
 
 // Whether the softmax of that step, of the first head, would saturate without √D.
@@ -65,23 +76,24 @@ function elsewhere(view) {
 // Which way the largest weight moves while the answer is written.
 function direction(view) {
   const peaks = writing(view).map(t => strongest(view, t).j)
-  const moves = peaks.slice(1).map((j, k) => j - peaks[k])
-  if (moves.every(move => move === 0)) return "it stays"
-  if (moves.every(move => move >= 0)) return "to the right"
-  return moves.every(move => move <= 0) ? "to the left" : "it jumps"
+  const moves = peaks.slice(1).map((j, k) => Math.sign(j - peaks[k]))
+  if (!moves.some(Boolean)) return "it stays"
+  if (!moves.includes(-1)) return "to the right"
+  return moves.includes(1) ? "it jumps" : "to the left"
 }
 
-const rightText = view => view.right.map(view.symbol).join("")
-const taught = view =>
-  view.right ? `and should write ${rightText(view)}` : "and writes an answer"
 const isSame = view => answerOf(view) === answerOf(view, view.before)
-const isRight = view => view.verdict(view.now).includes("✓")
+
+function taught(view) {
+  return view.right
+    ? `and should write ${rightText(view)}`
+    : "and writes an answer"
+}
 
 function compared(view) {
-  const [now, before] = [view.now, view.before].map(result =>
-    answerOf(view, result)
-  )
-  return now === before
+  const now = answerOf(view)
+  const before = answerOf(view, view.before)
+  return isSame(view)
     ? `The answer stays ${now}`
     : `The answer was ${before} and is now ${now}`
 }
@@ -91,22 +103,21 @@ function judged(view) {
   return `It writes ${answerOf(view)}${isRight(view) ? ", which is right" : wrong}.`
 }
 
-function longText(view) {
+function longText(view, count) {
   const word = Array.from(data.models[0].examples[0].split("\t")[0])
-  const count = view.spec.trained[1] + 6
-  return counted(count)
-    .map(k => word[k % word.length])
-    .join(view.spec.source.separator)
+  const symbols = counted(count).map(k => word[k % word.length])
+  return symbols.join(view.spec.source.separator)
 }
 
 // The probability of a symbol at a step.
 const chance = (step, id) => probabilities(step.logits.data)[id]
 
+const total = numbers => numbers.reduce((sum, one) => sum + one, 0)
+
 // The empty positions that a string lacks to be as long as the longest of training, and the share
 // of a step's attention that goes to empty positions.
 const lacking = view =>
   between(view.spec.trained[1] - view.count, 1, MOST_PADDING)
-const total = numbers => numbers.reduce((sum, one) => sum + one, 0)
 const emptyShare = (view, t) =>
   total(view.now.steps[t].weights.data.slice(view.ids.length))
 
@@ -119,17 +130,14 @@ let loser
 let winner
 
 function rivals() {
-  ;[loser, winner] = [false, true].map(right =>
-    views.find(view => isRight(view) === right)
-  )
+  loser = views.find(view => !isRight(view))
+  winner = views.find(isRight)
   return loser && winner
 }
 
 function differing(kind) {
-  return (
-    views.length === 2 &&
-    new Set(views.map(({spec}) => spec.parts[kind]?.name)).size === 2
-  )
+  const names = new Set(views.map(({spec}) => spec.parts[kind]?.name))
+  return views.length === 2 && names.size === 2
 }
 
 const each = tellOne =>
@@ -138,16 +146,12 @@ const modelNames = () => views.map(view => view.spec.name)
 
 // What they differ in.
 function contrast() {
-  const kinds = ["score", "window", "history"].filter(differing)
-  if (!kinds.length) return ""
-  const name = (kind, {[kind]: part}) =>
-    kind === "history"
-      ? part.name.replace("none", "nothing")
-      : written(part.formula)
-  const told = kinds.map(
-    kind => `${kind}: ${each(({spec}) => name(kind, spec.parts))}`
-  )
-  return `They differ in the ${told.join("; the ")}`
+  const name = ({name: history, formula: own}, kind) =>
+    kind === "history" ? history.replace("none", "nothing") : written(own)
+  const told = ["score", "window", "history"]
+    .filter(differing)
+    .map(kind => `${kind}: ${each(({spec}) => name(spec.parts[kind], kind))}`)
+  return told.length ? `They differ in the ${told.join("; the ")}` : ""
 }
 
 // The model of which a number is largest.
@@ -157,27 +161,21 @@ function modelWithMost(rate) {
 }
 
 function shortest() {
-  const [first, ...others] = data.models[0].examples
-  return others.reduce(
-    (best, text) => (text.length < best.length ? text : best),
-    first
+  const {examples} = data.models[0]
+  return examples.reduce((best, text) =>
+    text.length < best.length ? text : best
   )
 }
 
 // The attention that each position has had before a step.
 function readBefore({now}, t) {
-  const sums = new Array(now.width).fill(0)
-  for (const {weights} of now.steps.slice(0, t)) {
-    weights.data.forEach((weight, j) => {
-      sums[j] += weight
-    })
-  }
-  return sums
+  const rows = now.steps.slice(0, t).map(step => step.weights.data)
+  return counted(now.width).map(j => total(rows.map(row => row[j])))
 }
 
 const leastRead = () => peak(readBefore(winner, state.step).map(read => -read))
 
 function showScores(view) {
   light("score")
-  view.panel.rows.score.scrollIntoView({block: "center"})
+  view.rows.score.scrollIntoView({block: "center"})
 }

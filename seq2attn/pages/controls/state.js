@@ -11,34 +11,35 @@ const unchanged = () => ({
   write: new Map()
 })
 const untouched = unchanged()
-const state = {
-  text: "",
-  features: "",
-  step: 0,
-  position: null,
-  numbers: false,
-  snapshots: data.models.map(lastSnapshot),
-  part: null,
-  tour: null,
-  rate: null, // of training
-  seed: null,
-  until: null, // the batch at which training pauses
-  ...unchanged()
+
+function initial() {
+  const [{examples, training: own}] = data.models
+  const [text, features = ""] = (examples[0] ?? "").split("\t")
+  return {
+    text,
+    features,
+    step: 0,
+    position: null,
+    numbers: false,
+    snapshots: data.models.map(({snapshots}) => snapshots.length - 1),
+    part: null,
+    tour: null,
+    rate: own?.rate, // of training
+    seed: own?.seed,
+    until: null, // the batch at which training pauses
+    ...unchanged()
+  }
 }
+
+const state = initial()
 const views = []
 let active = null // the view that keys act on
-
-function lastSnapshot({snapshots}) {
-  return snapshots.length - 1
-}
 
 function isChanged() {
   const {temperature, padding, mask, force, ban: banned, write} = state
   const isSet = temperature !== 1 || padding > 0 || mask !== null
   return isSet || force.size + banned.size + write.size > 0
 }
-
-const isBanned = (t, j) => isIn(state.ban, t, j)
 
 const masksPadding = () =>
   state.mask ?? data.models.every(model => model.mask_padding)

@@ -10,13 +10,13 @@ const yesIfSame = {
   guess: () => ["yes", "no"],
   truth: view => (isSame(view) ? "yes" : "no")
 }
-const set = values => {
-  Object.assign(state, values)
-  update()
-}
 const rightOrWrong = {
   guess: () => ["right", "wrong"],
   truth: view => (isRight(view) ? "right" : "wrong")
+}
+const set = values => {
+  Object.assign(state, values)
+  update()
 }
 
 // of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then
@@ -36,21 +36,19 @@ const PAIR_STOPS = [
       const windows = each(view => view.windowAt(0, " ± "))
       const differ =
         contrast() || `The window of step 1 is around position ${windows}`
-      const trained = `Both were trained on the task ${loser.spec.about.task}.`
-      return `${trained} ${differ}. Which one is wrong on “${state.text}”?`
+      return `Both were trained on the task ${loser.spec.about.task}. ${differ}.
+        Which one is wrong on “${state.text}”?`
     },
     press: "Uncover both",
     act: () => choose(firstWrong(loser), null),
     tell: () => {
-      const largest = view => strongest(view, state.step)
-      const weights = each(
-        view => `${place(largest(view))}, with ${largest(view).weight}`
-      )
-      return sentences(
-        `${loser.spec.name} writes ${answerOf(loser)}.`,
-        `Step ${state.step + 1} is the first that is wrong.`,
-        `There the largest weight is that of ${weights}.`
-      )
+      const largest = each(view => {
+        const {weight, ...found} = strongest(view, state.step)
+        return `${place(found)}, with ${weight}`
+      })
+      return `${loser.spec.name} writes ${answerOf(loser)}.
+        Step ${state.step + 1} is the first that is wrong.
+        There the largest weight is that of ${largest}.`
     }
   },
   {
@@ -58,19 +56,13 @@ const PAIR_STOPS = [
     of: () => rivals() && loser.map.centres[0].length,
     ...rightOrWrong,
     truth: () => rightOrWrong.truth(loser),
-    ask: () =>
-      sentences(
-        `The first windows of ${loser.spec.name} are in the wrong place.`,
-        `Will it be right on “${shortest()}”?`
-      ),
+    ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
+      Will it be right on “${shortest()}”?`,
     press: "Type it",
     act: () => type(...shortest().split("\t")),
-    tell: () =>
-      sentences(
-        judged(loser),
-        "What its windows miss has to come through the state, as without attention:",
-        "a few letters get through."
-      )
+    tell: () => `${judged(loser)}
+      What its windows miss has to come through the state, as without attention:
+      a few letters get through.`
   },
   {
     title: "What has been read",
@@ -79,11 +71,8 @@ const PAIR_STOPS = [
     guess: positions,
     truth: view => positions(view)[leastRead()],
     start: () => choose(firstWrong(loser), null),
-    ask: () =>
-      sentences(
-        "C adds up the attention that each position has had. Which one has had the least before",
-        `step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`
-      ),
+    ask: () => `C adds up the attention that each position has had. Which one has had the least
+      before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
     press: "Show it",
     act: () => {
       choose(state.step, leastRead())
@@ -92,11 +81,9 @@ const PAIR_STOPS = [
     tell: view => {
       const read = readBefore(winner, state.step)
       const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
-      return sentences(
-        `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.`,
-        `${winner.spec.name} adds w C to its scores, so that it knows what it has read;`,
-        `${loser.spec.name} has to count in its state.`
-      )
+      return `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.
+        ${winner.spec.name} adds w C to its scores, so that it knows what it has read;
+        ${loser.spec.name} has to count in its state.`
     }
   },
   {
@@ -117,10 +104,7 @@ const PAIR_STOPS = [
       )
       const why =
         "A product grows with query and key; each tanh in the sum is at most 1."
-      return sentences(
-        `${each(({scale}) => scale.map(short).join(" to "))}.`,
-        hasTanh && why
-      )
+      return `${each(({scale}) => scale.map(short).join(" to "))}. ${hasTanh ? why : ""}`
     }
   },
   {
@@ -150,18 +134,15 @@ const STOPS = [
     title: "Empty positions",
     of: spec => spec.attends && !spec.mask_padding,
     ...rightOrWrong,
-    ask: view =>
-      sentences(
-        judged(view),
-        "In training, without a mask, it could read the empty positions that fill strings up to",
-        `${view.spec.trained[1]}. Will ${lacking(view)} of them make it right?`
-      ),
+    ask: view => `${judged(view)}
+      In training, without a mask, it could read the empty positions that fill strings up to
+      ${view.spec.trained[1]}. Will ${lacking(view)} of them make it right?`,
     press: "Add them",
     act: view => set({padding: lacking(view)}),
     tell: view => {
-      const count = short(emptyShare(view, 0))
       const learned = isSame(view) ? "" : ": it learned to count on them"
-      return `${judged(view)} Step 1 puts ${count} of its attention on empty positions${learned}.`
+      return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
+        empty positions${learned}.`
     }
   },
   {
@@ -171,37 +152,25 @@ const STOPS = [
     shows: t => t === 1,
     guess: positions,
     truth: view => positions(view)[strongest(view, second(view)).j],
-    ask: view =>
-      sentences(
-        `The model reads ${state.text} ${taught(view)}.`,
-        "Rows of the map are steps, columns are positions. Which position will step 2 attend to?"
-      ),
+    ask: view => `The model reads ${state.text} ${taught(view)}.
+      Rows of the map are steps, columns are positions. Which position will step 2 attend to?`,
     press: "Uncover it",
     act: view => choose(second(view), null),
     tell: view => {
-      const largest = strongest(view, second(view))
-      const symbol = view.wrote(view.now.steps[second(view)])
-      return sentences(
-        `It attends to ${place(largest)}, with the weight ${largest.weight},`,
-        `and writes ${symbol}.`
-      )
+      const {weight, ...found} = strongest(view, second(view))
+      return `It attends to ${place(found)}, with the weight ${weight},
+        and writes ${view.wrote(view.now.steps[second(view)])}.`
     }
   },
   {
     title: "What does it write?",
     of: without,
-    ask: view =>
-      sentences(
-        `The model reads ${state.text} ${taught(view)}, a symbol a step.`,
-        "It has no attention: there is no map. What does a step need to know of the source?"
-      ),
+    ask: view => `The model reads ${state.text} ${taught(view)}, a symbol a step.
+      It has no attention: there is no map. What does a step need to know of the source?`,
     press: "Show what it knows",
     act: () => light("vector"),
-    tell: view =>
-      sentences(
-        `One vector, the row "one vector": ${bottleneck(view).vector.sum}.`,
-        "Everything has to fit in there."
-      )
+    tell: view => `One vector, the row "one vector": ${bottleneck(view).vector.sum}.
+      Everything has to fit in there.`
   },
   {
     title: "Step after step",
@@ -210,19 +179,14 @@ const STOPS = [
     shows: t => t <= state.step,
     guess: () => ["to the right", "to the left", "it stays", "it jumps"],
     truth: direction,
-    ask: () =>
-      sentences(
-        "Next, the decoding is played: query, scores, softmax, weights, context, output,",
-        "at each step. Which way will the bright cell move?"
-      ),
+    ask: () => `Next, the decoding is played: query, scores, softmax, weights, context, output,
+      at each step. Which way will the bright cell move?`,
     press: "Play",
     act: play,
     tell: view => {
       const largest = writing(view).map(t => strongest(view, t).j + 1)
-      return sentences(
-        `The largest weights are at ${largest.join(", ")}.`,
-        "The last step writes ⏎, the end, which copies nothing."
-      )
+      return `The largest weights are at ${largest.join(", ")}.
+        The last step writes ⏎, the end, which copies nothing.`
     }
   },
   {
@@ -241,12 +205,9 @@ const STOPS = [
     covered: true,
     guess: positions,
     truth: view => positions(view)[strongest(view, third(view)).j],
-    ask: view =>
-      sentences(
-        "A score says how well the query, which the decoder asks with, fits a key,",
-        "which the encoder left at a position. Which position will have the largest score in step",
-        `${third(view) + 1}?`
-      ),
+    ask: view => `A score says how well the query, which the decoder asks with, fits a key,
+      which the encoder left at a position. Which position will have the largest score in step
+      ${third(view) + 1}?`,
     press: "Show it",
     act: view => {
       choose(third(view), null)
@@ -254,11 +215,9 @@ const STOPS = [
     },
     tell: view => {
       const {score} = view.spec.parts
-      return sentences(
-        `Position ${strongest(view, third(view)).j + 1}.`,
-        `The row shows how its score is made${score ? `: ${score.summary}` : ""}.`,
-        "The softmax makes weights of the scores."
-      )
+      return `Position ${strongest(view, third(view)).j + 1}.
+        The row shows how its score is made${score ? `: ${score.summary}` : ""}.
+        The softmax makes weights of the scores.`
     }
   },
   {
@@ -266,10 +225,8 @@ const STOPS = [
     of: forcible,
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
-    ask: view => {
-      const target = positions(view)[elsewhere(view)]
-      return `What will the first step write if all its attention goes to ${target}?`
-    },
+    ask: view => `What will the first step write if all its attention goes to
+      ${positions(view)[elsewhere(view)]}?`,
     press: "Set that weight to 1",
     act: view => {
       const j = elsewhere(view)
@@ -282,10 +239,8 @@ const STOPS = [
       )
       return now === before
         ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
-        : sentences(
-            `It writes ${now}, not ${before}.`,
-            `${compared(view)}: so a weight is a cause, not only a picture.`
-          )
+        : `It writes ${now}, not ${before}.
+          ${compared(view)}: so a weight is a cause, not only a picture.`
     }
   },
   {
@@ -294,14 +249,11 @@ const STOPS = [
     start: view => setWeight(0, elsewhere(view), 1),
     guess: () => ["from there", "as before"],
     truth: view => {
-      const [now, before] = secondPeaks(view)
+      const [before, now] = weightsAt(view, second(view))
       return now.j === before.j ? "as before" : "from there"
     },
-    ask: () =>
-      sentences(
-        "The first step was made to look elsewhere.",
-        "Will the second go on from there, or look where it did before?"
-      ),
+    ask: () => `The first step was made to look elsewhere.
+      Will the second go on from there, or look where it did before?`,
     press: "Go to step 2",
     act: () => choose(1, null),
     tell: tellNext
@@ -311,11 +263,8 @@ const STOPS = [
     of: masked,
     guess: letters,
     truth: view => view.wrote(view.now.steps[firstChanged(view)]),
-    ask: view =>
-      sentences(
-        `Ban the first position, ${view.sources[0]}, at every step: it is left out of the softmax.`,
-        "What will be written in its place?"
-      ),
+    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the
+      softmax. What will be written in its place?`,
     press: "Ban it",
     act: view => {
       ban("0")
@@ -323,11 +272,10 @@ const STOPS = [
     },
     tell: view => {
       const t = firstChanged(view)
-      const left = `Now it attends to what is left: ${place(strongest(view, t))}.`
-      const why = isSame(view)
-        ? "No step needed that position."
-        : `Step ${t + 1} needed that position. ${left}`
-      return `${compared(view)}. ${why}`
+      return isSame(view)
+        ? `${compared(view)}. No step needed that position.`
+        : `${compared(view)}. Step ${t + 1} needed that position.
+          Now it attends to what is left: ${place(strongest(view, t))}.`
     }
   },
   {
@@ -335,20 +283,16 @@ const STOPS = [
     of: (spec, view) => spec.attends && dividesByRoot(spec) && saturates(view),
     guess: () => ["larger", "smaller"],
     truth: view => {
-      const t = flattest(view)
-      const isLarger =
-        strongest(view, t).value > strongest(view, t, view.before).value
-      return isLarger ? "larger" : "smaller"
+      const [was, is] = weightsAt(view, flattest(view))
+      return is.value > was.value ? "larger" : "smaller"
     },
     start: view => choose(flattest(view), null),
     ask: view => {
       const t = flattest(view)
-      const largest = strongest(view, t)
-      return sentences(
-        `Scores are s · h divided by √D = ${exact(rootOf(view))}.`,
-        `Step ${t + 1} has the weight ${largest.weight} at ${place(largest)}.`,
-        "Will it be larger or smaller without the division?"
-      )
+      const {weight, ...found} = strongest(view, t)
+      return `Scores are s · h divided by √D = ${exact(rootOf(view))}.
+        Step ${t + 1} has the weight ${weight} at ${place(found)}.
+        Will it be larger or smaller without the division?`
     },
     press: "Without √D",
     act: view => {
@@ -361,11 +305,8 @@ const STOPS = [
     title: "Flatter weights",
     of: attends,
     ...yesIfSame,
-    ask: () =>
-      sentences(
-        "The temperature divides the scores before the softmax. At 5, the weights become flatter.",
-        "Will the answer stay the same?"
-      ),
+    ask: () => `The temperature divides the scores before the softmax. At 5, the weights become
+      flatter. Will the answer stay the same?`,
     press: "Temperature 5",
     act: view => {
       set({temperature: 5})
@@ -373,49 +314,36 @@ const STOPS = [
     },
     tell: view => {
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
-      const [was, is] = [view.before, view.now].map(
-        result => strongest(view, t, result).weight
-      )
+      const [was, is] = weightsAt(view, t)
       const mixed =
-        is < 0.9 ? ": its context is a mixture of several positions" : ""
-      return sentences(
-        `${compared(view)}.`,
-        `The largest weight of step ${t + 1} was ${was} and is ${is}${mixed}.`
-      )
+        is.value < 0.9 ? ": its context is a mixture of several positions" : ""
+      return `${compared(view)}.
+        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}${mixed}.`
     }
   },
   {
     title: "Empty positions",
     of: masked,
     ...yesIfSame,
-    ask: view =>
-      sentences(
-        "A mask hides the empty positions that fill up short strings of a batch.",
-        `Will the answer stay the same with ${lacking(view)} unmasked?`
-      ),
+    ask: view => `A mask hides the empty positions that fill up short strings of a batch.
+      Will the answer stay the same with ${lacking(view)} unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => {
       const shares = writing(view).map(t => emptyShare(view, t))
-      return sentences(
-        `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.`,
-        "Trained unmasked, a model needs them (unmasked.html)."
-      )
+      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.
+        Trained unmasked, a model needs them (unmasked.html).`
     }
   },
   {
     title: "One symbol more",
     of: without,
-    ask: () =>
-      sentences(
-        "The vector always has as many numbers.",
-        "How many of them change if the string gets one symbol longer?"
-      ),
+    ask: () => `The vector always has as many numbers.
+      How many of them change if the string gets one symbol longer?`,
     press: "Add a symbol",
     act: view => {
-      const {separator, symbols} = view.spec.source
       view.earlier = vectorOf(view)
-      type((state.text && state.text + separator) + symbols[0])
+      addSymbol(view.spec.source.symbols[0])
     },
     tell: view => {
       const vector = vectorOf(view)
@@ -428,11 +356,8 @@ const STOPS = [
   {
     title: "Put words in its mouth",
     of: without,
-    ask: view =>
-      sentences(
-        "At each step the model reads what it wrote last.",
-        `What follows if its first symbol is changed to ${view.symbol(3)}?`
-      ),
+    ask: view => `At each step the model reads what it wrote last.
+      What follows if its first symbol is changed to ${view.symbol(3)}?`,
     press: "Change it",
     act: () => hold("write", 0, 3),
     tell: view =>
@@ -445,10 +370,7 @@ const STOPS = [
     ask: ({spec: {trained}}) =>
       `In training, strings had ${trained.join(" to ")} symbols. Will the longest be right?`,
     press: "Type one",
-    act: view => {
-      const whole = Array.from(longText(view)).slice(0, view.spec.trained[1])
-      type(whole.join(""), state.features)
-    },
+    act: view => type(longText(view, view.spec.trained[1]), state.features),
     tell: view =>
       `${judged(view)} The longer the string, the more has to fit into the vector.`
   },
@@ -456,66 +378,51 @@ const STOPS = [
     title: "Longer than in training",
     of: () => true,
     ...rightOrWrong,
-    ask: ({spec: {trained}}) =>
-      sentences(
-        `In training, strings had ${trained.join(" to ")} symbols.`,
-        `Will one of ${trained[1] + 6} be right?`
-      ),
+    ask: ({
+      spec: {trained}
+    }) => `In training, strings had ${trained.join(" to ")} symbols.
+      Will one of ${trained[1] + 6} be right?`,
     press: "Type a longer one",
     act: view => {
-      type(longText(view), state.features)
+      type(longText(view, view.spec.trained[1] + 6), state.features)
       choose(Math.max(0, firstWrong(view)), null)
     },
-    tell: view =>
-      sentences(judged(view), tooLong(view), "Now try your own string.")
+    tell: view => `${judged(view)} ${tooLong(view)} Now try your own string.`
   }
 ]
 
-// The largest weight of the second step, now and before it was changed.
-function secondPeaks(view) {
-  return [view.now, view.before].map(result =>
-    strongest(view, second(view), result)
+// The largest weights of a step, before it was changed and now.
+function weightsAt(view, t) {
+  return [view.before, view.now].map(result =>
+    strongest(view, Math.min(t, result.steps.length - 1), result)
   )
 }
 
 function tellNext(view) {
-  const [now, before] = [view.now, view.before].map(result => result.steps[1])
+  const [before, now] = [view.before, view.now].map(result => result.steps[1])
   if (!now || !before) return "There is no second step."
-  const [to, from] = secondPeaks(view)
-  const {likeliest} = before
-  const [after, first] = [now, before].map(step =>
-    short(chance(step, likeliest))
+  const [from, to] = weightsAt(view, 1)
+  const [first, after] = [before, now].map(step =>
+    short(chance(step, before.likeliest))
   )
-  const chances = `p(${view.symbol(likeliest)}) was ${first} and is ${after}.`
-  if (to.j === from.j) {
-    return sentences(
-      `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};`,
-      chances,
-      "The decoder's state knows how far it is."
-    )
-  }
-  return sentences(
-    `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};`,
-    chances,
-    "It goes on from where it was."
-  )
+  const chances = `p(${view.symbol(before.likeliest)}) was ${first} and is ${after}.`
+  return to.j === from.j
+    ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};
+      ${chances} The decoder's state knows how far it is.`
+    : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};
+      ${chances} It goes on from where it was.`
 }
 
 function tellRoot(view) {
-  const results = [view.before, view.now]
-  const largest = results.map(result => {
-    const t = Math.min(state.step, result.steps.length - 1)
-    return strongest(view, t, result)
-  })
-  const [was, is] = largest.map(({value}) =>
+  const weights = weightsAt(view, state.step)
+  const [was, is] = weights.map(({value}) =>
     Number((value * (1 - value)).toPrecision(2))
   )
-  const saturated = largest[1].value > 0.9 ? ": the softmax saturates" : ""
-  return sentences(
-    `${largest[1].weight}${saturated}.`,
-    `Its slope p (1 − p), through which the model learns, goes from ${was} to ${is}.`,
-    "The temperature slider is the same experiment: it is now at 1/√D."
-  )
+  const [, now] = weights
+  const saturated = now.value > 0.9 ? ": the softmax saturates" : ""
+  return `${now.weight}${saturated}.
+    Its slope p (1 − p), through which the model learns, goes from ${was} to ${is}.
+    The temperature slider is the same experiment: it is now at 1/√D.`
 }
 
 function tooLong(view) {

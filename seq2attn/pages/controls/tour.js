@@ -35,78 +35,85 @@ function visit(wanted) {
   const stop = stops[state.tour]
   stop.start?.(shownModel())
   cover(Boolean(stop.covered))
-  const card = new Card(stop, state.tour, stops.length)
-  by("tour").replaceChildren(...card.parts())
-  by("tour").hidden = false
+  const press = showCard(stop, state.tour, stops.length)
   light(null)
   if (innerWidth < 941) by("models").scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
-  card.press.focus({preventScroll: true})
+  press.focus({preventScroll: true})
 }
 
-// What a stop asks and tells.
-class Card {
-  constructor(stop, number, count) {
-    const isLast = number + 1 === count
-    const go = () => (isLast ? leave() : visit(number + 1))
-    Object.assign(this, {stop, number, count, view: shownModel(), guessed: ""})
-    this.guesses = make("div", {
-      className: "guesses",
-      role: "group",
-      ariaLabel: "your guess"
-    })
-    this.guesses.append(
-      ...(stop.guess?.(this.view) ?? []).map(text => this.guess(text))
+// Fill the card with what a stop asks; returns the button that shows what it tells.
+function showCard(stop, number, count) {
+  const view = shownModel()
+  const isLast = number + 1 === count
+  const guesses = make("div", {
+    className: "guesses",
+    role: "group",
+    ariaLabel: "your guess"
+  })
+  const told = make("p", {className: "told", ariaLive: "polite"})
+  const go = () => (isLast ? leave() : visit(number + 1))
+  const next = button(isLast ? "Done" : "Next", go, {
+    className: "next-stop"
+  })
+  const back = button("Back", () => visit(number - 1), {
+    disabled: number === 0
+  })
+  const press = button(stop.press, () => act(stop, view), {
+    className: "press"
+  })
+  guesses.append(...(stop.guess?.(view) ?? []).map(guess))
+  by("tour").replaceChildren(
+    make("h2", {
+      textContent: `${number + 1} of ${count}: ${stop.title}`
+    }),
+    make("p", {textContent: flowing(stop.ask(view))}),
+    guesses,
+    told,
+    make(
+      "div",
+      {className: "buttons"},
+      button("Leave", leave),
+      back,
+      press,
+      next
     )
-    this.told = make("p", {className: "told", ariaLive: "polite"})
-    this.next = button(isLast ? "Done" : "Next", go, {className: "next-stop"})
-    this.press = button(stop.press, () => this.act(), {className: "press"})
-  }
+  )
+  by("tour").hidden = false
+  return press
+}
 
-  parts() {
-    const back = button("Back", () => visit(this.number - 1), {
-      disabled: this.number === 0
-    })
-    const all = [button("Leave", leave), back, this.press, this.next]
-    const title = `${this.number + 1} of ${this.count}: ${this.stop.title}`
-    return [
-      make("h2", {textContent: title}),
-      make("p", {textContent: this.stop.ask(this.view)}),
-      this.guesses,
-      this.told,
-      make("div", {className: "buttons"}, ...all)
-    ]
+// A guess as a button: of all of them, the last that was pressed counts.
+function guess(text) {
+  const press = ({target}) => {
+    for (const other of target.parentNode.children)
+      other.ariaPressed = String(other === target)
   }
+  return button(text, press, {ariaPressed: "false"})
+}
 
-  guess(text) {
-    const choice = () => {
-      this.guessed = text
-      for (const other of this.guesses.children) {
-        other.setAttribute("aria-pressed", String(other === made))
-      }
-    }
-    const made = button(text, choice, {ariaPressed: "false"})
-    return made
-  }
-
-  act() {
-    cover(false, this.stop.shows)
-    this.guesses.hidden = true
-    this.next.classList.add("press")
-    this.press.classList.remove("press")
-    this.stop.act(this.view)
-    if (playing) afterwards = () => this.tell()
-    else this.tell()
-  }
-
-  tell() {
-    const {stop, view, guessed} = this
-    const verdict = guessed === stop.truth?.(view) ? "right" : "wrong"
-    const judged = guessed && `You guessed “${guessed}”: ${verdict}.`
-    this.told.textContent = sentences(judged, stop.tell(view))
+// Do what a stop does, and tell what came of it: where the decoding is played, at its end.
+function act(stop, view) {
+  const card = by("tour")
+  cover(false, stop.shows)
+  card.querySelector(".guesses").hidden = true
+  card.querySelector(".press").classList.remove("press")
+  card.querySelector(".next-stop").classList.add("press")
+  stop.act(view)
+  const told = () => {
+    say(card.querySelector(".told"), answered(stop, view))
     if (stop.act === play) cover(false)
   }
+  if (playing) afterwards = told
+  else told()
+}
+
+function answered(stop, view) {
+  const guessed = by("tour").querySelector("[aria-pressed=true]")?.textContent
+  const verdict = guessed === stop.truth?.(view) ? "right" : "wrong"
+  const said = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
+  return said + flowing(stop.tell(view))
 }
 
 function leave() {

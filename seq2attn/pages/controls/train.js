@@ -13,15 +13,8 @@ const training = {
 
 function tell(kind, more = {}) {
   const {rate, seed, mask, until} = state
-  training.worker.postMessage({
-    kind,
-    rate,
-    seed,
-    mask,
-    until,
-    round: training.round,
-    ...more
-  })
+  const {worker, round} = training
+  worker.postMessage({kind, rate, seed, mask, until, round, ...more})
 }
 
 function prepareTraining() {
@@ -36,59 +29,60 @@ function prepareTraining() {
   startWorker()
   listenToTraining()
   clearCurves()
-  showTraining()
-  drawTraining()
+  if (state.until) setTraining(true) // a link to a moment of training
+}
+
+function startWorker() {
+  const source = [`${by("engine").textContent}\nserve()`]
+  const worker = new Worker(
+    URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
+  )
   const specs = data.models.map(({training: own, weights, mask_padding}) => ({
     training: own,
     weights,
     mask_padding
   }))
+  worker.onmessage = ({data: report}) => learnt(report)
+  worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
+  training.worker = worker
   tell("start", {specs})
-  if (state.until) setTraining(true) // a link to a moment of training
-}
-
-function startWorker() {
-  const source = new Blob([`${by("engine").textContent}\nserve();`], {
-    type: "text/javascript"
-  })
-  training.worker = new Worker(URL.createObjectURL(source))
-  training.worker.onmessage = ({data: report}) => learnt(report)
-  training.worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
 }
 
 function listenToTraining() {
-  const whole = id => Math.max(0, Math.floor(Number(by(id).value) || 0))
-  by("train-rate").value = Math.log10(state.rate)
-  by("train-seed").value = state.seed
-  by("train-until").value = state.until ?? ""
-  by("train-play").addEventListener("click", () =>
-    setTraining(!training.playing)
+  const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
+  const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
+    by(`train-${name}`)
   )
-  by("train-reset").addEventListener("click", resetTraining)
-  by("train-step").addEventListener("click", () => {
+  rate.value = Math.log10(state.rate)
+  seed.value = state.seed
+  until.value = state.until ?? ""
+  by("train-play").onclick = () => setTraining(!training.playing)
+  by("train-reset").onclick = resetTraining
+  by("train-step").onclick = () => {
     setTraining(false)
     tell("step")
-  })
-  by("train-rate").addEventListener("input", () => {
-    state.rate = Number((10 ** by("train-rate").value).toPrecision(2))
+  }
+  rate.oninput = () => {
+    state.rate = Number((10 ** rate.value).toPrecision(2))
     showTraining()
     remember()
-  })
-  by("train-seed").addEventListener("change", () => {
-    state.seed = whole("train-seed")
+  }
+  seed.onchange = () => {
+    state.seed = whole(seed)
     remember()
     resetTraining()
-  })
-  by("train-until").addEventListener("change", () => {
-    state.until = whole("train-until") || null
+  }
+  until.onchange = () => {
+    state.until = whole(until) || null
     tell(training.playing ? "run" : "pause")
-  })
+  }
 }
 
 function clearCurves() {
-  const losses = data.models.map(() => [])
-  const right = data.models.map(() => new Map())
-  Object.assign(training, {step: 0, losses, right, times: []})
+  training.losses = data.models.map(() => [])
+  training.right = data.models.map(() => new Map())
+  Object.assign(training, {step: 0, times: []})
+  showTraining()
 }
 
 function setTraining(on) {
@@ -102,8 +96,6 @@ function resetTraining() {
   training.round += 1 // reports of earlier rounds may still be on their way
   clearCurves()
   tell("reset")
-  showTraining()
-  drawTraining()
 }
 
 // A report of the worker: what it learnt since the last one, and the weights that the page shows
@@ -116,7 +108,7 @@ function learnt({round, step, news, weights}) {
   for (const batch of news) count(batch)
   training.step = step
   if (step === state.until) training.playing = false
-  if (news.some(({losses}) => !losses.every(Number.isFinite))) {
+  if (!news.every(({losses}) => losses.every(Number.isFinite))) {
     training.playing = false
     toast(
       "The loss is not a number any more: Reset, and take a smaller learning rate."
@@ -124,27 +116,25 @@ function learnt({round, step, news, weights}) {
   }
   for (const view of views) {
     view.learnt = weights[view.number]
-    view.load(0)
+    view.load()
   }
-  const recent = training.times.filter(
-    ([time]) => performance.now() - time < 5000
-  )
-  training.times = [...recent, [performance.now(), step]]
+  const now = performance.now()
+  training.times = [
+    ...training.times.filter(([time]) => now - time < 5000),
+    [now, step]
+  ]
   update()
   showTraining()
-  drawTraining()
   requestAnimationFrame(() => setTimeout(() => tell("seen")))
 }
 
 function count({lengths, losses, right}) {
   for (const [k, loss] of losses.entries()) {
+    const shares = training.right[k]
     training.losses[k].push(loss)
     lengths.forEach((length, row) => {
-      const [good, all] = training.right[k].get(length) ?? [0, 0]
-      training.right[k].set(length, [
-        good * RECENT + right[k][row],
-        all * RECENT + 1
-      ])
+      const [good, all] = shares.get(length) ?? [0, 0]
+      shares.set(length, [good * RECENT + right[k][row], all * RECENT + 1])
     })
   }
 }
@@ -153,16 +143,15 @@ function showTraining() {
   const {step, playing: isOn} = training
   const share = warmed(data.models[0].training, step)
   const rate = state.rate.toPrecision(2)
-  const counted = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
+  const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
+  const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
   say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
   say(
     by("train-now"),
-    step ? `after ${counted}${isOn ? speed() : ""}` : "untrained"
+    step ? `after ${batches}${isOn ? speed() : ""}` : "untrained"
   )
-  say(
-    by("train-rate-value"),
-    share < 1 ? `${(state.rate * share).toPrecision(2)} → ${rate}` : rate
-  )
+  say(by("train-rate-value"), share < 1 ? warming : rate)
+  drawTraining()
 }
 
 function speed() {

@@ -6,17 +6,11 @@ function reduction(start, add, end, type) {
     const given = [axes].flat().map(axis => axisOf(axis, x.shape.length))
     const gone = given.length ? given : [...x.shape.keys()]
     const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size))
-    const result = filled(
-      kept,
-      start,
-      type ?? (x.type === "bool" ? "int" : x.type)
-    )
-    gathered(x, result, add)
+    const own = x.type === "bool" ? "int" : x.type
+    const result = filled(kept, start, type ?? own)
     const count = product(x.shape) / result.data.length
-    if (end)
-      result.data.forEach((total, k, totals) => {
-        totals[k] = end(total, count)
-      })
+    gathered(x, result, add)
+    if (end) result.data = result.data.map(total => end(total, count))
     return keep ? result : squeeze(result, gone)
   }
 }
@@ -54,49 +48,34 @@ function variance(x, axes = [], correction = 1, keep = false) {
   return over(total, product(x.shape) / product(total.shape) - correction)
 }
 
-// compute(line, into, count) for each line along an axis: line.data from line.at by line.step.
+// compute(line, out) for each line along an axis, as arrays.
 function lines(x, axis, compute, type = x.type) {
-  const result = tensor(type, x.shape)
-  const at = axisOf(axis, x.shape.length)
-  const [from, into] = [x, result].map(({data, steps}) => ({
-    data,
-    step: steps[at],
-    at: 0
-  }))
-  const starts = [x, result].map(one => slice(one, at, 0, 1))
-  walk(starts[0].shape, starts, (size, [i, o], [p, q]) => {
-    for (let k = 0; k < size; k++) {
-      from.at = i + k * p
-      into.at = o + k * q
-      compute(from, into, x.shape[at])
-    }
-  })
-  return result
+  const {data, first, shape} = contiguous(transpose(x, axis, -1))
+  const result = tensor(type, shape)
+  const size = shape.at(-1)
+  for (let at = 0; at < result.data.length; at += size) {
+    const line = data.subarray(first + at, first + at + size)
+    compute(line, result.data.subarray(at, at + size))
+  }
+  return transpose(result, axis, -1)
 }
 
 function softmax(x, axis) {
-  return lines(x, axis, ({data, at, step}, into, count) => {
-    const out = into.data
-    let largest = -Infinity
+  return lines(x, axis, (line, out) => {
+    const largest = Math.max(...line)
     let total = 0
-    for (let k = 0; k < count; k++)
-      largest = Math.max(largest, data[at + k * step])
-    for (let k = 0; k < count; k++) {
-      const share = Math.exp(data[at + k * step] - largest)
-      out[into.at + k * into.step] = share
-      total += share
+    for (let k = 0; k < line.length; k++) {
+      out[k] = Math.exp(line[k] - largest)
+      total += out[k]
     }
-    for (let k = 0; k < count; k++) out[into.at + k * into.step] /= total
+    for (let k = 0; k < line.length; k++) out[k] /= total
   })
 }
 
 const cumulative = add => (x, axis) =>
-  lines(x, axis, ({data, at, step}, into, count) => {
-    let total = data[at]
-    for (let k = 0; k < count; k++) {
-      if (k) total = add(total, data[at + k * step])
-      into.data[into.at + k * into.step] = total
-    }
+  lines(x, axis, (line, out) => {
+    out.set(line)
+    for (let k = 1; k < line.length; k++) out[k] = add(out[k - 1], line[k])
   })
 
 function addLogs(x, y) {
@@ -108,18 +87,9 @@ function addLogs(x, y) {
 // The places of the numbers along an axis in their order; of equal ones, the earlier first.
 function argsort(x, axis = -1, descending = false) {
   const sign = descending ? -1 : 1
-  return lines(
-    x,
-    axis,
-    ({data, at, step}, into, count) => {
-      const order = Array.from({length: count}, (_, k) => k)
-      order.sort((k, l) => sign * (data[at + k * step] - data[at + l * step]))
-      order.forEach((place, k) => {
-        into.data[into.at + k * into.step] = place
-      })
-    },
-    "int"
-  )
+  const order = (line, out) =>
+    out.set([...line.keys()].sort((k, l) => sign * (line[k] - line[l])))
+  return lines(x, axis, order, "int")
 }
 
 function sort(x, axis = -1, descending = false) {
@@ -151,9 +121,6 @@ function withPlaces(find, places) {
 }
 
 function range(start, end, step = 1, type = "int") {
-  const result = tensor(type, [Math.max(0, Math.ceil((end - start) / step))])
-  result.data.forEach((_, k) => {
-    result.data[k] = start + k * step
-  })
-  return result
+  const count = Math.max(0, Math.ceil((end - start) / step))
+  return row(type, [count], k => start + k * step)
 }

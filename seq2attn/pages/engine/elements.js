@@ -62,13 +62,13 @@ const sigmoid = x =>
 const least = (x, y) => (x < y || Number.isNaN(x) ? x : y)
 const most = (x, y) => (x > y || Number.isNaN(x) ? x : y)
 const remainder = (x, y) => x - y * Math.floor(x / y)
-const isTrue = unary(x => Number(x !== 0), "bool")
+const isTrue = unary(x => x !== 0, "bool")
 const truncated = unary(Math.trunc, "int")
 const minimum = binary(least)
 const maximum = binary(most)
 const power = binary((x, y) => x ** y)
 const complement = unary(x => ~x)
-const negation = unary(x => Number(!x), "bool")
+const negation = unary(x => !x, "bool")
 
 function cast(x, type) {
   if (x.type === type) return x

@@ -24,7 +24,7 @@ const LONGEST_FORMULA = 90
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
-// Where elements of a result of this shape are found in a tensor that is repeated to fit.
+// Where in its array a tensor, repeated to a shape, has elements of that shape.
 function placesIn(x, shape, cells) {
   const {steps, first} = expand(x, shape)
   const own = full(shape)
@@ -42,16 +42,15 @@ class Explanation {
     this.graph = graph
     this.values = values
     this.dot = null // the two vectors of the first product of vectors that was met
-    const known = Object.entries(names).filter(
-      ([name]) => graph.at(name) !== undefined
-    )
-    this.names = new Map(
-      known.map(([name, say]) => [this.root(graph.at(name)), say])
-    )
+    this.names = new Map()
+    for (const [name, say] of Object.entries(names)) {
+      const place = graph.at(name)
+      if (place !== undefined) this.names.set(this.root(place), say)
+    }
   }
 
   maker(place) {
-    return this.graph.makers.get(place) ?? {inputs: []}
+    return this.graph.makers.get(place) ?? {inputs: [], args: []}
   }
 
   // An argument as a tensor.
@@ -67,20 +66,16 @@ class Explanation {
       [this.values[input]].flat().some(one => one?.data === data)
     const from = this.maker(place).inputs.find(shows)
     if (from === undefined) return place
-    return Array.isArray(this.values[from])
-      ? this.root(this.maker(from).inputs[0])
-      : this.root(from)
+    return this.root(
+      Array.isArray(this.values[from]) ? this.maker(from).inputs[0] : from
+    )
   }
 
-  // Elements of a tensor as elements of its root: {at, cells}.
-  locate(place, cells) {
-    const at = this.root(place)
-    if (place === at) return {at, cells}
-    const [x, whole] = [place, at].map(one => this.values[one])
-    const all = placesIn(whole, whole.shape, counted(product(whole.shape)))
+  // Elements of a tensor, repeated to a shape, as elements of its root: {at, cells}.
+  locate(place, cells, shape = this.values[place].shape) {
     return {
-      at,
-      cells: placesIn(x, x.shape, cells).map(one => all.indexOf(one))
+      at: this.root(place),
+      cells: placesIn(this.values[place], shape, cells)
     }
   }
 
@@ -93,11 +88,9 @@ class Explanation {
       const value = this.chosen(this.maker(at), shape, cells)
       const place = this.graph.placeOf(value)
       if (place === undefined) return {text: exact(value), numbers: ""}
-      ;({at, cells} = this.locate(place, this.repeated(value, shape, cells)))
+      ;({at, cells} = this.locate(place, cells, shape))
     }
-    const numbers = this.names.has(at)
-      ? ""
-      : this.numbers(this.maker(at), cells)
+    const numbers = this.names.has(at) ? "" : this.numbers(at, cells[0])
     return {text: this.term(at, cells).text, numbers}
   }
 
@@ -107,13 +100,7 @@ class Explanation {
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
 
-  // The elements of an argument that elements of a result are made from, number by number.
-  repeated(value, shape, cells) {
-    const own = this.operand(value).shape
-    return placesIn({shape: own, steps: full(own), first: 0}, shape, cells)
-  }
-
-  // Their numbers.
+  // The numbers of an argument from which elements of a result are made.
   numbersAt(value, shape, cells) {
     const x = this.operand(value)
     return placesIn(x, shape, cells).map(place => x.data[place])
@@ -121,44 +108,40 @@ class Explanation {
 
   // An argument as a formula, for elements of a result.
   part(value, shape, cells) {
-    const {data, first} = this.operand(value)
     const place = this.graph.placeOf(value)
-    if (typeof (this.values[place] ?? value) === "number")
-      return ofNumber(data[first])
-    return this.term(place, this.repeated(value, shape, cells))
+    const number = place === undefined ? value : this.values[place]
+    return typeof number === "number"
+      ? ofNumber(number)
+      : this.term(place, cells, shape)
   }
 
-  numbers({operation, args, place}, [cell]) {
-    const {shape} = this.values[place] ?? {}
+  numbers(place, cell) {
+    const {operation, args} = this.maker(place)
+    const {shape} = this.values[place]
     if (SOFTMAX.includes(operation)) {
       const width = shape.at(-1)
-      const line = this.numbersAt(
-        args[0],
-        shape,
-        counted(width, cell - (cell % width))
-      ).map(Math.exp)
-      const total = line.reduce((sum, one) => sum + one)
-      return `${exact(line[cell % width])} / ${exact(total)}`
+      const row = counted(width, cell - (cell % width))
+      const line = this.numbersAt(args[0], shape, row).map(Math.exp)
+      return `${exact(line[cell % width])} / ${exact(line.reduce((sum, one) => sum + one))}`
     }
     if (!(operation in BETWEEN)) return ""
     const parts = args.flatMap(value => this.numbersAt(value, shape, [cell]))
     if (parts.includes(1) && operation !== "add") return ""
-    return parts
-      .map(one => (one < 0 ? `(${exact(one)})` : exact(one)))
-      .join(BETWEEN[operation][0])
+    const said = parts.map(one => (one < 0 ? `(${exact(one)})` : exact(one)))
+    return said.join(BETWEEN[operation][0])
   }
 
-  // Some elements of a tensor, one of them or a vector, as a formula.
-  term(place, given) {
-    const {at, cells} = this.locate(place, given)
+  // Some elements of a tensor, repeated to a shape, one of them or a vector, as a formula.
+  term(place, given, shape) {
+    const {at, cells} = this.locate(place, given, shape)
     const x = this.values[at]
-    const isOne = cells.length === 1 || product(x.shape) === 1
+    const size = product(x.shape)
     if (this.names.has(at)) return this.names.get(at)(cells)
-    if (this.isWeight(at) && product(x.shape) > 1)
-      return formula(this.weight(at))
+    if (this.isWeight(at) && size > 1) return formula(this.weight(at))
     const made = this.made(this.maker(at), cells, x.shape)
     if (made && made.text.length < LONGEST_FORMULA) return made
-    return isOne ? ofNumber(numbersOf(x)[cells[0]]) : formula(this.source(at))
+    const isOne = cells.length === 1 || size === 1
+    return isOne ? ofNumber(x.data[cells[0]]) : formula(this.source(at))
   }
 
   isWeight(place) {
@@ -168,15 +151,12 @@ class Explanation {
   // A weight by the name of its module.
   weight(at) {
     const name = this.graph.weightNames.get(at).replace("history.map", "w")
-    return name
-      .replace(/\.(weight|bias)$/, "")
-      .split(".")
-      .at(-1)
+    return /([^.]+)(\.weight|\.bias)?$/.exec(name)[1]
   }
 
   // What an operation makes; undefined for one that is not taken apart.
   made(node, cells, shape) {
-    const {operation, args = []} = node
+    const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
     if (operation in CHOICES)
       return this.part(this.chosen(node, shape, cells), shape, cells)
@@ -202,13 +182,14 @@ class Explanation {
 
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
-    const [x, y] = args.slice(0, 2).map(value => this.operand(value))
-    const isNeutral = one =>
-      product(one.shape) === 1 && one.data[one.first] === Number(binding > 1)
     const isOrdered = operation === "sub" || operation === "div"
+    const [isFirst, isSecond] = args.slice(0, 2).map(value => {
+      const {shape: own, data, first} = this.operand(value)
+      return product(own) === 1 && data[first] === Number(binding > 1) // changes nothing
+    })
     if (args.length > 2) return undefined
-    if (isNeutral(y)) return this.part(args[0], shape, cells)
-    if (isNeutral(x) && /add|mul/.test(operation))
+    if (isSecond) return this.part(args[0], shape, cells)
+    if (isFirst && /add|mul/.test(operation))
       return this.part(args[1], shape, cells)
     const [a, b] = args.map(value => this.part(value, shape, cells))
     const least = Math.ceil(binding)
@@ -220,7 +201,7 @@ class Explanation {
 
   // A sum or the like along the last axis.
   reduced({operation, args}, cells) {
-    const [place] = args.map(value => this.graph.placeOf(value))
+    const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
     const axes = args.slice(1).find(Array.isArray) ?? []
     if (axes.length !== 1 || axisOf(axes[0], shape.length) !== shape.length - 1)
@@ -237,14 +218,11 @@ class Explanation {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)
     if (args.length > 2 || sizes.some(size => size.length < 2)) return undefined
-    const [cell] = cells
     const isOne = cells.length === 1
     const isMatrix = this.isWeight(this.root(places[1]))
-    const [row, column] = rowAndColumn(operation, sizes, shape, cell)
-    const parts = [
-      this.term(places[0], row),
-      this.term(places[1], isOne || !isMatrix ? column : [0, 1])
-    ]
+    const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
+    const right = isOne || !isMatrix ? column : [0, 1]
+    const parts = [this.term(places[0], row), this.term(places[1], right)]
     if (isOne) this.dot ??= this.vectors(places, [row, column], parts)
     if (isMatrix) parts.reverse() // as it is written: the weights first
     const sign = row.length === 1 ? " × " : " · "
@@ -273,23 +251,23 @@ class Explanation {
 
   // What is not taken apart, by the module whose weights it comes from.
   source(place) {
-    const names = Array.from(this.origins(place), at =>
-      this.graph.weightNames.get(at)
-    )
-    const found = names.map(
-      name => /\.(history|window|score|cell)\./.exec(name)?.[1]
-    )
-    return found.find(Boolean) ?? "…"
+    for (const at of this.origins(place)) {
+      const name = this.graph.weightNames.get(at)
+      const found = /\.(history|window|score|cell)\./.exec(name)
+      if (found) return found[1]
+    }
+    return "…"
   }
 
   // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named value is made
   // and `before` is not; undefined if there is none.
   distribution(name, before) {
     const earlier = this.origins(this.graph.at(before))
-    const isOwn = at =>
-      !earlier.has(at) && SOFTMAX.includes(this.maker(at).operation)
-    const [found, ...others] = [...this.origins(this.graph.at(name))].filter(
-      isOwn
+    const own = [...this.origins(this.graph.at(name))].filter(
+      at => !earlier.has(at)
+    )
+    const [found, ...others] = own.filter(at =>
+      SOFTMAX.includes(this.maker(at).operation)
     )
     if (found === undefined || others.length) return undefined
     const x = this.values[found]

@@ -14,6 +14,9 @@ const LOWERED = {
 const sub = number =>
   Array.from(String(number), digit => SUBSCRIPT[digit]).join("")
 
+// A text of several lines as one.
+const flowing = text => text.replace(/\s+/g, " ").trim()
+
 function short(value) {
   const size = Math.abs(value)
   if (size >= 1e5) return value.toExponential(1)

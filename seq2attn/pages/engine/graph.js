@@ -21,8 +21,11 @@ class Graph {
     this.places = new Map() // name -> place in `values`
     this.values = [] // those that are known before a run
     this.inputs = Object.keys(spec.inputs).map(name => [name, this.place(name)])
-    for (const name of spec.weights)
-      this.values[this.place(name)] = weights.get(name)
+    this.weightNames = new Map(
+      spec.weights.map(name => [this.place(name), name])
+    )
+    for (const [place, name] of this.weightNames)
+      this.values[place] = weights.get(name)
     for (const [name, [type, shape, ...numbers]] of Object.entries(
       spec.constants
     )) {
@@ -34,9 +37,6 @@ class Graph {
       name,
       this.placeOf(value)
     ])
-    this.weightNames = new Map(
-      spec.weights.map(name => [this.places.get(name), name])
-    )
     Object.assign(this, this.bind({}))
   }
 
@@ -53,20 +53,22 @@ class Graph {
 
   // The place of an input, or else of an output.
   at(name) {
-    const [, place] =
-      [...this.inputs, ...this.outputs].find(([own]) => own === name) ?? []
-    return place
+    return new Map([...this.outputs, ...this.inputs]).get(name)
   }
 
   read([name, operation, ...args]) {
     const compute = OPERATIONS[operation]
     if (!compute) throw new Error(`the operation ${operation} is missing`)
-    const inputs = args
-      .flat()
-      .map(value => this.placeOf(value))
-      .filter(isKnown)
+    const places = args.flat().map(value => this.placeOf(value))
     const readers = args.map(value => this.reader(value))
-    return {operation, compute, args, inputs, readers, place: this.place(name)}
+    return {
+      operation,
+      compute,
+      args,
+      inputs: places.filter(isKnown),
+      readers,
+      place: this.place(name)
+    }
   }
 
   // An argument as a function of the values.
@@ -77,10 +79,8 @@ class Graph {
       const parts = value.map(one => this.reader(one))
       return values => parts.map(read => read(values))
     }
-    const constant = value?.number
-      ? Number(value.number.replace("inf", "Infinity"))
-      : value
-    return () => constant ?? undefined
+    const constant = value?.number ? Number(value.number) : (value ?? undefined)
+    return () => constant
   }
 
   apply({compute, readers, place}, values) {
@@ -128,12 +128,10 @@ class Graph {
       ([, place]) => values[place]
     )
     const seen = new Set([...this.values, ...kept].map(value => value?.data))
+    const isLast = place =>
+      !seen.has(values[place].data) && seen.add(values[place].data)
     for (const node of this.nodes.toReversed()) {
-      node.last = [node.place, ...node.inputs].filter(place => {
-        const isLast = !seen.has(values[place].data)
-        seen.add(values[place].data)
-        return isLast
-      })
+      node.last = [node.place, ...node.inputs].filter(isLast)
     }
   }
 }

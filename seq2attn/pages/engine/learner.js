@@ -42,7 +42,10 @@ class Learner {
     const {inputs} = train.spec
     const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
     const weights = first.run(randomInputs(first.spec, uniforms(3 * seed)))
-    this.values = {...made(zeros, shape => filled(shape, 0)), ...weights}
+    this.values = {
+      ...made(zeros, shape => filled(shape, 0)),
+      ...weights
+    }
     this.random = uniforms(3 * seed + 1)
   }
 
@@ -56,7 +59,7 @@ class Learner {
       ...examples,
       ...randomInputs(train.spec, this.random),
       rate: filled([], rate * warmed(this.spec.training, step)),
-      mask: filled([], Number(mask ?? this.spec.mask_padding), "bool")
+      mask: filled([], mask ?? this.spec.mask_padding, "bool")
     }
     if (step === 0) train.recycle(inputs)
     const {loss, right, ...values} = train.run(inputs)
@@ -91,6 +94,10 @@ class Race {
     const each = this.learners.map(learner =>
       learner.learn(examples, rate, mask)
     )
-    return {examples, lengths: [...numbersOf(examples.source_lengths)], each}
+    return {
+      examples,
+      lengths: [...numbersOf(examples.source_lengths)],
+      each
+    }
   }
 }

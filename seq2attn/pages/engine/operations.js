@@ -30,14 +30,14 @@ const FLOAT_FUNCTIONS = {
 }
 
 const COMPARISONS = {
-  eq: (x, y) => Number(x === y),
-  ge: (x, y) => Number(x >= y),
-  gt: (x, y) => Number(x > y),
-  le: (x, y) => Number(x <= y),
-  lt: (x, y) => Number(x < y),
-  ne: (x, y) => Number(x !== y),
-  logical_and: (x, y) => Number(Boolean(x && y)),
-  logical_or: (x, y) => Number(Boolean(x || y))
+  eq: (x, y) => x === y,
+  ge: (x, y) => x >= y,
+  gt: (x, y) => x > y,
+  le: (x, y) => x <= y,
+  lt: (x, y) => x < y,
+  ne: (x, y) => x !== y,
+  logical_and: (x, y) => Boolean(x && y),
+  logical_or: (x, y) => Boolean(x || y)
 }
 
 const PAIRS = {
@@ -74,7 +74,7 @@ const OF_TENSORS = {
   clamp_max: (x, high) => minimum(x, high),
   clamp_min: (x, low) => maximum(x, low),
   div: divide,
-  isnan: unary(x => Number(Number.isNaN(x)), "bool"),
+  isnan: unary(Number.isNaN, "bool"),
   lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
   logical_not: negation,
   masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
@@ -91,10 +91,10 @@ const OF_TENSORS = {
 
 const ALONG_AXES = {
   _softmax: softmax,
-  all: reduction(1, (x, y) => Number(Boolean(x && y)), null, "bool"),
+  all: reduction(1, (x, y) => Boolean(x && y), null, "bool"),
   amax,
   amin,
-  any: reduction(0, (x, y) => Number(Boolean(x || y)), null, "bool"),
+  any: reduction(0, (x, y) => Boolean(x || y), null, "bool"),
   argmax,
   argmin,
   argsort,

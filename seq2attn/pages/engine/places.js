@@ -35,10 +35,10 @@ const scatterAdd = scattering((old, value) => old + value)
 
 function embedding(weights, ids) {
   const width = weights.shape[1]
-  const result = tensor("float", [...ids.shape, width])
-  numbersOf(ids).forEach((id, k) => {
+  const result = tensor(weights.type, [...ids.shape, width])
+  for (const [k, id] of numbersOf(ids).entries()) {
     copyInto(view(result, [width], [1], k * width), select(weights, 0, id))
-  })
+  }
   return result
 }
 
@@ -54,22 +54,24 @@ function embeddingBackward(gradients, ids, count, padding) {
   return result
 }
 
-// x[indices], one tensor of integers or nothing for each of the first axes.
+// x[indices], one tensor of integers or nothing for each of the first axes: rows of a matrix.
 function index(x, indices) {
   const axes = [...indices.keys()].filter(axis => indices[axis])
   const others = [...x.shape.keys()].filter(axis => !axes.includes(axis))
-  const shape = broadcast(axes.map(axis => indices[axis].shape))
-  const found = axes.map(axis => numbersOf(expand(indices[axis], shape)))
-  const whole = permute(x, [...axes, ...others])
-  const picked = Array.from(found[0], (_, k) =>
-    axes.reduce((part, _axis, n) => select(part, 0, found[n][k]), whole)
+  const [sizes, rest] = [axes, others].map(some =>
+    some.map(axis => x.shape[axis])
   )
-  const rest = others.map(axis => x.shape[axis])
-  const result = reshape(stack(picked), [...shape, ...rest])
+  const whole = permute(x, [...axes, ...others])
+  const rows = reshape(whole, [product(sizes), product(rest)])
+  const ids = axes.reduce((before, axis) => {
+    const own = OPERATIONS.remainder(indices[axis], x.shape[axis])
+    return plus(times(before, x.shape[axis]), own)
+  }, single(0))
+  const result = reshape(embedding(rows, ids), [...ids.shape, ...rest])
   const isTogether = axes.at(-1) - axes[0] === axes.length - 1
   const before = isTogether ? axes[0] : 0 // axes that stay before those of the indices
   const order = [...result.shape.keys()]
-  const moved = order.splice(shape.length, before)
+  const moved = order.splice(ids.shape.length, before)
   return permute(result, [...moved, ...order])
 }
 
@@ -81,14 +83,6 @@ const stack = (parts, axis = 0) =>
 
 // How many of the sorted `ends` lie below each value, or with `right` are at most equal to it.
 function searchsorted(ends, values, _, right = false) {
-  const isBelow = right
-    ? (end, value) => end <= value
-    : (end, value) => end < value
-  return sum(
-    binary((...pair) => Number(isBelow(...pair)), "int")(
-      unsqueeze(ends, -2),
-      unsqueeze(values, -1)
-    ),
-    [-1]
-  )
+  const compare = OPERATIONS[right ? "le" : "lt"]
+  return sum(compare(unsqueeze(ends, -2), unsqueeze(values, -1)), [-1])
 }

@@ -14,7 +14,7 @@ class Model {
   }
 }
 
-const integers = (shape, ids) => tensor("int", shape, Float64Array.from(ids))
+const integers = ids => row("int", [1, ids.length], j => ids[j])
 
 // The values whose names begin so.
 function picked(values, start) {
@@ -41,12 +41,12 @@ class Session {
     const {length} = ids
     const tokens = [...ids, ...new Array(padding).fill(this.spec.pad)]
     const width = tokens.length
-    const valid = tokens.map((_, j) => Number(j < length))
     const inputs = {
-      source: integers([1, width], tokens),
-      valid: cast(integers([1, width], valid), "bool")
+      source: integers(tokens),
+      valid: row("bool", [1, width], j => j < length)
     }
-    if (this.spec.layers.length) this.readSource(tokens, length, inputs)
+    if (this.spec.layers.length)
+      Object.assign(inputs, this.readSource(tokens, length))
     const {prepare, step} = this.model.graphs
     const prepared = prepare.run(inputs)
     const graph = step.bind(picked(prepared, "memory."))
@@ -57,42 +57,44 @@ class Session {
       length,
       first,
       graph,
-      prepareAgain: () => prepare.trace(inputs)
+      again: () => prepare.trace(inputs)
     }
     this.steps = []
     this.graphs = new Map() // what is changed, as text -> the graph of a step
   }
 
-  // Recurrent layers, token by token: adds `states` and `final.*` to the inputs of `prepare`.
-  readSource(tokens, length, inputs) {
+  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`.
+  readSource(tokens, length) {
     let below = tokens
     const finals = []
     for (const names of this.spec.layers) {
-      const directions = names.map(name => this.readLine(name, below, length))
+      const lines = names.map(name => this.readLine(name, below, length))
       below = tokens.map((_, j) =>
         cat(
-          directions.map(({outputs}) => outputs[j]),
+          lines.map(({outputs}) => outputs[j]),
           1
         )
       )
-      finals.push(...Object.values(directions.at(-1).last))
+      finals.push(...Object.values(lines.at(-1).last))
     }
-    inputs.states = unsqueeze(cat(below, 0), 0)
-    for (const [k, state] of finals.entries()) inputs[`final.${k}`] = state
+    const named = finals.map((state, k) => [`final.${k}`, state])
+    return {
+      states: unsqueeze(cat(below, 0), 0),
+      ...Object.fromEntries(named)
+    }
   }
 
   // A cell along its inputs, token ids or tensors: its outputs by their position, and its last
   // state for a token that is no padding.
   readLine(name, inputs, length) {
-    const positions = [...inputs.keys()]
-    if (name.endsWith("backward")) {
-      positions.splice(0, length, ...positions.slice(0, length).reverse())
-    }
+    const order = [...inputs.keys()]
+    if (name.endsWith("backward"))
+      order.splice(0, length, ...order.slice(0, length).reverse())
     const steps = this.readSteps(
       name,
-      positions.map(j => inputs[j])
+      order.map(j => inputs[j])
     )
-    const outputs = inputs.map((_, j) => steps[positions.indexOf(j)].output)
+    const outputs = inputs.map((_, j) => steps[order.indexOf(j)].output)
     return {outputs, last: steps[length - 1].state}
   }
 
@@ -103,24 +105,33 @@ class Session {
     const steps = []
     let state = made(picked(graph.spec.inputs, "state."), shape =>
       filled(shape, 0)
-    ) // a graph has its own first state
+    ) // not read
     for (const [k, input] of inputs.entries()) {
       const isSame =
         before[k]?.input === input && before[k - 1] === steps[k - 1]
-      steps.push(
-        isSame ? before[k] : this.readOne(graph, input, k === 0, state)
-      )
-      ;({state} = steps[k])
+      const step = isSame
+        ? before[k]
+        : this.readOne(graph, input, k === 0, state)
+      steps.push(step)
+      state = step.state
     }
     this.read[name] = steps
     return steps
   }
 
   readOne(graph, input, isFirst, state) {
-    const token = typeof input === "number" ? integers([1], [input]) : input
-    const first = filled([], Number(isFirst), "bool")
-    const result = graph.run({input: token, first, ...state})
-    return {input, output: result.output, state: picked(result, "state.")}
+    const token =
+      typeof input === "number" ? row("int", [1], () => input) : input
+    const result = graph.run({
+      input: token,
+      first: filled([], isFirst, "bool"),
+      ...state
+    })
+    return {
+      input,
+      output: result.output,
+      state: picked(result, "state.")
+    }
   }
 
   // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write:
@@ -129,12 +140,11 @@ class Session {
   decode(ids, changes, bound) {
     this.encode(ids, changes.padding)
     const {first, width} = this.encoded
+    const {sos, eos} = this.spec
     const before = this.steps
     const steps = []
-    let token = this.spec.sos
-    let state = first
-    let isNew = false
-    for (let t = 0; t < bound && (t === 0 || token !== this.spec.eos); t++) {
+    let [token, state, isNew] = [sos, first, false]
+    for (let t = 0; t < bound && (t === 0 || token !== eos); t++) {
       const change = this.changeKey(t, changes)
       isNew ||= before[t]?.token !== token || before[t].change !== change
       const step = isNew
@@ -145,7 +155,7 @@ class Session {
       ;({written: token, state} = step)
     }
     this.steps = steps
-    return {steps, width, finished: token === this.spec.eos}
+    return {steps, width, finished: token === eos}
   }
 
   // What is changed at step t, as text: steps with the same changes share a graph.
@@ -162,16 +172,13 @@ class Session {
   changedGraph(t, {ban, force, mask, temperature}) {
     const {width, length, graph} = this.encoded
     const isMasked = mask ?? this.spec.mask_padding
-    const row = (type, value) => {
-      const numbers = Float64Array.from({length: width}, (_, j) => value(j))
-      return tensor(type, [1, 1, width], numbers)
-    }
+    const shape = [1, 1, width]
     return graph.bind({
-      "change.banned": row("bool", j => isIn(ban, t, j)),
-      "change.forced": row("bool", j => force.has(`${t},${j}`)),
-      "change.weights": row("float", j => force.get(`${t},${j}`) ?? 0),
+      "change.banned": row("bool", shape, j => isIn(ban, t, j)),
+      "change.forced": row("bool", shape, j => force.has(`${t},${j}`)),
+      "change.weights": row("float", shape, j => force.get(`${t},${j}`) ?? 0),
       "change.temperature": filled([1, 1, 1], temperature),
-      "change.valid": row("bool", j => !isMasked || j < length)
+      "change.valid": row("bool", shape, j => !isMasked || j < length)
     })
   }
 
@@ -179,17 +186,15 @@ class Session {
     if (!this.graphs.has(change))
       this.graphs.set(change, this.changedGraph(t, changes))
     const graph = this.graphs.get(change)
-    const inputs = {...state, token: integers([1], [token])}
+    const inputs = {...state, token: row("int", [1], () => token)}
     const result = graph.run(inputs)
-    const likeliest = peak(numbersOf(result.choices)) // of what may be written
-    const trace = () => graph.trace(inputs)
     return {
       ...made(result, alone),
       token,
       change,
-      likeliest,
+      likeliest: peak(numbersOf(result.choices)), // of what may be written
       state: picked(result, "state."),
-      trace
+      trace: () => graph.trace(inputs)
     }
   }
 }

@@ -5,13 +5,10 @@
 
 const unread = new Map() // length -> arrays that no graph reads any more
 
+const between = (value, low, high) => Math.max(low, Math.min(high, value))
 const axisOf = (axis, rank) => (axis < 0 ? axis + rank : axis)
 
-function product(sizes) {
-  let total = 1
-  for (const size of sizes) total *= size
-  return total
-}
+const product = sizes => sizes.reduce((total, size) => total * size, 1)
 
 // An array for results that are all written.
 function memory(length) {
@@ -30,12 +27,9 @@ function full(shape) {
 }
 
 function isFull({shape, steps}) {
-  let step = 1
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    if (shape[axis] !== 1 && steps[axis] !== step) return false
-    step *= shape[axis]
-  }
-  return true
+  return full(shape).every(
+    (step, axis) => step === steps[axis] || shape[axis] === 1
+  )
 }
 
 function tensor(type, shape, data = memory(product(shape))) {
@@ -46,6 +40,14 @@ function filled(shape, value, type = "float") {
   const result = tensor(type, shape)
   result.data.fill(value)
   return result
+}
+
+// A tensor whose number k is value(k).
+function row(type, shape, value) {
+  const numbers = Float64Array.from({length: product(shape)}, (_, j) =>
+    value(j)
+  )
+  return tensor(type, shape, numbers)
 }
 
 const singles = new Map() // number -> tensor
@@ -78,12 +80,11 @@ function broadcast(shapes) {
   const result = new Array(rank).fill(1)
   for (const shape of shapes) {
     const more = rank - shape.length
-    for (let axis = more; axis < rank; axis++) {
-      const size = shape[axis - more]
-      if (size === 1 || size === result[axis]) continue
-      if (result[axis] !== 1)
-        throw new Error(`sizes ${result[axis]} and ${size} do not fit`)
-      result[axis] = size
+    for (const [axis, size] of shape.entries()) {
+      const other = result[axis + more]
+      if (size !== 1) result[axis + more] = size
+      if (size !== other && size !== 1 && other !== 1)
+        throw new Error(`sizes ${other} and ${size} do not fit`)
     }
   }
   return result
@@ -150,16 +151,12 @@ function flatten(x, start = 0, end = -1) {
 function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
   const at = axisOf(axis, x.shape.length)
   const size = x.shape[at]
-  const clamp = place =>
-    Math.max(0, Math.min(size, place < 0 ? place + size : place))
-  const count = Math.max(0, Math.ceil((clamp(end) - clamp(start)) / step))
-  const steps = x.steps.with(at, x.steps[at] * step)
-  return view(
-    x,
-    x.shape.with(at, count),
-    steps,
-    x.first + clamp(start) * x.steps[at]
+  const [from, to] = [start, end].map(place =>
+    between(place < 0 ? place + size : place, 0, size)
   )
+  const count = Math.max(0, Math.ceil((to - from) / step))
+  const steps = x.steps.with(at, x.steps[at] * step)
+  return view(x, x.shape.with(at, count), steps, x.first + from * x.steps[at])
 }
 
 function select(x, axis, index) {

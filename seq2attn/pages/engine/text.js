@@ -86,8 +86,8 @@ function rightAnswer(model, text, ids) {
   const known = Object.hasOwn(answers, text) ? answers[text] : undefined
   if (known || !answer || ids.some(id => id < 0)) return known
   const inputs = {
-    source: integers([1, ids.length], ids),
-    lengths: integers([1], [ids.length])
+    source: integers(ids),
+    lengths: row("int", [1], () => ids.length)
   }
   const {target, target_lengths: lengths} = answer.run(inputs)
   return [...numbersOf(target).slice(0, numbersOf(lengths)[0])]

@@ -48,7 +48,11 @@ class Trainer {
     const {rate, mask, until} = this.settings
     const {lengths, each} = this.race.advance(rate, mask)
     const losses = each.map(({loss}) => loss)
-    this.news.push({lengths, losses, right: each.map(({right}) => [...right])})
+    this.news.push({
+      lengths,
+      losses,
+      right: each.map(({right}) => [...right])
+    })
     if (this.race.step === until || !losses.every(Number.isFinite))
       this.playing = false
   }
@@ -59,7 +63,11 @@ class Trainer {
     const {race, news, settings} = this
     const weights = race.learners.map(learner => learner.weights())
     postMessage({round: settings.round, step: race.step, news, weights})
-    Object.assign(this, {seen: false, reported: performance.now(), news: []})
+    Object.assign(this, {
+      seen: false,
+      reported: performance.now(),
+      news: []
+    })
   }
 }
 

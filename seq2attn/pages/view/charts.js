@@ -4,9 +4,8 @@ const CHART = {height: 84, left: 26}
 const DASHES = [[], [6, 4]] // of each model's curve
 
 class Chart {
-  constructor(canvas, look) {
+  constructor(canvas) {
     this.canvas = canvas
-    this.look = look
     this.width = canvas.parentNode.clientWidth
     this.pen = new CanvasPen(canvas, this.width, CHART.height)
     this.colours = [look.positive, look.negative]
@@ -19,24 +18,20 @@ class Chart {
 
   mark(share, text) {
     const y = this.y(share)
-    this.pen.line(CHART.left, y, this.width, y, this.look.line, 1)
-    this.pen.text(CHART.left - 4, y, text, 10, this.look.quiet, "end")
+    this.pen.line(CHART.left, y, this.width, y, look.line, 1)
+    this.note(CHART.left - 4, y, text)
   }
 
   note(x, y, text, align = "end") {
-    this.pen.text(x, y, text, 10, this.look.quiet, align)
-  }
-
-  name(text) {
-    this.canvas.setAttribute("aria-label", text)
+    this.pen.text(x, y, text, 10, look.quiet, align)
   }
 }
 
 function drawTraining() {
   if (!training.worker) return
   const [curve, bars] = by("train").querySelectorAll("canvas")
-  drawLosses(new Chart(curve, look))
-  drawLengths(new Chart(bars, look))
+  drawLosses(new Chart(curve))
+  drawLengths(new Chart(bars))
 }
 
 function drawLosses(chart) {
@@ -48,13 +43,12 @@ function drawLosses(chart) {
   chart.mark(guess / largest, guess.toFixed(1))
   chart.note(chart.width, chart.y(guess / largest) - 7, "a guess")
   chart.note(chart.width, CHART.height - 6, `batch ${steps}`)
-  for (const [k, losses] of training.losses.entries()) {
+  for (const [k, losses] of training.losses.entries())
     drawCurve(chart, losses, k, steps, largest)
-  }
   const named = lossNames()
-  say(by("train-loss"), named.join("  "))
   const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
-  chart.name(`${after}: ${named.join(", ")}`)
+  say(by("train-loss"), named.join("  "))
+  chart.canvas.ariaLabel = `${after}: ${named.join(", ")}`
 }
 
 // The latest loss of each model.
@@ -65,22 +59,18 @@ function lossNames() {
   })
 }
 
-function drawCurve(
-  {pen: {context}, colours, width, y},
-  losses,
-  k,
-  steps,
-  largest
-) {
-  const every = Math.max(1, Math.floor(losses.length / width))
+function drawCurve(chart, losses, k, steps, largest) {
+  const {context} = chart.pen
+  const room = chart.width - CHART.left
+  const every = Math.max(1, Math.floor(losses.length / chart.width))
   context.setLineDash(DASHES[k])
-  context.strokeStyle = colours[k]
+  context.strokeStyle = chart.colours[k]
   context.lineWidth = 2
   context.beginPath()
   for (let at = 0; at < losses.length; at += every) {
     context.lineTo(
-      CHART.left + ((width - CHART.left) * at) / steps,
-      y(losses[at] / largest)
+      CHART.left + (room * at) / steps,
+      chart.y(losses[at] / largest)
     )
   }
   context.stroke()
@@ -104,23 +94,16 @@ function drawLengths(chart) {
       told.push(`length ${length}: ${(good / all).toFixed(2)}`)
     })
   }
-  chart.name(`share of strings that are right, ${told.join(", ")}`)
+  chart.canvas.ariaLabel = `share of strings that are right, ${told.join(", ")}`
 }
 
 // The bar of model k, beside that of the other.
 function drawShare(chart, left, room, share, k) {
+  const {pen, colours} = chart
   const size = room / data.models.length
   const x = left + k * size
   const top = chart.y(share)
   const height = chart.y(0) - top
-  if (k)
-    chart.pen.frame(
-      x + 1.5,
-      top,
-      Math.max(1, size - 3),
-      height,
-      chart.colours[k],
-      2
-    )
-  else chart.pen.fill(x, top, Math.max(1, size - 1), height, chart.colours[k])
+  if (k) pen.frame(x + 1.5, top, Math.max(1, size - 3), height, colours[k], 2)
+  else pen.fill(x, top, Math.max(1, size - 1), height, colours[k])
 }

@@ -5,8 +5,7 @@ const by = id => document.getElementById(id)
 function make(name, attributes = {}, ...children) {
   const made = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value)
-    else if (key in made) made[key] = value
+    if (key in made) made[key] = value
     else made.setAttribute(key, value)
   }
   made.append(...children)
@@ -17,10 +16,10 @@ const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more})
 
 // The names of what is true.
-const classesOf = flags =>
-  Object.keys(flags)
-    .filter(name => flags[name])
-    .join(" ")
+function classesOf(flags) {
+  const names = Object.keys(flags)
+  return names.filter(name => flags[name]).join(" ")
+}
 
 // Assign a property of an element if it is another: an assignment alone makes the browser lay out
 // the page.

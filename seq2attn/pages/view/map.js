@@ -2,127 +2,130 @@
 
 // The width of the widest of some symbols, in letters.
 function widest(symbols) {
-  const letters = symbol =>
-    Array.from(symbol.normalize("NFD").replace(/\p{M}/gu, ""))
-  return Math.max(1, ...symbols.map(symbol => letters(symbol).length))
+  const bare = symbols.map(symbol =>
+    symbol.normalize("NFD").replace(/\p{M}/gu, "")
+  )
+  return Math.max(1, ...bare.map(symbol => Array.from(symbol).length))
 }
 
 // Where things lie in a map whose cells fit into `room` pixels.
-function mapLayout(columns, rows, room, numbers, most = 76) {
+function mapLayout({columns, rows}, room, most) {
   const longest = widest(columns)
   const left = 28 + 14 * widest(rows)
   const fitting = Math.min(
     most,
     (room - left - 4) / Math.max(1, columns.length)
   )
-  const cell = Math.max(numbers ? 38 : 14, Math.floor(fitting))
-  const size = Math.max(9, Math.min(26, Math.round(cell * 0.5)))
+  const cell = Math.max(state.numbers ? 38 : 14, Math.floor(fitting))
+  const size = between(Math.round(cell * 0.5), 9, 26)
   const upright = longest * size * 0.62 > cell
   const top = upright ? 14 + longest * size * 0.62 : size + 12
-  return sized({left, top, cell, size, upright}, columns, rows)
-}
-
-function sized(layout, columns, rows) {
-  const width = layout.left + columns.length * layout.cell + 3
-  return {...layout, width, height: layout.top + rows.length * layout.cell + 3}
+  const width = left + columns.length * cell + 3
+  return {
+    left,
+    top,
+    cell,
+    size,
+    upright,
+    width,
+    height: top + rows.length * cell + 3
+  }
 }
 
 // map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j",
 // banned(t, j), masked(j), outside(t, j) of the window, centres: [positions] of it, different: Map
 // t -> sign, shown(t)}
 class MapPainter {
-  constructor(pen, map, layout, look, numbers) {
-    Object.assign(this, {pen, map, layout, look, numbers})
+  constructor(pen, map, layout, look) {
+    Object.assign(this, {pen, map, look}, layout)
   }
 
   // Where a cell begins.
   corner(t, j) {
-    const {left, top, cell} = this.layout
-    return [left + j * cell, top + t * cell]
+    return [this.left + j * this.cell, this.top + t * this.cell]
   }
 
   paint() {
-    this.symbols()
-    for (const t of this.map.weights.keys()) {
+    const {columns, rows, weights, chosen} = this.map
+    for (const [j, symbol] of columns.entries()) this.column(symbol, j)
+    for (const [t, symbol] of rows.entries()) this.row(symbol, t)
+    for (const t of weights.keys()) {
       if (!this.map.shown(t)) continue
-      for (const j of this.map.columns.keys()) this.cell(t, j)
+      for (const j of columns.keys()) this.mark(t, j)
       this.centres(t)
     }
-    if (this.map.chosen && this.map.chosen[0] < this.map.rows.length)
-      this.chosen(...this.map.chosen)
+    if (chosen && chosen[0] < rows.length) this.choose(...chosen)
   }
 
-  symbols() {
-    const {pen, map, look} = this
-    const {cell, size, top, left, upright} = this.layout
-    map.columns.forEach((symbol, j) => {
-      const x = left + (j + 0.5) * cell
-      if (upright) pen.text(x, top - 7, symbol, size, look.text, "start", true)
-      else pen.text(x, top - 5 - size / 2, symbol, size, look.text)
-    })
-    const colour = {"✓": look.good, "✗": look.bad, "≠": look.held}
-    map.rows.forEach((symbol, t) => {
-      const sign = map.different.get(t) ?? ""
-      pen.text(
-        left - 8,
-        top + (t + 0.5) * cell,
-        sign + symbol,
-        size,
-        colour[sign] ?? look.text,
-        "end"
-      )
-    })
+  column(symbol, j) {
+    const {pen, size, top, look} = this
+    const x = this.left + (j + 0.5) * this.cell
+    if (this.upright)
+      pen.text(x, top - 7, symbol, size, look.text, "start", true)
+    else pen.text(x, top - 5 - size / 2, symbol, size, look.text)
   }
 
-  cell(t, j) {
-    const {map} = this
-    const weight = map.weights[t][j]
-    if (map.outside(t, j)) this.hatched(t, j)
-    else this.coloured(t, j, weight)
-    if (map.banned(t, j)) this.crossed(t, j)
-    if (map.masked(j)) this.struck(t, j, 0.3, 0.7, 0.7, 0.3, "#9aa6b1")
-    if (map.held.has(`${t},${j}`)) this.framed(t, j, 2, this.look.held, 3)
-  }
-
-  coloured(t, j, weight) {
-    const {cell} = this.layout
-    const [x, y] = this.corner(t, j)
-    const level = Math.max(0, Math.min(255, Math.round(255 * weight)))
-    this.pen.fill(x, y, cell, cell, HEATS[level])
-    if (!this.numbers) return
-    const text = weight.toFixed(2).replace(/^0/, "")
-    const size = Math.min(19, cell * 0.32)
-    this.pen.text(
-      x + cell / 2,
-      y + cell / 2,
-      text,
+  row(symbol, t) {
+    const {pen, cell, size, left, look} = this
+    const sign = this.map.different.get(t) ?? ""
+    const colour =
+      {"✓": look.good, "✗": look.bad, "≠": look.held}[sign] ?? look.text
+    pen.text(
+      left - 8,
+      this.top + (t + 0.5) * cell,
+      sign + symbol,
       size,
-      weight > 0.55 ? "#111" : "#fff"
+      colour,
+      "end"
     )
   }
 
-  hatched(t, j) {
-    const {cell} = this.layout
-    this.pen.fill(...this.corner(t, j), cell, cell, this.look.soft)
-    for (const [from, to] of [
-      [0, 0.5],
-      [0, 1],
-      [0.5, 1]
-    ]) {
-      this.struck(t, j, from, to, to, from, this.look.line, 1.5)
+  mark(t, j) {
+    const {map, look} = this
+    if (map.outside(t, j)) this.hatch(t, j)
+    else this.fill(t, j, map.weights[t][j])
+    if (map.banned(t, j)) {
+      this.strike(t, j, 0.25, 0.25, 0.75, 0.75, look.held)
+      this.strike(t, j, 0.75, 0.25, 0.25, 0.75, look.held)
     }
+    if (map.masked(j)) this.strike(t, j, 0.3, 0.7, 0.7, 0.3, "#9aa6b1")
+    if (map.held.has(`${t},${j}`)) this.frame(t, j, 2, look.held, 3)
   }
 
-  crossed(t, j) {
-    this.struck(t, j, 0.25, 0.25, 0.75, 0.75, this.look.held)
-    this.struck(t, j, 0.75, 0.25, 0.25, 0.75, this.look.held)
+  fill(t, j, weight) {
+    const {pen, cell} = this
+    const [x, y] = this.corner(t, j)
+    pen.fill(
+      x,
+      y,
+      cell,
+      cell,
+      data.colours[between(Math.round(255 * weight), 0, 255)]
+    )
+    if (!state.numbers) return
+    const text = weight.toFixed(2).replace(/^0/, "")
+    const colour = weight > 0.55 ? "#111" : "#fff"
+    pen.text(
+      x + cell / 2,
+      y + cell / 2,
+      text,
+      Math.min(19, cell * 0.32),
+      colour
+    )
+  }
+
+  hatch(t, j) {
+    const {pen, cell, look} = this
+    pen.fill(...this.corner(t, j), cell, cell, look.soft)
+    this.strike(t, j, 0, 0.5, 0.5, 0, look.line, 1.5)
+    this.strike(t, j, 0, 1, 1, 0, look.line, 1.5)
+    this.strike(t, j, 0.5, 1, 1, 0.5, look.line, 1.5)
   }
 
   // A line in a cell, from and to shares of its width and height.
-  struck(t, j, x, y, toX, toY, colour, thick = 2) {
-    const {cell} = this.layout
+  strike(t, j, x, y, toX, toY, colour, thick = 2) {
     const [left, top] = this.corner(t, j)
-    const at = (start, share) => start + share * cell
+    const at = (start, share) => start + share * this.cell
     this.pen.line(
       at(left, x),
       at(top, y),
@@ -133,40 +136,39 @@ class MapPainter {
     )
   }
 
-  framed(t, j, inset, colour, thick) {
+  frame(t, j, inset, colour, thick) {
     const [x, y] = this.corner(t, j)
-    const size = this.layout.cell - 2 * inset
+    const size = this.cell - 2 * inset
     this.pen.frame(x + inset, y + inset, size, size, colour, thick)
   }
 
-  // The centre of the window: a bar at the top and the bottom of the row.
+  // The centre of the window: a bar at the top and the bottom of the row, with an edge.
   centres(t) {
-    const {length} = this.map.columns
-    for (const centre of this.map.centres[t]) {
-      if (centre <= -0.5 || centre >= length - 0.5) continue
-      for (const [colour, thick] of [
-        ["#000", 6],
-        ["#fff", 3]
+    const {columns, centres} = this.map
+    for (const centre of centres[t]) {
+      if (centre <= -0.5 || centre >= columns.length - 0.5) continue
+      for (const [from, to] of [
+        [0, 0.22],
+        [0.78, 1]
       ]) {
-        this.struck(t, centre, 0.5, 0, 0.5, 0.22, colour, thick)
-        this.struck(t, centre, 0.5, 0.78, 0.5, 1, colour, thick)
+        this.strike(t, centre, 0.5, from, 0.5, to, "#000", 6)
+        this.strike(t, centre, 0.5, from, 0.5, to, "#fff", 3)
       }
     }
   }
 
-  chosen(t, j) {
-    const {pen, map, look} = this
-    const {cell} = this.layout
+  choose(t, j) {
+    const {columns, outside} = this.map
     const [x, y] = this.corner(t, 0)
-    pen.frame(
+    this.pen.frame(
       x - 1,
       y - 1,
-      map.columns.length * cell + 2,
-      cell + 2,
-      look.text,
+      columns.length * this.cell + 2,
+      this.cell + 2,
+      this.look.text,
       2
     )
-    if (j < map.columns.length)
-      this.framed(t, j, 1, map.outside(t, j) ? look.text : "#fff", 2)
+    if (j >= columns.length) return
+    this.frame(t, j, 1, outside(t, j) ? this.look.text : "#fff", 2)
   }
 }

@@ -4,199 +4,151 @@
 // Whether a window leaves a position out at a step: of several heads, each of theirs.
 function isOutside({allowed, weights: {data: weights}}, j) {
   if (!allowed || weights[j] !== 0) return false
-  return allowed.data.every((one, k) => k % weights.length !== j || !one)
+  return ofPosition(allowed.data, j, weights.length).every(one => !one)
 }
 
-class Maps {
-  constructor(view) {
-    this.view = view
-    this.find = view.find
-    this.canvas = view.find("canvas")
-    this.canvas.addEventListener("click", event => this.click(event))
-  }
-
-  click(event) {
-    const {left, top, cell} = this.view.layout
-    const bounds = this.canvas.getBoundingClientRect()
+function listenToMap(view) {
+  const {canvas} = view
+  canvas.addEventListener("click", ({clientX, clientY}) => {
+    const {left, top, cell} = view.layout
+    const bounds = canvas.getBoundingClientRect()
     const at = (place, start) => Math.floor((place - start) / cell)
-    active = this.view
-    choose(
-      at(event.clientY, bounds.top + top),
-      at(event.clientX, bounds.left + left)
-    )
-    this.canvas.focus()
-  }
+    active = view
+    choose(at(clientY, bounds.top + top), at(clientX, bounds.left + left))
+    canvas.focus()
+  })
+}
 
-  draw(look, isChanged) {
-    const {view, find} = this
-    const [figure, beside] = view.root.querySelectorAll("figure")
-    const room = view.room(".maps")
-    beside.hidden = !isChanged
-    const marked = view.spec.parts.window?.radius
-      ? "; ▨ outside the window, ┃ its centre"
-      : ""
-    const title = isChanged ? "with your changes" : "attention: a row per step"
-    figure.querySelector("figcaption span").textContent = title + marked
-    view.map = this.changedMap()
-    view.layout = mapLayout(
-      view.map.columns,
-      view.map.rows,
-      room,
-      state.numbers,
-      this.largest()
-    )
-    const {top, cell, width} = view.layout
-    const count = view.right ? view.right.length + 1 : 0
-    this.canvas.parentNode.style.minHeight = `${top + count * cell + 3}px`
-    find(".maps").classList.toggle("pair", isChanged && 2 * width + 28 <= room)
-    this.paint(this.canvas, view.map, view.layout, look)
-    if (isChanged) this.untouched(beside.querySelector("canvas"), look, room)
-    this.label()
-    this.tools()
+function drawMaps(view, isChanged) {
+  const {canvas} = view
+  const room = view.room(".maps")
+  const beside = view.find("figure.untouched")
+  const title = isChanged ? "with your changes" : "attention: a row per step"
+  const isMarked = view.spec.parts.window?.radius
+  const marks = isMarked ? "; ▨ outside the window, ┃ its centre" : ""
+  beside.hidden = !isChanged
+  say(view.find("figcaption span"), title + marks)
+  view.map = changedMap(view)
+  view.layout = mapLayout(view.map, room, largestCell(view))
+  const {top, cell, width} = view.layout
+  const count = view.right ? view.right.length + 1 : 0
+  canvas.parentNode.style.minHeight = `${top + count * cell + 3}px`
+  view
+    .find(".maps")
+    .classList.toggle("pair", isChanged && 2 * width + 28 <= room)
+  paintMap(canvas, view.map, view.layout)
+  if (isChanged) {
+    const map = untouchedMap(view)
+    paintMap(beside.querySelector("canvas"), map, mapLayout(map, room, cell))
   }
+  nameMap(view)
+  drawTools(view)
+}
 
-  paint(canvas, map, layout, look) {
-    const pen = new CanvasPen(canvas, layout.width, layout.height)
-    new MapPainter(pen, map, layout, look, state.numbers).paint()
+function paintMap(canvas, map, layout) {
+  const pen = new CanvasPen(canvas, layout.width, layout.height)
+  new MapPainter(pen, map, layout, look).paint()
+}
+
+// The largest size of the cells of both maps, changed or not.
+function largestCell({spec, sources, now}) {
+  const rows = spec.training ? sources.length + 2 : now.steps.length
+  return between((inside.height - 430) / rows, 24, 48)
+}
+
+// What a map shows of the steps of an answer.
+function mapOf(view, {steps}) {
+  return {
+    rows: steps.map(step => view.wrote(step)),
+    weights: steps.map(step => step.weights.data),
+    centres: steps.map(step => [...(step.centre?.data ?? [])]),
+    outside: (t, j) => !view.map.masked(j) && isOutside(steps[t], j)
   }
+}
 
-  // The largest size of the cells of both maps, changed or not.
-  largest() {
-    const {view} = this
-    const rows = view.spec.training
-      ? view.sources.length + 2
-      : view.now.steps.length
-    return Math.max(24, Math.min(48, (inside.height - 430) / rows))
+function changedMap(view) {
+  return {
+    ...mapOf(view, view.now),
+    columns: view.sources,
+    chosen: [state.step, view.position()],
+    held: new Set(view.spec.force_reason ? [] : state.force.keys()),
+    banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
+    masked: j => j >= view.ids.length && masksPadding(),
+    different: view.differences,
+    shown: t => isUncovered(t)
   }
+}
 
-  // What a map shows of the steps of an answer.
-  steps({steps}) {
-    const {view} = this
-    return {
-      rows: steps.map(step => view.wrote(step)),
-      weights: steps.map(step => step.weights.data),
-      centres: steps.map(step => [...(step.centre?.data ?? [])]),
-      outside: (t, j) => !view.map.masked(j) && isOutside(steps[t], j)
-    }
+function untouchedMap(view) {
+  return {
+    ...view.map,
+    ...mapOf(view, view.before),
+    columns: view.sources.slice(0, view.before.width),
+    chosen: null,
+    held: new Set(),
+    banned: () => false,
+    different: new Map()
   }
+}
 
-  changedMap() {
-    const {view} = this
-    return {
-      ...this.steps(view.now),
-      columns: view.sources,
-      chosen: [state.step, view.position()],
-      held: new Set(view.spec.force_reason ? [] : state.force.keys()),
-      banned: (t, j) => !view.isForced(t, j) && isBanned(t, j),
-      masked: j => j >= view.ids.length && masksPadding(),
-      different: view.differences,
-      shown: t => isUncovered(t)
-    }
-  }
+function nameMap(view) {
+  const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
+  const heaviest = uncovered
+    .map(t => `${t + 1} ${strongest(view, t).symbol}`)
+    .join(", ")
+  const keys = "attention map: arrow keys choose step and position"
+  view.canvas.ariaLabel = `${keys}. Each step attends most to: ${heaviest}`
+}
 
-  untouched(canvas, look, room) {
-    const {view} = this
-    const map = {
-      ...view.map,
-      ...this.steps(view.before),
-      columns: view.sources.slice(0, view.before.width),
-      chosen: null,
-      held: new Set(),
-      banned: () => false,
-      different: new Map()
-    }
-    const {cell, size} = view.layout // as large as those of the other map
-    const own = mapLayout(
-      map.columns,
-      map.rows,
-      room,
-      state.numbers,
-      this.largest()
-    )
-    this.paint(
-      canvas,
-      map,
-      sized({...own, cell, size}, map.columns, map.rows),
-      look
-    )
-  }
-
-  label() {
-    const {view} = this
-    const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
-    const heaviest = uncovered
-      .map(t => `${t + 1} ${strongest(view, t).symbol}`)
-      .join(", ")
-    const keys = "attention map: arrow keys choose step and position"
-    this.canvas.setAttribute(
-      "aria-label",
-      `${keys}. Each step attends most to: ${heaviest}`
-    )
-  }
-
-  // What can be done with the chosen cell.
-  tools() {
-    const {view} = this
-    const t = state.step
-    const j = view.position()
-    const place = this.find(".cell")
-    const cell = `${t},${j}`
-    if (!view.map.weights[t] || j >= view.sources.length) {
-      place.replaceChildren()
-      return
-    }
-    const {force_reason: reason} = view.spec
+// What can be done with the chosen cell.
+function drawTools(view) {
+  const t = state.step
+  const j = view.position()
+  const cell = `${t},${j}`
+  const tools = []
+  if (view.map.weights[t] && j < view.sources.length) {
     const isForced = view.isForced(t, j)
     const isWhole = isForced && state.force.get(cell) === 1
-    const undo = button("release", () => release(t, j), {disabled: !isForced})
-    place.replaceChildren(
-      this.sentence(t, j),
-      this.tool(
+    const {force_reason: reason} = view.spec
+    tools.push(
+      sayCell(view, t, j),
+      tool(
         j,
         "all attention here",
         () => hold("force", cell, 1),
         isWhole,
         reason
       ),
-      this.tool(j, "ban here", () => ban(cell), state.ban.has(cell)),
-      this.tool(
-        j,
-        "ban at every step",
-        () => ban(`${j}`),
-        state.ban.has(`${j}`)
-      ),
-      undo
+      tool(j, "ban here", () => ban(cell), state.ban.has(cell)),
+      tool(j, "ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
+      button("release", () => release(t, j), {disabled: !isForced})
     )
   }
+  view.find(".cell").replaceChildren(...tools)
+}
 
-  sentence(t, j) {
-    const {sources, map} = this.view
-    const bold = textContent => make("b", {textContent})
-    const parts = [
-      bold(sources[j]),
-      " with ",
-      bold(map.weights[t][j].toFixed(3))
-    ]
-    const outside = map.outside(t, j) ? ", outside the window" : ""
-    return make(
-      "span",
-      {},
-      `step ${t + 1} attends to ${j + 1}: `,
-      ...parts,
-      outside
-    )
-  }
+function sayCell({sources, map}, t, j) {
+  const bold = textContent => make("b", {textContent})
+  const weight = map.weights[t][j].toFixed(3)
+  const outside = map.outside(t, j) ? ", outside the window" : ""
+  const whole = [
+    `step ${t + 1} attends to ${j + 1}: `,
+    bold(sources[j]),
+    " with ",
+    bold(weight)
+  ]
+  return make("span", {}, ...whole, outside)
+}
 
-  tool(j, text, act, isPressed, why = "") {
-    const press = () => {
-      state.position = j
-      act()
-    }
-    return button(text, press, {
-      className: isPressed ? "changed" : "",
-      ariaPressed: String(isPressed),
-      disabled: Boolean(why),
-      title: why
-    })
+function tool(j, text, act, isPressed, why = "") {
+  const press = () => {
+    state.position = j
+    act()
   }
+  return button(text, press, {
+    className: isPressed ? "changed" : "",
+    ariaPressed: String(isPressed),
+    disabled: Boolean(why),
+    title: why
+  })
 }

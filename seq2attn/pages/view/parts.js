@@ -4,6 +4,7 @@
 const sentences = (...parts) => parts.filter(Boolean).join(" ")
 const isNamed = part =>
   Boolean(part) && part.name !== "none" && part.name !== "global"
+const signOf = number => (number < 0 ? "−" : "+")
 
 function described(part) {
   if (!isNamed(part) || !part.formula) return ""
@@ -15,26 +16,24 @@ function chain(sign, {text, numbers}, value) {
   const parts = [numbers, exact(value)].filter(
     part => part && !text.endsWith(part)
   )
-  return [`${sign} = ${text}`, ...parts].join(" = ")
+  return [sign, text, ...parts].join(" = ")
 }
 
 function summed(products) {
-  const signed = (one, k) =>
-    `${one < 0 ? "− " : k ? "+ " : ""}${short(Math.abs(one))}`
-  const few = products.slice(0, 4).map(signed)
+  const few = products
+    .slice(0, 4)
+    .map(one => `${signOf(one)} ${short(Math.abs(one))}`)
   if (products.length > 4) few.push("+ …")
-  return `their products, sum ${exact(total(products))} = ${few.join(" ")}`
+  return `their products, sum ${exact(total(products))} = ${few.join(" ").replace(/^\+ /, "")}`
 }
 
 function encoding({layers, parts: {encoder}}) {
-  if (layers.length) {
-    const each =
-      layers.at(-1).length > 1 ? "a vector, from both directions," : "a vector"
-    return `The encoder reads the source and leaves ${each} at each position.`
-  }
-  if (encoder)
+  if (!layers.length && !encoder)
+    return "The encoder's positions attend to each other; a vector is left at each."
+  if (!layers.length)
     return `The encoder (${encoder.name}) leaves a vector at each position.`
-  return "The encoder's positions attend to each other; a vector is left at each."
+  const both = layers.at(-1).length > 1 ? ", from both directions," : ""
+  return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
 function output(view, step) {
@@ -50,11 +49,9 @@ function output(view, step) {
 function bottleneck(view) {
   const states = picked(view.session().encoded.first, "state.cell")
   const vector = Object.values(states).flatMap(state => [...numbersOf(state)])
-  const why = sentences(
-    "This model has no attention.",
-    "All that the decoder ever knows of the source is this one vector, the encoder's last state.",
-    "However long the string is, it has to fit in here: a bottleneck."
-  )
+  const why = `This model has no attention.
+    All that the decoder ever knows of the source is this one vector, the encoder's last state.
+    However long the string is, it has to fit in here: a bottleneck.`
   const sum = `${view.count} symbols → ${vector.length} numbers`
   return {
     states: {why: encoding(view.spec)},
@@ -81,7 +78,7 @@ class AttentionParts {
     const {encoded, model} = this.view.session()
     const graph = model.graphs.prepare
     const name = graph.at("states") === undefined ? "memory.values" : "states"
-    const values = encoded.prepareAgain()
+    const values = encoded.again()
     this.prepared = new Explanation(graph, values, {
       [name]: () => formula(`h${this.n}`)
     })
@@ -89,15 +86,16 @@ class AttentionParts {
     const isPart =
       name === "states" || (place && this.prepared.reads("memory.keys", name))
     this.states = isPart ? values[place] : null // that a key is made of
-    this.key = this.ofKeys("memory.keys", `k${this.n}`)
-    this.value = this.ofKeys("memory.values", `v${this.n}`)
+    this.key = this.rowOf("memory.keys", `k${this.n}`)
+    this.value = this.rowOf("memory.values", `v${this.n}`)
   }
 
   // This position's row of what `prepare` makes, as it is made from the encoder's state.
-  ofKeys(name, otherwise) {
-    const place = this.prepared.graph.at(name)
+  rowOf(name, otherwise) {
+    const {graph, values} = this.prepared
+    const place = graph.at(name)
     if (!this.states || place === undefined) return formula(otherwise)
-    const depth = product(this.prepared.values[place].shape.slice(2))
+    const depth = product(values[place].shape.slice(2))
     return this.prepared.term(place, counted(depth, this.j * depth))
   }
 
@@ -105,9 +103,14 @@ class AttentionParts {
   trace() {
     const graph = this.view.session().model.graphs.step
     const values = this.step.trace()
-    const named = this.named(graph)
     const past = values[graph.at("state.past")]
     const isRow = past?.shape.length === 3 && past.shape[1] === 1
+    const keys = [
+      "memory.keys",
+      ...Object.keys(picked(graph.spec.inputs, "memory.layers"))
+    ]
+    const named = {query: () => formula("s")}
+    for (const name of keys) named[name] = () => this.key
     if (isRow) named["state.past"] = this.ofColumns("C")
     const explain = more => new Explanation(graph, values, {...named, ...more})
     this.e = explain()
@@ -117,14 +120,6 @@ class AttentionParts {
     this.scored = this.e.of("scores", this.cell)
     this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell)
     this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j)
-  }
-
-  named(graph) {
-    const key = () => this.key
-    const named = {query: () => formula("s"), "memory.keys": key}
-    for (const name of Object.keys(picked(graph.spec.inputs, "memory.layers")))
-      named[name] = key
-    return named
   }
 
   // A row by its sign, or one of its numbers.
@@ -150,10 +145,10 @@ class AttentionParts {
   }
 
   ofStates() {
-    const encoded = encoding(this.view.spec)
+    const why = encoding(this.view.spec)
     if (!this.states)
-      return {why: `${encoded} Keys k and values v are made of these.`}
-    return {why: encoded, vectors: {[`h${this.n}`]: this.stateAt(this.j)}}
+      return {why: `${why} Keys k and values v are made of these.`}
+    return {why, vectors: {[`h${this.n}`]: this.stateAt(this.j)}}
   }
 
   // The query of the head.
@@ -164,13 +159,13 @@ class AttentionParts {
   }
 
   ofQuery() {
-    const {decoder} = this.parts
+    const {heads, head, parts} = this
+    const {decoder} = parts
     const state = "The decoder's state: what this step looks for"
     const from = decoder
       ? `${state} (${decoder.name}: ${decoder.summary}).`
       : "What this step looks for."
-    const which =
-      this.heads > 1 && `Head ${this.head + 1} of ${this.heads} is shown.`
+    const which = heads > 1 && `Head ${head + 1} of ${heads} is shown.`
     return {
       why: sentences(from, which, this.firstQuery()),
       vectors: {"": this.query()}
@@ -185,49 +180,41 @@ class AttentionParts {
     if (!query.some(Boolean))
       return "It is still 0, so that it fits no key better than another."
     if (!this.states || `${query}` !== `${this.stateAt(last)}`) return ""
-    return sentences(
-      `It is still the encoder's last state, from which the key of position ${last + 1} is made:`,
-      "that is why the two fit."
-    )
+    return `It is still the encoder's last state, from which the key of position ${last + 1} is
+      made: that is why the two fit.`
   }
 
   ofScore() {
+    const {j, n, past} = this
     const {score, history} = this.parts
     const own = score ? written(score.formula) : ""
     const width = own.includes("√D") ? `, D = ${this.query().length}` : ""
-    const made = chain(
-      `e${this.n}`,
-      this.scored,
-      this.step.scores.data[this.cell]
-    )
+    const made = chain(`e${n}`, this.scored, this.step.scores.data[this.cell])
     const which = score ? `: ${score.name}, ${score.summary}` : ""
-    const past =
-      this.past && `C${this.n} = ${exact(this.past[this.j])}: what the history`
+    const said =
+      past &&
+      `C${n} = ${exact(past[j])}: what the history ${history.name} has of this`
     return {
       sum: own ? `${own}${width}: ${made}` : made,
       why: sentences(
         `How well the query fits the key${which}.`,
         this.readsPast && described(history),
-        past && `${past} ${history.name} has of this position so far.`
+        past && `${said} position so far.`
       ),
-      vectors: {...(past && {"C, by position": this.past}), ...this.products()}
+      vectors: {
+        ...(past && {"C, by position": past}),
+        ...this.products()
+      }
     }
   }
 
   // The two vectors whose product is the score, and the products that are added up.
   products() {
     if (!this.e.dot) return {}
-    const {
-      left,
-      right,
-      names: [one, other]
-    } = this.e.dot
+    const {left, right, names} = this.e.dot
     const products = left.map((number, k) => number * right[k])
-    return {
-      ...(one !== "s" && {[one]: left}),
-      [other]: right,
-      [summed(products)]: products
-    }
+    const first = names[0] === "s" ? {} : {[names[0]]: left}
+    return {...first, [names[1]]: right, [summed(products)]: products}
   }
 
   ofSoftmax() {
@@ -249,13 +236,11 @@ class AttentionParts {
   }
 
   around() {
-    const around = this.view.windowAt(this.t, ", R = ")
-    if (!around) return ""
-    const isOut = this.view.map.outside(this.t, this.j)
-    const out = isOut
-      ? `: position ${this.j + 1} is outside, its weight is 0`
-      : ""
-    return `In this step it is around position ${around}${out}.`
+    const {view, t, j} = this
+    const around = view.windowAt(t, ", R = ")
+    const isOut = view.map.outside(t, j)
+    const out = isOut ? `: position ${j + 1} is outside, its weight is 0` : ""
+    return around && `In this step it is around position ${around}${out}.`
   }
 
   heated() {
@@ -276,33 +261,31 @@ class AttentionParts {
 
   // What makes the weights of the softmax.
   attending(moved) {
-    const {view, t, j, step} = this
-    const {history} = this.parts
+    const {view, t, j, step, heads} = this
     const isYours = view.sources.some((_, k) => view.isForced(t, k))
     const isSame = Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
+    const made = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
     if (moved && !isYours) {
-      return sentences(
-        "What the step attends with: the weights of the step before,",
-        `moved by the history ${history.name}, and sharpened.`
-      )
+      const {name} = this.parts.history
+      return `${made} the weights of the step before, moved by the history ${name}, and sharpened.`
     }
-    if (isSame) return "What the step attends with: p, unchanged."
-    if (this.heads > 1) return `The mean over ${this.heads} heads.`
-    return `What the step attends with: p, changed by ${this.changers(isYours)}.`
+    if (isSame) return `${made} p, unchanged.`
+    if (heads > 1) return `The mean over ${heads} heads.`
+    return `${made} p, changed by ${this.changers(isYours)}.`
   }
 
   changers(isYours) {
     const {window: around, history, decoder} = this.parts
-    const found = isYours ? ["you"] : []
-    if (isNamed(around)) found.push(`the window ${around.name}`)
-    if (isNamed(history) && !this.readsPast)
-      found.push(`the history ${history.name}`)
-    if (!found.length)
-      found.push(
-        decoder ? `the decoder ${decoder.name}: ${decoder.summary}` : "you"
-      )
-    return found.join(" and ")
+    const found = [
+      isYours && "you",
+      isNamed(around) && `the window ${around.name}`,
+      isNamed(history) && !this.readsPast && `the history ${history.name}`
+    ].filter(Boolean)
+    const other = decoder
+      ? `the decoder ${decoder.name}: ${decoder.summary}`
+      : "you"
+    return found.length ? found.join(" and ") : other
   }
 
   // How far the weights of the step before were moved; null where they are made in another way.
@@ -318,13 +301,14 @@ class AttentionParts {
     )
     const reach = (count - 1) / 2
     const move = peak(leaving) - reach
-    const isRound = from + move < 0 || from + move >= view.count
+    const end =
+      from + move < 0 || from + move >= view.count ? ", around the end" : ""
     const symbol = view.sources[from]
-    const likeliest = `the likeliest move is ${signed(move)}${isRound ? ", around the end" : ""}`
     return {
-      why: `The step before looked at ${symbol}; from there, ${likeliest}.`,
+      why: `The step before looked at ${symbol}; from there, the likeliest move is
+        ${move && signOf(move)}${Math.abs(move) || ""}${end}.`,
       vectors: {
-        [`moves from ${symbol}, ${signed(-reach)} to ${signed(reach)}`]: leaving
+        [`moves from ${symbol}, −${reach} to +${reach}`]: leaving
       }
     }
   }
@@ -332,20 +316,16 @@ class AttentionParts {
   ofContext() {
     if (!this.e.reads("logits", "context")) {
       return {
-        why: sentences(
-          "There is no mean of positions: each one predicts a symbol by itself,",
-          "and counts as much as its weight α."
-        )
+        why: `There is no mean of positions: each one predicts a symbol by itself, and counts as
+          much as its weight α.`
       }
     }
     const sign = this.value.text.includes("h") ? "h" : "v"
     const weight = short(this.step.weights.data[this.j])
     return {
       sum: `c = Σ α ${sign} = ${weight} × ${within(this.value, 3)} + …`,
-      why: sentences(
-        `The mean of what stands at each position, weighted by α${this.counts()}.`,
-        "Besides its state, it is all that this step sees of the source."
-      ),
+      why: `The mean of what stands at each position, weighted by α${this.counts()}.
+        Besides its state, it is all that this step sees of the source.`,
       vectors: {"": [...this.step.context.data]}
     }
   }
@@ -355,15 +335,8 @@ class AttentionParts {
     const {history} = this.parts
     const {graph, values} = this.prepared
     const size = values[graph.at("memory.values")]?.shape.at(-1)
-    const isMore =
-      this.heads === 1 &&
-      isNamed(history) &&
-      this.step.context.data.length > size
-    return isMore
-      ? `, and how often what it reads was read before (the history ${history.name})`
-      : ""
+    const isMore = this.step.context.data.length > size
+    if (this.heads > 1 || !isNamed(history) || !isMore) return ""
+    return `, and how often what it reads was read before (the history ${history.name})`
   }
 }
-
-const signed = distance =>
-  `${distance > 0 ? "+" : distance < 0 ? "−" : ""}${Math.abs(distance)}`

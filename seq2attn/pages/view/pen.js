@@ -1,13 +1,12 @@
-// Drawing on a canvas, or as SVG with the same calls.
+// Drawing on a canvas, or into an SVG file with the same calls.
 
-const SVG = "http://www.w3.org/2000/svg"
 const MONO =
   'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 class CanvasPen {
   constructor(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1,
-      size = [Math.ceil(width * scale), Math.ceil(height * scale)]
+    const scale = window.devicePixelRatio || 1
+    const size = [Math.ceil(width * scale), Math.ceil(height * scale)]
     this.context = canvas.getContext("2d")
     if (canvas.width !== size[0] || canvas.height !== size[1]) {
       ;[canvas.width, canvas.height] = size
@@ -18,20 +17,17 @@ class CanvasPen {
     this.context.clearRect(0, 0, width, height)
   }
 
-  fill(x, y, width, height, colour) {
-    this.context.fillStyle = colour
-    this.context.fillRect(x, y, width, height)
+  fill(x, y, width, height, fillStyle) {
+    Object.assign(this.context, {fillStyle}).fillRect(x, y, width, height)
   }
 
-  frame(x, y, width, height, colour, thick) {
-    this.context.strokeStyle = colour
-    this.context.lineWidth = thick
+  frame(x, y, width, height, strokeStyle, lineWidth) {
+    Object.assign(this.context, {strokeStyle, lineWidth})
     this.context.strokeRect(x, y, width, height)
   }
 
-  line(x, y, toX, toY, colour, thick) {
-    this.context.strokeStyle = colour
-    this.context.lineWidth = thick
+  line(x, y, toX, toY, strokeStyle, lineWidth) {
+    Object.assign(this.context, {strokeStyle, lineWidth})
     this.context.beginPath()
     this.context.moveTo(x, y)
     this.context.lineTo(toX, toY)
@@ -40,72 +36,60 @@ class CanvasPen {
 
   // x, y: where the text's middle height is; align: start, middle or end; upright: turned by a
   // quarter.
-  text(x, y, text, size, colour, align = "middle", upright = false) {
+  text(x, y, text, size, fillStyle, align = "middle", upright = false) {
     const {context} = this
+    const textAlign = align === "middle" ? "center" : align
+    const font = `${size}px ${MONO}`
     context.save()
     context.translate(x, y)
     if (upright) context.rotate(-Math.PI / 2)
-    context.font = `${size}px ${MONO}`
-    context.fillStyle = colour
-    context.textBaseline = "middle"
-    context.textAlign = align === "middle" ? "center" : align
+    Object.assign(context, {
+      font,
+      fillStyle,
+      textAlign,
+      textBaseline: "middle"
+    })
     context.fillText(text, 0, 0)
     context.restore()
   }
 }
 
+// The same calls, for the text of an SVG file.
 class SvgPen {
-  constructor(width, height) {
-    this.root = this.add("svg", {
-      xmlns: SVG,
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`
-    })
-  }
-
-  add(name, attributes, text) {
-    const made = document.createElementNS(SVG, name)
-    for (const [key, value] of Object.entries(attributes))
-      if (key !== "xmlns") made.setAttribute(key, value)
-    if (text !== undefined) made.textContent = text
-    if (this.root) this.root.append(made)
-    return made
-  }
+  marks = []
 
   fill(x, y, width, height, fill) {
-    this.add("rect", {x, y, width, height, fill})
+    this.box(x, y, width, height, `fill="${fill}"`)
   }
+
   frame(x, y, width, height, stroke, thick) {
-    this.add("rect", {
-      x,
-      y,
-      width,
-      height,
-      fill: "none",
-      stroke,
-      "stroke-width": thick
-    })
+    const style = `fill="none" stroke="${stroke}" stroke-width="${thick}"`
+    this.box(x, y, width, height, style)
   }
-  line(x1, y1, x2, y2, stroke, thick) {
-    this.add("line", {x1, y1, x2, y2, stroke, "stroke-width": thick})
+
+  box(x, y, width, height, style) {
+    const size = `width="${width}" height="${height}"`
+    this.marks.push(`<rect x="${x}" y="${y}" ${size} ${style}/>`)
+  }
+
+  line(x, y, toX, toY, stroke, thick) {
+    const ends = `x1="${x}" y1="${y}" x2="${toX}" y2="${toY}"`
+    this.marks.push(
+      `<line ${ends} stroke="${stroke}" stroke-width="${thick}"/>`
+    )
   }
 
   text(x, y, text, size, fill, align = "middle", upright = false) {
-    const turn = upright ? {transform: `rotate(-90 ${x} ${y})`} : {}
-    this.add(
-      "text",
-      {
-        x,
-        y,
-        fill,
-        "font-size": size,
-        "font-family": MONO,
-        "text-anchor": align,
-        "dominant-baseline": "central",
-        ...turn
-      },
-      text
-    )
+    const place = `x="${x}" y="${y}" fill="${fill}" font-size="${size}"`
+    const turn = upright ? `transform="rotate(-90 ${x} ${y})"` : ""
+    const anchor = `text-anchor="${align}" dominant-baseline="central"`
+    const plain = text.replace(/[<&]/g, sign => `&#${sign.charCodeAt(0)};`)
+    this.marks.push(`<text ${place} ${turn} ${anchor}>${plain}</text>`)
+  }
+
+  file(width, height) {
+    const size = `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"`
+    const font = "font-family='ui-monospace, Menlo, Consolas, monospace'"
+    return `<svg xmlns="http://www.w3.org/2000/svg" ${size} ${font}>${this.marks.join("")}</svg>`
   }
 }

@@ -32,18 +32,6 @@ function colours() {
   return Object.fromEntries(NAMES.map(colour))
 }
 
-const HEATS = Array.from({length: 256}, (_, level) => heat(level / 255))
-
-// The colour of a weight.
-function heat(weight) {
-  const {colours: scale} = data
-  const at = weight * (scale.length - 1)
-  const low = Math.min(Math.floor(at), scale.length - 2)
-  const between = (part, i) =>
-    Math.round(part + (at - low) * (scale[low + 1][i] - part))
-  return `rgb(${scale[low].map(between).join()})`
-}
-
 // How a symbol is shown: what cannot be seen gets a sign.
 function shownSymbol(symbol) {
   if (Object.hasOwn(data.signs, symbol)) return data.signs[symbol]

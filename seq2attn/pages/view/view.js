@@ -6,23 +6,21 @@ class View {
   constructor(spec, number) {
     this.spec = spec
     this.number = number
+    this.attends = spec.attends
     this.root = by("model").content.firstElementChild.cloneNode(true)
     this.find = name => this.root.querySelector(name)
-    this.attends = spec.attends
+    this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
     this.rooms = new Map()
-    this.load(state.snapshots[number])
     this.head()
     this.snapshots()
-    this.answer = new Answer(this)
-    this.maps = new Maps(this)
-    this.canvas = this.maps.canvas
-    this.panel = new Step(this)
+    buildStep(this)
+    listenToMap(this)
   }
 
   head() {
     const isAlone = data.models.length === 1
-    this.find("h2").textContent = this.spec.name
+    say(this.find("h2"), this.spec.name)
     this.find("h2").hidden = isAlone
     this.find(".about").replaceChildren(...describe(this.spec))
     this.find(".about").hidden = isAlone
@@ -33,68 +31,62 @@ class View {
     })
   }
 
-  load(snapshot) {
-    const model = new Model(
-      this.spec,
-      this.learnt ?? decode(this.spec.snapshots[snapshot].weights)
-    )
-    this.plain = new Session(model)
-    this.changed = new Session(model)
-  }
-
   snapshots() {
     const {snapshots} = this.spec
     const slider = this.find(".snapshot input")
-    const show = () =>
-      say(this.find(".snapshot output"), snapshots[slider.value].label)
     this.find(".snapshot").hidden = snapshots.length < 2
     slider.max = snapshots.length - 1
-    slider.value = state.snapshots[this.number]
-    show()
     slider.addEventListener("input", () => {
       state.snapshots[this.number] = Number(slider.value)
-      this.load(Number(slider.value))
-      show()
+      this.load()
       update()
     })
+    this.load()
+  }
+
+  // The weights that were learnt last, or else those of the chosen snapshot.
+  load() {
+    const number = state.snapshots[this.number]
+    const {label, weights} = this.spec.snapshots[number]
+    const model = new Model(this.spec, this.learnt ?? decode(weights))
+    this.plain = new Session(model)
+    this.changed = new Session(model)
+    this.find(".snapshot input").value = number
+    say(this.find(".snapshot output"), label)
   }
 
   compute() {
-    const read = tokenise(this.spec, state.text, state.features)
-    const {ids, plain, bound, strange, offer} = read
-    const symbols = strange?.map(symbol =>
+    const {spec} = this
+    const read = tokenise(spec, state.text, state.features)
+    const {ids, plain, bound, strange, problem, ...more} = read
+    const names = strange?.map(symbol =>
       symbol === " " ? "␣ (space)" : shownSymbol(symbol)
     )
-    this.problem = symbols
-      ? `${read.problem} ${symbols.join(" ")}`
-      : read.problem
-    this.offer = offer
-    this.empty = !ids && !this.problem
+    Object.assign(this, {offer: undefined, ...more})
+    this.problem = names ? `${problem} ${names.join(" ")}` : problem
+    this.empty = !ids && !problem
     if (!ids) return
-    const {count, copyable} = read
-    const right = rightAnswer(this.plain.model, state.text, plain)
-    Object.assign(this, {ids, count, copyable, right})
+    this.ids = ids
+    this.right = rightAnswer(this.plain.model, state.text, plain)
     this.before = this.plain.decode(ids, untouched, bound)
     this.now = isChanged()
       ? this.changed.decode(ids, state, bound)
       : this.before
-    const pads = new Array(this.now.width - ids.length).fill(this.spec.pad)
+    const pads = new Array(this.now.width - ids.length).fill(spec.pad)
     this.sources = [...ids, ...pads].map(id =>
-      shownSymbol(this.spec.source.tokens[id])
+      shownSymbol(spec.source.tokens[id])
     )
     this.scale = this.attends ? this.scoreRange() : [0, 0]
   }
 
   // The least and the largest score: the same scale at every step.
   scoreRange() {
-    let scale = [0, 0]
-    for (const {scores} of [...this.now.steps, ...this.before.steps]) {
-      scale = [
-        Math.min(scale[0], ...scores.data),
-        Math.max(scale[1], ...scores.data)
-      ]
-    }
-    return scale
+    const rows = [...this.now.steps, ...this.before.steps].map(
+      step => step.scores.data
+    )
+    const least = rows.map(row => Math.min(...row))
+    const most = rows.map(row => Math.max(...row))
+    return [Math.min(0, ...least), Math.max(0, ...most)]
   }
 
   // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
@@ -120,7 +112,7 @@ class View {
     return this.now === this.before ? this.plain : this.changed
   }
 
-  draw(look) {
+  draw() {
     const isStale = this.problem !== undefined || this.empty || !this.now
     this.root.classList.toggle("stale", isStale)
     if (isStale) {
@@ -131,17 +123,13 @@ class View {
     this.shown = state.text
     const isOther = this.now !== this.before
     const share = data.models.length > 1 ? 0.18 : 0.42
-    const narrowest = this.sources.length * (state.numbers ? 38 : 14) + 60
-    const isLong =
-      this.sources.length > LONG || narrowest > inside.width * share
-    this.root.classList.toggle("long", isLong)
-    this.answer.draw(isOther)
-    if (this.attends) this.maps.draw(look, isOther)
-    this.panel.draw(look)
-  }
-
-  verdict(result) {
-    return this.answer.verdict(result)
+    const {length} = this.sources
+    const isWide =
+      length * (state.numbers ? 38 : 14) + 60 > inside.width * share
+    this.root.classList.toggle("long", length > LONG || isWide)
+    drawAnswer(this, isOther)
+    if (this.attends) drawMaps(this, isOther)
+    drawStep(this)
   }
 
   // The right symbol at a step.
