@@ -26,6 +26,11 @@ def first_of(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}"
 
 
+def left_out_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence for the malformed lines of each file that are left out."""
+    return [f"malformed lines left out of {name}: {count:,}" for name, count in counts.items()]
+
+
 def character_name(symbol: str) -> str:
     """Return a symbol for a message, with its code points where its look could mislead: `'a'`,
     `'é' (U+00E9)`, `U+0303`.

@@ -342,6 +342,9 @@ def test_what_a_killed_comparison_leaves_is_removed_unless_it_may_be_alive(monke
     )
     assert sorted(seen[0]) == ["elsewhere", "here", "here"]  # two run here, and one elsewhere
     assert leftovers() == ["elsewhere"]
+    Path("runs/.comparison-0123456789abcdef@here").touch()
+    compare("seed=2")  # nothing is left to train
+    assert leftovers() == ["elsewhere"]
 
 
 @pytest.mark.slow

@@ -1,8 +1,10 @@
 import re
+import sys
 from functools import reduce
 from pathlib import Path
 
 import pytest
+from refusal import refused
 
 from seq2attn.config import check_config, flat_values, load_config
 from seq2attn.config.load import place_of
@@ -544,3 +546,26 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
     ):
         assert where in cli(words).refusal
     assert not Path("runs").exists()
+
+
+def test_unknown_keys_cost_time_in_proportion_to_their_number(tmp_path):
+    def calls(count):
+        """How many functions are called until a file with so many unknown keys is refused."""
+        made = 0
+
+        def counted(frame, event, _):
+            nonlocal made
+            made += event == "call"
+
+        file = tmp_path / "unknown.yaml"
+        file.write_text("".join(f"k{number}: 1\n" for number in range(count)))
+        before = sys.getprofile()
+        sys.setprofile(counted)
+        try:
+            with refused(f"{count} problems"):
+                load_config(file)
+        finally:
+            sys.setprofile(before)
+        return made
+
+    assert calls(900) < 3.3 * calls(300)

@@ -110,11 +110,9 @@ def test_overrides_in_commands_fit_their_configs(page):
 
 def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
     text = TEXTS[README]
-    assert any("make run" in line for line in text.splitlines()[:20])
+    start = "\n".join(text.splitlines()[:10])
+    assert all(word in start for word in ("make run", "hello -> olleh", "make test", "hello.png"))
     first = text[: text.index("## The three commands")]
-    assert all(
-        word in first for word in ("encoder", "attention", "decoder", "It is not", "pip install")
-    )
     assert all(f"**{reader}**" in first for reader in ("Students", "Teachers", "Researchers"))
     table = text[text.index("$ seq2attn eval") : text.index("$ seq2attn predict")]
     assert max(map(len, table.splitlines())) <= 100

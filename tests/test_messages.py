@@ -270,7 +270,7 @@ REASONS = [  # with a run `tiny`
     ("plot attention --string bac --plot x.png", "no recorded attention for 'bac'; recorded: "),
     ("plot accuracy --plot x.gif", FORMAT),
     ("plot attention --plot x.gif", FORMAT),
-    ("plot accuracy --plot nowhere/x.png", "there is no directory nowhere"),
+    ("plot accuracy --plot good.yaml/x.png", "good.yaml is not a folder"),
     ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
 ]
 

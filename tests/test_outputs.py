@@ -15,6 +15,7 @@ WRITERS = [  # a command without its file's name, the file, and what the command
     ("plot attention tiny --plot", "out.svg", "figure"),
     ("analyze masks --plot", "out.svg", "figure"),
     ("report tiny --to", "out.html", "report"),
+    ("eval tiny --lengths 3 --samples 2 --latex", "out.tex", "table for a paper"),
 ]
 
 
@@ -33,6 +34,14 @@ def test_only_what_the_command_wrote_itself_is_replaced(cli, line, file, kind):
     first = path.stat().st_ino
     cli(f"{line} {file}").check()
     assert path.stat().st_ino != first  # written anew
+
+
+@pytest.mark.parametrize("line, file, _", [WRITERS[0], WRITERS[3], WRITERS[6]])
+def test_the_folder_of_a_file_is_made_once_there_is_something_to_write(cli, line, file, _):
+    assert "no run 'nobody'" in cli(f"{line.replace('tiny', 'nobody')} new/folder/{file}").refusal
+    assert not Path("new").exists()
+    cli(f"{line} new/folder/{file}").check()
+    assert Path("new/folder", file).stat().st_size > 100
 
 
 def test_an_empty_file_is_replaced(cli):

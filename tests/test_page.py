@@ -586,7 +586,7 @@ def test_mistakes_are_explained(cli, runs_copy):
     cli("train --config b.yaml --name other").check()
     for arguments, message in (
         ("tiny --to tiny.txt", "a page's file name ends with .html"),
-        ("tiny --to nowhere/tiny.html", "there is no directory nowhere"),
+        ("tiny --to mine.html/tiny.html", "mine.html/tiny.html: mine.html is not a folder"),
         ("tiny --to mine.html", "mine.html exists and is not a page"),
         ("tiny tiny tiny", "a page shows one run, or two side by side"),
         ("tiny --text ABC", "'ABC' has characters the model never saw"),

@@ -16,7 +16,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.rows import PairAnswer, rows_of
-from seq2attn.results.statistics import share
+from seq2attn.results.statistics import Estimate, share
 from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse
 
@@ -150,9 +150,12 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
     bad = measured(tmp_path, TWICE[::-1], {"a": "c'", "b": "b'", "c": "a'"}, tokens=True)
     # a counts three times for the first, b once for the second: 4 sums of +-3 +-1, of which 4
     # are at least 2 from 0
-    assert good.paired(bad) == (3, 1, 1.0)
+    *counts, difference = good.paired(bad)
+    assert counts == [3, 1, 1.0]
+    # of three sources drawn, 1 of 27 times only a is drawn, as often only b
+    assert difference == Estimate(-2 / 6, -1, 1)
     once = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"})
-    assert once.paired(once) == (0, 0, 1.0)
+    assert once.paired(once)[:3] == (0, 0, 1.0)
     with refused("'a' counts 3 times in A, 1 in B"):
         good.paired(once)
     with refused("the right answers to 'c' are 2 for A and 1 for B"):

@@ -62,6 +62,13 @@ def test_error_rates_over_seeds_in_every_output(cli):
         "widths-results.png",
         "widths-loss.png",
     }
+    compare(cli, f"{LAYERS} --latex table.tex")
+    table = Path("table.tex").read_text("utf-8")
+    for row in rows:
+        if row["metric"] != "cut_off":
+            rate = f"{row['group']} & {row['metric'].upper()} & 2 & 5 & "
+            assert f"{rate}{100 * float(row['mean']):.1f} [" in table
+    assert "% difference: from hidden=8, seed by seed; p: of its paired t-test" in table
     by_length = compare(cli, f"{LAYERS} --metric exact_match").rows()
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     assert "hidden=8: word error rate, the baseline" in compare(cli, LAYERS, terminal=True).out

@@ -17,8 +17,15 @@ from seq2attn.plugins import load_plugins
 
 pytestmark = pytest.mark.usefixtures("own_scores")
 PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
+FOLDER = ROOT / "examples/plugins"
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
-COMMANDS = re.findall(r"^    seq2attn train (.*)$", PAGE, re.MULTILINE)
+FILES |= {path.name: path.read_text("utf-8") for path in sorted(FOLDER.glob("*.py"))}
+SETTING_OF = dict(re.findall(r"^\|.*plugins/(\w+\.py)\).*\| `(.*)` \|$", PAGE, re.MULTILINE))
+COMMANDS = re.findall(
+    r"^    seq2attn train (.*--plugin \w+\.py.*)$", PAGE, re.MULTILINE
+)  # of the files on the page
+for name, setting in SETTING_OF.items():
+    COMMANDS.append(f"--config configs/scaled.yaml --plugin {name} --set {shlex.quote(setting)}")
 TINY = (
     "training.steps=1 training.warmup=0 training.batch_size=2 training.validation_samples=1 "
     "training.snapshots=0 model.hidden=8 model.embedding=4 "
@@ -48,6 +55,8 @@ def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, on
     (tmp_path / name).write_text(FILES[name])
     checked = cli("check --plugin", name).check()
     assert "Options had their default values" in checked.err
+    said = "gradients not compared, since declared straight_through: normaliser/gumbel"
+    assert (said in checked.err) == (name == "gumbel.py")
     done = cli(f"train {SETTINGS} --name run --device cpu", *words).check()
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval run --plugin {name}"
     letters = "0369" if "doubling" in name else "hello"
@@ -119,7 +128,7 @@ def test_walk_tells_the_context_once_how_often_its_keys_were_read():
 
 
 def test_the_page_has_a_file_of_each_kind():
-    assert [line.partition("--plugin ")[2].split()[0] for line in COMMANDS] == list(FILES)
+    assert {line.partition("--plugin ")[2].split()[0] for line in COMMANDS} == set(FILES)
     for registry in EXTENSIBLE:
         bases = [
             name
@@ -276,7 +285,7 @@ def test_the_lengths_of_a_task_are_those_that_it_says(cli, tmp_path, trials_here
     (tmp_path / "only.py").write_text(code.replace(draw, f"        assert length != 4\n{draw}"))
     done = cli("check --plugin only.py")
     assert done.out.splitlines()[-1].startswith(
-        "task\tdoubling\texamples\tonly.py:20: AssertionError"
+        "task\tdoubling\texamples\tonly.py:22: AssertionError"
     )
     odd = "    def is_trained(self, length):\n        return length in (3, 5)\n\n    def answer"
     refuse = f"        assert length in (None, 2, 3, 5, 6)\n{draw}"

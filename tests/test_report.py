@@ -268,8 +268,8 @@ def test_mistakes_are_errors(cli, work):
         ("missing.yaml", "missing.yaml: no such file"),
         ("experiment-dot-seed_1 --to page.txt", "page.txt: a report's file name ends with .html"),
         (
-            "experiment-dot-seed_1 --to missing/page.html",
-            "missing/page.html: there is no directory missing",
+            "experiment-dot-seed_1 --to base.yaml/page.html",
+            "base.yaml/page.html: base.yaml is not a folder",
         ),
     ):
         assert cli(f"report {words}").refusal.startswith(f"error: {message}")

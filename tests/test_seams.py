@@ -15,29 +15,6 @@ from seq2attn.parts import LOSSES, SCORES
 from seq2attn.training.step import TrainingStep
 
 pytestmark = pytest.mark.usefixtures("own_scores")
-FILES = {
-    "cope": "model.attention.score=cope",
-    "differential": "model.attention.history=differential",
-    "gumbel": "model.attention.normaliser=gumbel",
-    "early_uniform": "training.losses=[cross_entropy,early_uniform]",
-    "quiet_states": "training.losses=[cross_entropy,quiet_states]",
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_each_example_is_checked_trained_and_predicts(cli, tmp_path, one_place, name):
-    file = ROOT / "examples/plugins" / f"{name}.py"
-    checked = cli(f"check --plugin {file}").check()
-    said = "gradients not compared, since declared straight_through: normaliser/gumbel"
-    assert (said in checked.err) == (name == "gumbel")
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    cli(f"train -c tiny.yaml --plugin {file} --name run --set {FILES[name]}").check()
-    cli(f"predict abc --run run --plugin {file}").check()
-    cli(f"eval run --lengths 2 --plugin {file}").check()
-
-
-def test_every_example_is_tested():
-    assert {path.stem for path in (ROOT / "examples/plugins").glob("*.py")} >= FILES.keys()
 
 
 @pytest.mark.parametrize("decoder, steps", [("bahdanau", 1), ("luong", 4)])

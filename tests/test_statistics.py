@@ -8,6 +8,7 @@ from seq2attn.results.statistics import (
     bootstrap,
     mcnemar,
     mean_over_seeds,
+    paired_difference,
     share,
     sign_flips,
     t_quantile,
@@ -134,3 +135,14 @@ def test_sign_flips_of_different_sizes_are_those_of_every_choice_of_signs():
     assert sign_flips([3, 2, 1, -1]) == pytest.approx(6 / 16, abs=0.005)
     assert sign_flips([-3, -2, -1, 1]) == sign_flips([3, 2, 1, -1])
     assert sign_flips([5, 4] * 30) == 1e-5  # none of 99,999 is as far
+
+
+def test_the_difference_of_two_error_rates_by_hand():
+    """Agresti & Min 2005: half a word is added to each of the four cells; of 10 words A alone has 1
+    right, B alone 4: the rate of A is 3/10 higher.
+    """
+    value, low, high = paired_difference(1, 4, 10)
+    assert value == pytest.approx(0.3)
+    spread = Z * math.sqrt(6 - 9 / 12) / 12
+    assert (low, high) == pytest.approx((3 / 12 - spread, 3 / 12 + spread))
+    assert paired_difference(4, 1, 10) == pytest.approx((-0.3, -high, -low))

@@ -3,7 +3,9 @@
 import contextlib
 import io
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +14,7 @@ from seq2attn import __version__
 from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
 from seq2attn.cli.options import Command, group
-from seq2attn.display.console import escape_streams, print_error
+from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -83,6 +85,8 @@ def main() -> None:
             raise
         code = explained.exit_code
         print_error(explained)
+        if explained.settings:
+            _print_command(explained.settings)
     finally:
         _drop_closed_streams()
     sys.exit(code)
@@ -111,6 +115,18 @@ def _print_group_error(error: Any) -> None:
         names = ", ".join(error.ctx.command.commands)
         hint = f"Commands: {names}\nSee: {error.ctx.command_path} --help"
     print_error(Seq2AttnError(message, hint=hint))
+
+
+def _print_command(settings: Sequence[str]) -> None:
+    """Print the command that was called with settings that would mend it; one without --set reads
+    files as its run does.
+    """
+    command: Any = typer.main.get_command(app)
+    words = [word for setting in settings for word in ("--set", setting)]
+    if any("--set" in option.opts for option in command.commands[sys.argv[1]].params):
+        say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
+    else:
+        say(f"A run reads files as it read its training files; such files need {shlex.join(words)}")
 
 
 def _prepare_streams() -> None:

@@ -23,14 +23,19 @@ from seq2attn.cli.options import (
     load_models,
     option,
 )
-from seq2attn.cli.outputs import Force, check_output
+from seq2attn.cli.outputs import Force, Latex, check_output, save_latex, write_output
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table, side_by_side
+from seq2attn.results.tables import (
+    ERRORS_HEADER,
+    errors_table,
+    paired_table,
+    paper_table,
+    side_by_side,
+)
 from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
@@ -52,6 +57,7 @@ def evaluate(
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
+    latex: Latex = None,
     force: Force = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -96,6 +102,9 @@ def evaluate(
     prints exact match by family and length. --errors writes each wrong answer next to the right
     one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
     was added.
+
+    --latex writes a table for a paper: error rates with intervals and the differences of the runs
+    from the first, or exact match by length.
 
     Examples:
 
@@ -145,9 +154,12 @@ def evaluate(
             _print_table(paired_table(measured), as_json)
         else:
             _print(measured, as_json, as_ensemble=as_ensemble)
+    if latex:
+        seeds = {} if as_ensemble else {trained.name: trained.config.seed for trained in models}
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         table = errors_table(evaluation)
-        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
+        write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 
@@ -196,7 +208,5 @@ def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
     records = []
     for name, evaluation in measured.items():
         run = {"run": name} if len(measured) > 1 else {}
-        for record in evaluation.records():
-            of_file = {"family": None} if evaluation.data else {}  # its words are of no family
-            records.append({**run, **record, **of_file})
+        records += [{**run, **record} for record in evaluation.records()]
     return records

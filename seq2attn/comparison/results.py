@@ -12,6 +12,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.rows import worst_place
+from seq2attn.text import left_out_notes
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -57,7 +58,7 @@ class Comparison(Tabular):
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            Column("" if families <= {RANDOM} else "family", key="family"),
+            Column("" if families <= {RANDOM, None} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
@@ -95,7 +96,46 @@ class Comparison(Tabular):
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
+        notes += self._left_out()
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
+
+    def paper_table(self) -> Table:
+        """Return a table for a paper: each group's mean over seeds at each length, or of each error
+        rate, and its difference from the baseline, seed by seed.
+        """
+        metric = METRICS[self.metric]
+        form = ".1%" if metric.is_share or metric.of_file else ".3f"
+        columns = [
+            Column("group"),
+            Number("rate" if metric.of_file else "length", key="length_or_rate"),
+            Number("seeds", form="d"),
+            Number("n"),
+            Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),
+            Number("difference", form=f"+{form}"),
+            Column("p", form=".2g"),
+        ]
+        rows = []
+        for group in self.groups:
+            about = {"group": group.label, "n": group.trials[0].evaluation.rows[0].samples}
+            for row in group.rows:
+                if row.metric != "cut_off":
+                    about["p"] = row.difference and row.difference.p_value
+                    label = str(row.length_or_rate)
+                    rows.append({**vars(row), **about, "length_or_rate": label})
+        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
+        text = "means over seeds with 95 % intervals (Student's); n: words or strings"
+        notes = [f"{metric.heading}: {text}"]
+        if baselines:
+            names = ", ".join(map(str, baselines))
+            notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
+        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
+
+    def _left_out(self) -> list[str]:
+        """Say how many malformed lines of the files were left out."""
+        counts: dict[str, int] = {}
+        for group in self.groups:
+            counts |= group.trials[0].evaluation.left_out or {}
+        return left_out_notes(counts)
 
     def _verdict(self) -> list[str]:
         """Return a sentence that says which group is the best, and whether these seeds show it."""

@@ -73,6 +73,7 @@ def compare(
     planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     with make_display(progress) as display, stop_on_signals() as request:
+        _remove_markers(root)
         if not trials:
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
@@ -134,16 +135,12 @@ def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
     """Yield what the trials will check, while its marker is in the runs directory, locked by this
-    process. The markers of comparisons that were killed are removed.
+    process.
     """
-    machine = run_word(platform.node())  # a lock may not reach the others that share the disk
-    marker = root / f".comparison-{secrets.token_hex(8)}@{machine}"
+    marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
     with writing(marker):
         root.mkdir(parents=True, exist_ok=True)
-        for other in root.glob(f".comparison-*@{machine}"):
-            with contextlib.suppress(OSError), FileLock(other).acquire(timeout=0):
-                other.unlink()
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
         try:
@@ -152,6 +149,18 @@ def _worker_context(
             yield WorkerContext(marker, device, contents, versions(), by_key)
         finally:
             marker.unlink(missing_ok=True)
+
+
+def _marker(token: str) -> str:
+    """Return a marker's name; a lock may not reach the other machines that share the disk."""
+    return f".comparison-{token}@{run_word(platform.node())}"
+
+
+def _remove_markers(root: Path) -> None:
+    """Remove the markers of comparisons of this machine that were killed."""
+    for marker in root.glob(_marker("*")):
+        with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
+            marker.unlink()
 
 
 # ---- the queue ----

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,9 +111,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
         return Config.model_validate(values), []
     except ValidationError as error:
         problems = describe_errors(error, Config, values)
-    valid = values
-    for problem in problems:
-        valid = _without(valid, problem.path.split("."))
+    valid = _without(values, [problem.path.split(".") for problem in problems])
     config, others = _validate(valid if valid != values else {})
     return config, problems + others
 
@@ -211,12 +210,20 @@ def surrogates(values: Values) -> list[Problem]:
     return problems
 
 
-def _without(values: Values, path: Sequence[str]) -> Values:
-    """Return a copy of `values` without the key at `path`, or without the list that contains it."""
-    name, *below = path
-    if below and isinstance(values.get(name), Mapping):
-        return {**values, name: _without(values[name], below)}
-    return {key: value for key, value in values.items() if key != name}
+def _without(values: Values, paths: Iterable[Sequence[str]]) -> Values:
+    """Return a copy of `values` without the keys at `paths`, or without the lists that contain
+    them.
+    """
+    below: dict[str, list[Sequence[str]]] = {}
+    for name, *rest in paths:
+        below.setdefault(name, []).append(rest)
+    kept = {}
+    for name, value in values.items():
+        if name not in below:
+            kept[name] = value
+        elif all(below[name]) and isinstance(value, Mapping):
+            kept[name] = _without(value, below[name])
+    return kept
 
 
 def _is_in(key: str, section: str) -> bool:
@@ -227,6 +234,8 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     """Return where the problem's key is written, or else a key below it, a key that the problem
     rests on, or the nearest key above.
     """
+    if problem.path in places:
+        return places[problem.path]
     for key in (problem.path, *problem.rests_on):
         for written, place in places.items():
             if _is_in(written, key):
@@ -243,9 +252,14 @@ def describe_errors(
 ) -> list[Problem]:
     """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
     problems = []
-    for detail in error.errors():
+    details = error.errors()
+    by_name: dict[str, list[str]] = defaultdict(list)  # the last word of a key -> such keys
+    if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
+        for key, _ in all_keys():
+            by_name[key.rpartition(".")[2]].append(key)
+    for detail in details:
         message = (
-            _unknown_key(detail["loc"], section, values)
+            _unknown_key(detail["loc"], section, values, by_name)
             if detail["type"] == "extra_forbidden"
             else sentence(detail)
         )
@@ -253,14 +267,17 @@ def describe_errors(
     return problems
 
 
-def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Values) -> str:
+def _unknown_key(
+    location: Sequence[Any],
+    section: type[BaseModel],
+    values: Values,
+    by_name: Mapping[str, Sequence[str]],
+) -> str:
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
     name = str(location[-1])
     here, part = _section_at(location[:-1], section, values)
     allowed = sorted(_keys_of(here) - {"name"})
-    guess = did_you_mean(name, allowed)
-    if not guess and section is Config:
-        guess = _elsewhere(name, values)
+    guess = did_you_mean(name, allowed) or _elsewhere(by_name.get(name, ()), values)
     of_part = f" of {part!r}" if part else ""
     return f"unknown key{of_part}; {guess}allowed here: {', '.join(allowed) or 'none'}"
 
@@ -296,11 +313,13 @@ def _section_at(
     return section, part
 
 
-def _elsewhere(name: str, values: Values) -> str:
-    """Return a guess that a key belongs elsewhere: where the parts that are chosen have it."""
-    for key, _ in all_keys():
-        *above, last = key.split(".")
+def _elsewhere(keys: Sequence[str], values: Values) -> str:
+    """Return a guess that a key belongs elsewhere: where the parts that are chosen have it. keys:
+    all that end with its name.
+    """
+    for key in keys:
+        *above, name = key.split(".")
         with contextlib.suppress(KeyError, Seq2AttnError):
-            if last == name and name in _keys_of(_section_at(above, Config, values)[0]):
+            if name in _keys_of(_section_at(above, Config, values)[0]):
                 return f"did you mean {key!r}? "
     return ""

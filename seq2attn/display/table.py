@@ -5,6 +5,7 @@ or in HTML.
 from __future__ import annotations
 
 import html
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 GAP = 3  # characters between two columns on a terminal
 TEXT_WIDTH = 100  # of a table as text
+LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+"""what LaTeX reads as a command -> how it is written"""
 MOST_ITEMS = 4  # of a sequence in one cell, for people
 
 
@@ -142,6 +150,17 @@ class Table:
 
     # ---- for people ----
 
+    def latex(self) -> str:
+        """Return a `tabular` with the rules of LaTeX's package booktabs. Title and notes are
+        comments above it.
+        """
+        columns = self._texts()
+        kinds = "".join("r" if texts.column.right else "l" for texts in columns)
+        head, *rows = zip(*([texts.heading, *texts.cells] for texts in columns), strict=True)
+        lines = [f"% {printable(text)}" for text in (self.title, *self.notes) if text]
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _row(head), r"\midrule"]
+        return "\n".join([*lines, *map(_row, rows), r"\bottomrule", r"\end{tabular}", ""])
+
     def _texts(self) -> list[_Texts]:
         """Return the columns that have a heading and are not empty."""
         columns = []
@@ -247,6 +266,16 @@ class Tabular:
 
     def _repr_html_(self) -> str:
         return "".join(map(Table.html, self.tables()))
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Return a row of a LaTeX table."""
+    return " & ".join(map(_escaped, cells)) + r" \\"
+
+
+def _escaped(text: str) -> str:
+    text = re.sub(r"[&%$#_{}\\~^]", lambda sign: LATEX[sign[0]], text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
 
 
 def _width(columns: Sequence[_Texts]) -> int:

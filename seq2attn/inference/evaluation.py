@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator
-from seq2attn.data.pairs import Pair
+from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
@@ -88,7 +88,8 @@ def evaluate_pairs(
         kept[closest] = replace(answers[closest], others=others, words=words)
     found = tuple(kept.values())
     words = sum(answer.words for answer in found)
-    rows = rows_of(error_rates(found) | {"loss": loss}, words, length=None, trained=True)
+    rates = error_rates(found) | {"loss": loss}
+    rows = rows_of(rates, words, length=None, trained=True, family=None)
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, answer in kept.items():
         by_length[answer.source_length].append(index)
@@ -96,7 +97,7 @@ def evaluate_pairs(
         counts = np.array([kept[index].words for index in indices])
         means = _means({name: values[indices].numpy() for name, values in metrics.items()}, counts)
         trained = predictor.task.is_trained(length)
-        rows += rows_of(means, int(counts.sum()), length=length, trained=trained)
+        rows += rows_of(means, int(counts.sum()), length=length, trained=trained, family=None)
     return Evaluation(tuple(rows), found)
 
 

@@ -87,7 +87,7 @@ class Predictor:
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        vocabulary = self.task.source_vocabulary
+        vocabulary, text = self.task.source_vocabulary, self.task.source(text)
         return vocabulary.normalised(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:

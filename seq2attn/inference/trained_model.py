@@ -171,7 +171,9 @@ class TrainedModel:
             if per not in PER:
                 raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
             results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
-            results = replace(results, data={**file.record, "per": per})
+            left_out = {**self.task.left_out, **file.left_out}
+            about = {**file.record, "per": per}
+            results = replace(results, data=about, left_out=left_out or None)
         elif data is not None:
             raise Seq2AttnError(
                 f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "

@@ -151,7 +151,8 @@ def _summary(runs: Sequence[Run]) -> str:
     for run in runs:
         config = run.config
         status = run.status()
-        model = build_model(config, build_task(config, run.learned_task(config)))
+        task = build_task(config, run.learned_task(config))
+        model = build_model(config, task)
         steps = config.training.steps or status.steps or 0
         records.append({
             "run": run.name,
@@ -166,6 +167,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
+            "lines left out": sum(task.left_out.values()) or None,
             "made": str(run.environment.created or "")[:16],
         })  # fmt: skip
     return _table(list(records[0]), [list(record.values()) for record in records])
@@ -201,14 +203,14 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     title = "; ".join(sources)
     figure = accuracy_figure(results, scores)
-    places = set()
+    places: set[tuple[str, int]] = set()
     for evaluation in results.values():
-        places.update(evaluation.places)
+        places.update((family or "", length) for family, length in evaluation.places)
     rows = []
     for family, length in sorted(places):
-        row = [family, length]
+        row: list[Any] = [family, length]
         for evaluation in results.values():
-            row.append(evaluation.get("exact_match", length, family))
+            row.append(evaluation.get("exact_match", length, family or None))
         rows.append(row)
     table = _table(["family", "length", *results], rows, f"exact match; {title}")
     return _figures([figure]) + table

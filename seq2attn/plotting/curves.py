@@ -135,7 +135,7 @@ def accuracy_figure(
         colours = [look.colour for look in looks(scores)]
         series = {name: _of_family(each, each.families[0]) for name, each in results.items()}
     elif len(evaluation.families) > 1:
-        series = {family: _of_family(evaluation, family) for family in evaluation.families}
+        series = {str(family): _of_family(evaluation, family) for family in evaluation.families}
     else:
         ylabel = "accuracy"
         series = {name: evaluation.by_length(metric) for name, metric in METRICS.items()}
@@ -162,7 +162,7 @@ def accuracy_figure(
     return figure
 
 
-def _of_family(results: Evaluation, family: str) -> list[Row]:
+def _of_family(results: Evaluation, family: str | None) -> list[Row]:
     return [row for row in results.by_length("exact_match") if row.family == family]
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from pydantic import NonNegativeInt
+from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.display.table import Column, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
@@ -18,8 +18,8 @@ from seq2attn.parts import RANDOM
 from seq2attn.results.edits import Edit
 from seq2attn.results.metrics import METRICS, Metric
 from seq2attn.results.rows import FamilyLength, PairAnswer, Row, worst_place
-from seq2attn.results.statistics import sign_flips
-from seq2attn.text import quoted
+from seq2attn.results.statistics import Estimate, bootstrap, paired_difference, sign_flips
+from seq2attn.text import left_out_notes, quoted
 
 MAX_EDITS = 12  # different ones that a note lists
 
@@ -32,6 +32,8 @@ class Paired(NamedTuple):
     only_b: int
     p: float
     """the two-sided p-value of `sign_flips` over sources"""
+    difference: Estimate
+    """how much higher A's error rate is, with its 95 % interval"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,6 +59,9 @@ class Evaluation(Tabular):
     """how many parameters each part has, and their total"""
     data: dict[str, Any] | None = None
     """of pairs: name, bytes, number of pairs and sha256 of their file; `per`: what was counted"""
+    left_out: dict[str, PositiveInt] | None = None
+    """of pairs: how many malformed lines were left out, by the name of each file, also of those of
+    training; None if none was"""
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):
@@ -65,14 +70,17 @@ class Evaluation(Tabular):
             raise ValueError("the parameters lack their total")
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+    def _by_key(self) -> dict[tuple[str, int | None, str | None], Row]:
         return {(row.metric, row.length, row.family): row for row in self.rows}
 
-    def get(self, metric: str, length: int | None = None, family: str = RANDOM) -> Row | None:
+    def get(
+        self, metric: str, length: int | None = None, family: str | None = RANDOM
+    ) -> Row | None:
         """Return the row of a metric at a length, or of all words (length None); None if it was not
-        measured.
+        measured. family: of strings that a task draws.
         """
-        return self._by_key.get((metric, length, family))
+        of_words = self.rows[0].family is None
+        return self._by_key.get((metric, length, None if of_words else family))
 
     def completed(self, other: Evaluation) -> Evaluation:
         """Return this evaluation with the rows that only the other has, by length."""
@@ -101,7 +109,7 @@ class Evaluation(Tabular):
         return sorted({length for _, length in self.places})
 
     @property
-    def families(self) -> list[str]:
+    def families(self) -> list[str | None]:
         """The families of strings that were measured, in order."""
         return list(dict.fromkeys(family for family, _ in self.places))
 
@@ -194,7 +202,12 @@ class Evaluation(Tabular):
         differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)
-        return Paired(only_a, only_b, sign_flips(differences))
+        words = [a.words for a, _ in pairs]
+        if max(words) == 1:
+            difference = paired_difference(only_a, only_b, len(words))
+        else:  # the lines of a source share an answer
+            (difference,) = bootstrap([[-more for more in differences]], words)
+        return Paired(only_a, only_b, sign_flips(differences), difference)
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
         """Yield the answers of both to each source."""
@@ -232,7 +245,7 @@ class Evaluation(Tabular):
 
         title: what was measured.
         """
-        if set(self.families) - {RANDOM}:
+        if set(self.families) - {RANDOM, None}:
             return [_family_table(self, title)]
         if self.get("wer"):
             return [_rate_table(self, title), _length_table(self)]
@@ -304,7 +317,7 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
         for edit in answer.edits:
             edits[edit] += answer.words
     counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
-    notes = []
+    notes = left_out_notes(evaluation.left_out or {})
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")

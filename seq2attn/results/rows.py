@@ -12,8 +12,8 @@ from seq2attn.results.edits import Edit
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.statistics import Estimate, share
 
-FamilyLength = tuple[str, int]
-"""a family of strings and their length"""
+FamilyLength = tuple[str | None, int]
+"""a family of strings (None: the words of a file) and their length"""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Row:
     interval over strings.
     """
 
-    family: str
-    """of the strings"""
+    family: str | None
+    """of the strings; None for the words of a file"""
     length: PositiveInt | None
     """characters of each source; None: words of any length"""
     metric: str
@@ -38,7 +38,7 @@ class Row:
     """True if sources of this length occur in training"""
 
     def __post_init__(self) -> None:
-        if self.family not in FAMILIES.names() or self.metric not in METRICS:
+        if self.family not in (None, *FAMILIES.names()) or self.metric not in METRICS:
             raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
         largest = METRICS[self.metric].largest
         low = self.low or 0.0
@@ -55,7 +55,7 @@ def rows_of(
     *,
     length: int | None,
     trained: bool,
-    family: str = RANDOM,
+    family: str | None = RANDOM,
 ) -> list[Row]:
     """Return a row for each metric; none for a number that is not possible, such as the entropy of
     a model that has diverged.
@@ -107,7 +107,7 @@ def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
 
     The worst family has the lowest value, and on a tie the lowest mean.
     """
-    families: dict[str, list[float]] = defaultdict(list)
+    families: dict[str | None, list[float]] = defaultdict(list)
     for (family, _), value in values.items():
         families[family].append(value)
     ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}

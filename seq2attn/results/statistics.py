@@ -105,6 +105,16 @@ def sign_flips(differences: Iterable[int]) -> float:
     return (1 + as_far) / (1 + DRAWS)
 
 
+def paired_difference(only_a: int, only_b: int, count: int) -> Estimate:
+    """Return how much higher the error rate of A is than that of B on the same `count` words, of
+    which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
+    """
+    difference, total = only_b - only_a, count + 2
+    half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
+    value, centre = difference / count, difference / total
+    return Estimate(value, min(value, centre - half), max(value, centre + half))
+
+
 @dataclass(frozen=True)
 class SeedMean:
     """How a number varies from seed to seed."""

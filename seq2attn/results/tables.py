@@ -8,6 +8,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, length_label, untrained_note
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.rows import FamilyLength
+from seq2attn.text import left_out_notes
 
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
@@ -41,7 +42,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
     columns += [Column(name) for name in evaluations]
     every = [row for one in evaluations.values() for row in one.by_length("exact_match")]
-    notes = [*untrained_note(every), "--json has every measure"]
+    notes = [*untrained_note(every), "--json has every measure", *_left_out(evaluations)]
     return [*tables, Table(columns, rows, "exact match", notes)]
 
 
@@ -59,7 +60,7 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
         except Seq2AttnError as error:
             error.message = f"A = {first}, B = {second}: {error.message}"
             raise
-        rows.append((first, second, *rates, *paired))
+        rows.append((first, second, *rates, paired.only_a, paired.only_b, paired.p))
     columns = [
         Column("A"),
         Column("B"),
@@ -72,7 +73,48 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
     by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
     test = "a permutation test over sources" if by_lines else "McNemar's exact test"
     note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note])
+    return Table(columns, rows, notes=[note, *_left_out(evaluations)])
+
+
+def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
+    """Return a table for a paper of the evaluations of several runs, by their names: of words of
+    the same file the error rates, and each run's difference from the first; of strings that a task
+    draws, exact match by length. seeds: of their training; an ensemble has none.
+    """
+    first, baseline = next(iter(evaluations.items()))
+    columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
+    rows: list[list[object]]
+    if baseline.get("wer"):
+        columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
+        columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
+        rows = []
+        for name, one in evaluations.items():
+            compared = one.paired(baseline) if name != first else None
+            difference = compared and (compared.difference, compared.p)
+            rates = one.get("wer"), one.get("ser")
+            rows.append([name, seeds.get(name), one.words, *rates, *(difference or (None, None))])
+        notes = ["brackets: 95 % intervals; n: words or lines"]
+        if len(rows) > 1:
+            test = "McNemar's exact test, or per token a permutation test over sources"
+            notes.append(f"difference: in WER from {first}; p: {test}, two-sided")
+    else:
+        places = baseline.by_length("exact_match")
+        columns += [Column(f"length {length_label(place)}", right=True) for place in places]
+        rows = []
+        for name, one in evaluations.items():
+            cells = [one.get("exact_match", place.length, place.family) for place in places]
+            rows.append([name, seeds.get(name), one.rows[0].samples, *cells])
+        notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
+    title = baseline.data["name"] if baseline.data else "exact match"
+    return Table(columns, rows, title, [*notes, *_left_out(evaluations)])
+
+
+def _left_out(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """Say how many malformed lines of the files were left out."""
+    counts: dict[str, int] = {}
+    for one in evaluations.values():
+        counts |= one.left_out or {}
+    return left_out_notes(counts)
 
 
 def errors_table(evaluation: Evaluation) -> Table:
