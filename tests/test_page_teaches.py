@@ -7,7 +7,7 @@ import pytest
 from inline import ROOT
 
 from seq2attn.pages import asset
-from seq2attn.pages.page import ENGINE, SCRIPTS
+from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 
 DOCS = ROOT / "docs"
 TOLD = "by('tour').querySelector('.told').textContent"
@@ -44,7 +44,9 @@ def press(stop, guess=0):
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.html")), ids=lambda page: page.stem)
 def test_a_page_of_the_documentation_has_todays_code(page):
     text = page.read_text("utf-8")
-    old = [name for name in (*ENGINE, *SCRIPTS, "page.css") if asset(name) not in text]
+    files = {"engine": ENGINE, "view": VIEW, "controls": CONTROLS}
+    names = [f"{folder}/{name}.js" for folder, some in files.items() for name in some]
+    old = [name for name in (*names, "view/page.css") if asset(name) not in text]
     assert not old, "`make pages` puts them in"
 
 
@@ -56,9 +58,9 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert forwards == [[abs(j - t) > 2 for j in positions] for t in steps]
     assert backwards == [[abs(j - (8 - t)) > 2 for j in positions] for t in steps]
     bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
-    said = "views[0].panel.rows.softmax.textContent"
+    said = "views[0].rows.softmax.textContent"
     around, titles, said = run(
-        f"choose(2, 8); return [views[0].panel.around.textContent, {bars}, {said}]"
+        f"choose(2, 8); return [views[0].bars.around.textContent, {bars}, {said}]"
     )
     assert around == "┃ 3 ± 2"
     assert [title == "outside the window" for title in titles] == forwards[2]
@@ -99,7 +101,7 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
         "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
     )
     assert signs == ["✓"] * 6
-    query = "views[0].panel.rows.query.children[2].textContent"
+    query = "views[0].rows.query.children[2].textContent"
     assert "It is still 0" in run(f"return {query}")
     run = opened("scaled")
     assert "still the encoder's last state, from which the key of position 5" in run(

@@ -1,0 +1,162 @@
+// The controls of training, and what its worker reports.
+
+const RECENT = 0.9 // how much an earlier batch counts
+const training = {
+  worker: null,
+  playing: false,
+  round: 0,
+  step: 0,
+  losses: [],
+  right: [],
+  times: []
+}
+
+function tell(kind, more = {}) {
+  const {rate, seed, mask, until} = state
+  const {worker, round} = training
+  worker.postMessage({kind, rate, seed, mask, until, round, ...more})
+}
+
+function prepareTraining() {
+  const begins =
+    data.models.length > 1 ? "These models begin" : "This model begins"
+  for (const id of ["train", "train-help"]) by(id).hidden = false
+  say(
+    by("intro"),
+    `${begins} untrained: press Train, and watch the answer become right.`
+  )
+  say(by("mask-name"), "mask it, in training too")
+  startWorker()
+  listenToTraining()
+  clearCurves()
+  if (state.until) setTraining(true) // a link to a moment of training
+}
+
+function startWorker() {
+  const source = [`${by("engine").textContent}\nserve()`]
+  const worker = new Worker(
+    URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
+  )
+  const specs = data.models.map(({training: own, weights, mask_padding}) => ({
+    training: own,
+    weights,
+    mask_padding
+  }))
+  worker.onmessage = ({data: report}) => learnt(report)
+  worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
+  training.worker = worker
+  tell("start", {specs})
+}
+
+function listenToTraining() {
+  const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
+  const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
+    by(`train-${name}`)
+  )
+  rate.value = Math.log10(state.rate)
+  seed.value = state.seed
+  until.value = state.until ?? ""
+  by("train-play").onclick = () => setTraining(!training.playing)
+  by("train-reset").onclick = resetTraining
+  by("train-step").onclick = () => {
+    setTraining(false)
+    tell("step")
+  }
+  rate.oninput = () => {
+    state.rate = Number((10 ** rate.value).toPrecision(2))
+    showTraining()
+    remember()
+  }
+  seed.onchange = () => {
+    state.seed = whole(seed)
+    remember()
+    resetTraining()
+  }
+  until.onchange = () => {
+    state.until = whole(until) || null
+    tell(training.playing ? "run" : "pause")
+  }
+}
+
+function clearCurves() {
+  training.losses = data.models.map(() => [])
+  training.right = data.models.map(() => new Map())
+  Object.assign(training, {step: 0, times: []})
+  showTraining()
+}
+
+function setTraining(on) {
+  training.playing = on
+  tell(on ? "run" : "pause")
+  showTraining()
+}
+
+function resetTraining() {
+  training.playing = false
+  training.round += 1 // reports of earlier rounds may still be on their way
+  clearCurves()
+  tell("reset")
+}
+
+// A report of the worker: what it learnt since the last one, and the weights that the page shows
+// from now on.
+function learnt({round, step, news, weights}) {
+  if (round !== training.round) {
+    tell("seen")
+    return
+  }
+  for (const batch of news) count(batch)
+  training.step = step
+  if (step === state.until) training.playing = false
+  if (!news.every(({losses}) => losses.every(Number.isFinite))) {
+    training.playing = false
+    toast(
+      "The loss is not a number any more: Reset, and take a smaller learning rate."
+    )
+  }
+  for (const view of views) {
+    view.learnt = weights[view.number]
+    view.load()
+  }
+  const now = performance.now()
+  training.times = [
+    ...training.times.filter(([time]) => now - time < 5000),
+    [now, step]
+  ]
+  update()
+  showTraining()
+  requestAnimationFrame(() => setTimeout(() => tell("seen")))
+}
+
+function count({lengths, losses, right}) {
+  for (const [k, loss] of losses.entries()) {
+    const shares = training.right[k]
+    training.losses[k].push(loss)
+    lengths.forEach((length, row) => {
+      const [good, all] = shares.get(length) ?? [0, 0]
+      shares.set(length, [good * RECENT + right[k][row], all * RECENT + 1])
+    })
+  }
+}
+
+function showTraining() {
+  const {step, playing: isOn} = training
+  const share = warmed(data.models[0].training, step)
+  const rate = state.rate.toPrecision(2)
+  const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
+  const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
+  say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
+  say(
+    by("train-now"),
+    step ? `after ${batches}${isOn ? speed() : ""}` : "untrained"
+  )
+  say(by("train-rate-value"), share < 1 ? warming : rate)
+  drawTraining()
+}
+
+function speed() {
+  const [from, first] = training.times[0] ?? [0, 0]
+  const [to, last] = training.times.at(-1) ?? [0, 0]
+  const each = ((last - first) / (to - from)) * 1000
+  return last > first ? ` · ${each.toPrecision(2)} a second` : ""
+}
