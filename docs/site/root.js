@@ -4,7 +4,6 @@ const WIDTHS = [4, 16, 64, 256, 1024]
 const KEYS = 8
 const DRAWS = 301 // of which the table has the median
 const GUESSES = [0.15, 0.4, 0.7, 1]
-const WAYS = ["s · h", "s · h / √D"]
 const UNTRAINED = 1.75 // length of a state of an untrained GRU, whatever its width
 
 // Independent normal numbers, the same for the same seed (Box & Muller 1958).
@@ -93,7 +92,7 @@ function showKeys(way, scores) {
       "tr",
       {},
       ...cells,
-      make("td", {className: "bar"}, bar),
+      make("td", {className: "size"}, bar),
       weight
     )
   })
@@ -101,7 +100,8 @@ function showKeys(way, scores) {
 }
 
 function showMedians({largest, passes}) {
-  const named = numbers => numbers.map(value => short(value)).join(" and ")
+  const named = numbers =>
+    numbers.map(value => Number(value.toPrecision(2))).join(" and ")
   const [undivided, divided] = passes
   say(by("largest"), `The best of 8 weights: ${named(largest)}.`)
   say(

@@ -30,11 +30,13 @@ from seq2attn.pages.training import training_graphs, training_settings
 
 ENGINE = """
 multiply tensors elements axes places products operations graph session text formula explanation
-learner worker
+exam learner worker
 """.split()
 """what runs models, trains and explains them: in the page, and in its worker"""
 VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
-CONTROLS = "state changes play seen stops tour link train page".split()
+CONTROLS = """
+state changes play seen samples stops pairs learning tour link train page
+""".split()
 ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
@@ -48,8 +50,18 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
         "colours": [_colour(level / 255) for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
-    title = html.escape(" and ".join(model.name for model in models))
+    title = html.escape(_title(models))
     return assemble(title, _embed(data), trains=any(model.config for model in models))
+
+
+def _title(models: Sequence[PageModel]) -> str:
+    """Return what one model does, such as `reverse with scaled attention`, or the names of two."""
+    if len(models) == 2:
+        return " and ".join(model.name for model in models)
+    (model,) = models
+    score = model.about["score"]
+    how = "without attention" if score == "none" else f"with {score} attention"
+    return f"{model.about['task']} {how}"
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:

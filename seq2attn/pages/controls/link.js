@@ -41,6 +41,7 @@ const FIELDS = {
   until: asCount(1, 99999, 0),
   temperature: asNumber(0.001, 1000),
   padding: asCount(0, MOST_PADDING),
+  beside: asFlag,
   mask: asFlag,
   force: asEntries(/^\d{1,4},\d{1,4},[01](\.\d+)?$/, readForce),
   ban: asEntries(/^\d{1,4}(,\d{1,4})?$/, entries => new Set(entries)),
@@ -89,7 +90,6 @@ function restore(text) {
     const value = fields.has(name) ? read(fields.get(name)) : undefined
     if (value !== undefined) state[name] = value
   }
-  if (data.models[0].training) state.tour = null
 }
 
 let waiting = 0

@@ -44,6 +44,7 @@ function drawControls() {
   say(by("temperature-value"), short(state.temperature))
   by("unscaled").checked = shownModel().now && isUnscaled()
   by("padding").value = state.padding
+  by("beside").checked = state.beside
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
   by("numbers").ariaPressed = String(state.numbers)
@@ -56,7 +57,8 @@ function cellName(key) {
 
 // What is changed: [text, act], which undoes it.
 function changes() {
-  const {temperature, padding, mask, force, ban: banned, write} = state
+  const {temperature, padding, beside, mask} = state
+  const {force, ban: banned, write} = state
   const reset = name => () => Object.assign(state, {[name]: untouched[name]})
   const remove = (kind, key) => () => state[kind].delete(key)
   const found = []
@@ -67,6 +69,7 @@ function changes() {
     found.push([heated, reset("temperature")])
   }
   if (padding) found.push([`padding ${padding}`, reset("padding")])
+  if (beside) found.push([`beside “${NEIGHBOUR}”`, reset("beside")])
   if (mask !== null) found.push([mask ? "masked" : "not masked", reset("mask")])
   for (const [key, weight] of force) {
     found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
@@ -122,7 +125,6 @@ function prepareHeader(first) {
   by("about").replaceChildren(...(isAlone ? describe(first) : []))
   by("about").hidden = !isAlone
   by("models").className = isAlone ? "" : "two"
-  by("take-tour").hidden = Boolean(first.training) // it speaks of what was learnt
   by("save").hidden = !data.models.some(model => model.attends)
 }
 
@@ -136,6 +138,9 @@ function prepareControls() {
   for (const id of ["temperature", "padding", "mask"])
     by(id).closest("label").hidden = !attends
   by("unscaled").closest("label").hidden = !data.models.every(dividesByRoot)
+  by("beside").closest("label").hidden = data.models.some(
+    model => !model.attends || model.mask_padding
+  )
   if (!attends) say(by("hint"), "Retype a symbol of the answer.")
   else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
 }
@@ -224,6 +229,7 @@ function listenToControls() {
     Number((10 ** value).toPrecision(3))
   )
   set("padding", "padding", ({value}) => Number(value))
+  set("beside", "beside", ({checked}) => checked)
   set("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
   by("reset").onclick = undoAll
   by("share").onclick = share

@@ -39,6 +39,11 @@ function pause() {
   playing = 0
   light(null)
   showPlaying()
+  goOn()
+}
+
+// Do what waited for the end.
+function goOn() {
   const act = afterwards
   afterwards = null
   act?.()

@@ -45,17 +45,6 @@ function flattest(view) {
   )
 }
 
-// Whether the softmax of that step, of the first head, would saturate without √D.
-function saturates(view) {
-  const scores = view.now.steps[flattest(view)].scores.data.slice(
-    0,
-    view.sources.length
-  )
-  return (
-    Math.max(...probabilities(scores.map(score => score * rootOf(view)))) > 0.9
-  )
-}
-
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
 
@@ -146,9 +135,11 @@ const modelNames = () => views.map(view => view.spec.name)
 
 // What they differ in.
 function contrast() {
-  const name = ({name: history, formula: own}, kind) =>
-    kind === "history" ? history.replace("none", "nothing") : written(own)
-  const told = ["score", "window", "history"]
+  const name = ({name, formula}, kind) =>
+    formula && kind !== "history"
+      ? written(formula)
+      : name.replace("none", "nothing")
+  const told = ["score", "window", "history", "decoder"]
     .filter(differing)
     .map(kind => `${kind}: ${each(({spec}) => name(spec.parts[kind], kind))}`)
   return told.length ? `They differ in the ${told.join("; the ")}` : ""

@@ -2,14 +2,6 @@
 
 const MOST_PADDING = 8
 
-const unchanged = () => ({
-  temperature: 1,
-  padding: 0,
-  mask: null,
-  force: new Map(),
-  ban: new Set(),
-  write: new Map()
-})
 const untouched = unchanged()
 
 function initial() {
@@ -36,8 +28,9 @@ const views = []
 let active = null // the view that keys act on
 
 function isChanged() {
-  const {temperature, padding, mask, force, ban: banned, write} = state
-  const isSet = temperature !== 1 || padding > 0 || mask !== null
+  const {temperature, padding, beside, mask} = state
+  const {force, ban: banned, write} = state
+  const isSet = temperature !== 1 || padding > 0 || beside || mask !== null
   return isSet || force.size + banned.size + write.size > 0
 }
 

@@ -24,112 +24,25 @@ const set = values => {
 // and act: what to press; tell: after; truth: the right guess. While `act` plays the decoding,
 // nothing is told.
 
-// About what two models differ in.
-const PAIR_STOPS = [
-  {
-    title: "One of the two is wrong",
-    of: rivals,
-    covered: true,
-    guess: modelNames,
-    truth: () => loser.spec.name,
-    ask: () => {
-      const windows = each(view => view.windowAt(0, " ± "))
-      const differ =
-        contrast() || `The window of step 1 is around position ${windows}`
-      return `Both were trained on the task ${loser.spec.about.task}. ${differ}.
-        Which one is wrong on “${state.text}”?`
-    },
-    press: "Uncover both",
-    act: () => choose(firstWrong(loser), null),
-    tell: () => {
-      const largest = each(view => {
-        const {weight, ...found} = strongest(view, state.step)
-        return `${place(found)}, with ${weight}`
-      })
-      return `${loser.spec.name} writes ${answerOf(loser)}.
-        Step ${state.step + 1} is the first that is wrong.
-        There the largest weight is that of ${largest}.`
-    }
-  },
-  {
-    title: "A shorter string",
-    of: () => rivals() && loser.map.centres[0].length,
-    ...rightOrWrong,
-    truth: () => rightOrWrong.truth(loser),
-    ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
-      Will it be right on “${shortest()}”?`,
-    press: "Type it",
-    act: () => type(...shortest().split("\t")),
-    tell: () => `${judged(loser)}
-      What its windows miss has to come through the state, as without attention:
-      a few letters get through.`
-  },
-  {
-    title: "What has been read",
-    of: () => rivals() && winner.spec.parts.history?.name === "coverage",
-    covered: true,
-    guess: positions,
-    truth: view => positions(view)[leastRead()],
-    start: () => choose(firstWrong(loser), null),
-    ask: () => `C adds up the attention that each position has had. Which one has had the least
-      before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
-    press: "Show it",
-    act: () => {
-      choose(state.step, leastRead())
-      showScores(winner)
-    },
-    tell: view => {
-      const read = readBefore(winner, state.step)
-      const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
-      return `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.
-        ${winner.spec.name} adds w C to its scores, so that it knows what it has read;
-        ${loser.spec.name} has to count in its state.`
-    }
-  },
-  {
-    title: "How a score is made",
-    of: () => differing("score"),
-    covered: true,
-    guess: modelNames,
-    truth: () => modelWithMost(({scale: [low, high]}) => high - low),
-    ask: () => `${contrast()}. Whose scores lie further apart?`,
-    press: "Show them",
-    act: view => {
-      choose(second(view), null)
-      showScores(view)
-    },
-    tell: () => {
-      const hasTanh = views.some(({spec}) =>
-        spec.parts.score.formula.includes("tanh")
-      )
-      const why =
-        "A product grows with query and key; each tanh in the sum is at most 1."
-      return `${each(({scale}) => scale.map(short).join(" to "))}. ${hasTanh ? why : ""}`
-    }
-  },
-  {
-    title: "Flatter weights",
-    of: () => differing("score"),
-    guess: modelNames,
-    truth: () => modelWithMost(view => strongest(view, state.step).value),
-    start: view => choose(second(view), null),
-    ask: () =>
-      "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",
-    press: "Temperature 3",
-    act: () => set({temperature: 3}),
-    tell: () => {
-      const weight = (view, result) =>
-        strongest(view, state.step, result).weight
-      const both = each(
-        view => `${weight(view, view.before)}, then ${weight(view)}`
-      )
-      return `${both}. Scores that lie far apart stay apart.`
-    }
-  }
-]
-
 // About one model.
 const STOPS = [
+  {
+    title: "Who sits beside you",
+    of: spec => spec.attends && !spec.mask_padding && knows(spec, WORDS),
+    guess: () => ["0", "5", "10"],
+    truth: view => `${countRight(view, WORDS)}`,
+    start: () => type(WORDS[3]),
+    ask: () => `This model was trained without a mask, in batches filled up to their longest string.
+      Ten words, from ${WORDS[0]} to ${WORDS[9]}, each alone: how many are right?`,
+    press: `Then beside “${NEIGHBOUR}”`,
+    act: () => set({beside: true}),
+    tell: view => {
+      const alone = countRight(view, WORDS)
+      const beside = countRight(view, WORDS, besides)
+      return `Alone ${alone} of 10 are right, beside “${NEIGHBOUR}” ${beside}: here it writes
+        ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.`
+    }
+  },
   {
     title: "Empty positions",
     of: spec => spec.attends && !spec.mask_padding,
@@ -279,27 +192,23 @@ const STOPS = [
     }
   },
   {
-    title: "Why divide by √D?",
-    of: (spec, view) => spec.attends && dividesByRoot(spec) && saturates(view),
-    guess: () => ["larger", "smaller"],
-    truth: view => {
-      const [was, is] = weightsAt(view, flattest(view))
-      return is.value > was.value ? "larger" : "smaller"
-    },
+    title: "Without √D",
+    of: (spec, view) => spec.attends && dividesByRoot(spec) && view.now,
+    ...yesIfSame,
     start: view => choose(flattest(view), null),
-    ask: view => {
-      const t = flattest(view)
-      const {weight, ...found} = strongest(view, t)
-      return `Scores are s · h divided by √D = ${exact(rootOf(view))}.
-        Step ${t + 1} has the weight ${weight} at ${place(found)}.
-        Will it be larger or smaller without the division?`
-    },
+    ask: view => `This model learned its weights while scores were divided by √D = ${exact(rootOf(view))}.
+      Take the division away now, after training. Will the answer stay the same?`,
     press: "Without √D",
     act: view => {
       set({temperature: unscaled(view)})
       light("softmax")
     },
-    tell: tellRoot
+    tell: view => {
+      const [was, is] = weightsAt(view, state.step)
+      return `${compared(view)}. The largest weight of step ${state.step + 1} goes from ${was.weight}
+        to ${is.weight}: sharper. It is the temperature 1/√D, and a change after training.
+        Why one divides before training, root.html shows.`
+    }
   },
   {
     title: "Flatter weights",
@@ -411,18 +320,6 @@ function tellNext(view) {
       ${chances} The decoder's state knows how far it is.`
     : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};
       ${chances} It goes on from where it was.`
-}
-
-function tellRoot(view) {
-  const weights = weightsAt(view, state.step)
-  const [was, is] = weights.map(({value}) =>
-    Number((value * (1 - value)).toPrecision(2))
-  )
-  const [, now] = weights
-  const saturated = now.value > 0.9 ? ": the softmax saturates" : ""
-  return `${now.weight}${saturated}.
-    Its slope p (1 − p), through which the model learns, goes from ${was} to ${is}.
-    The temperature slider is the same experiment: it is now at 1/√D.`
 }
 
 function tooLong(view) {

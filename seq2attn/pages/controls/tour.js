@@ -12,6 +12,7 @@ const shownModel = () => views[data.models.indexOf(toured())]
 
 // The stops for what the page shows: of two models with a contrast, those about it.
 function tourSteps() {
+  if (training.worker) return LEARNING_STOPS.filter(stop => stop.of())
   const fitting = stops => stops.filter(stop => stop.of(toured(), shownModel()))
   const pair = fitting(PAIR_STOPS)
   return pair.length ? pair : fitting(STOPS)
@@ -105,7 +106,7 @@ function act(stop, view) {
     say(card.querySelector(".told"), answered(stop, view))
     if (stop.act === play) cover(false)
   }
-  if (playing) afterwards = told
+  if (playing || training.playing) afterwards = told
   else told()
 }
 

@@ -8,6 +8,7 @@ const training = {
   step: 0,
   losses: [],
   right: [],
+  exams: [], // [batch, what each model has right]
   times: []
 }
 
@@ -26,6 +27,11 @@ function prepareTraining() {
     `${begins} untrained: press Train, and watch the answer become right.`
   )
   say(by("mask-name"), "mask it, in training too")
+  for (const id of ["temperature", "unscaled", "padding"]) {
+    const label = by(id).closest("label")
+    label.classList.add("aside")
+    label.dataset.tip += " It changes what you see, and nothing in training."
+  }
   startWorker()
   listenToTraining()
   clearCurves()
@@ -37,11 +43,7 @@ function startWorker() {
   const worker = new Worker(
     URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
   )
-  const specs = data.models.map(({training: own, weights, mask_padding}) => ({
-    training: own,
-    weights,
-    mask_padding
-  }))
+  const specs = data.models.map(({snapshots, ...spec}) => spec)
   worker.onmessage = ({data: report}) => learnt(report)
   worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
   training.worker = worker
@@ -81,7 +83,7 @@ function listenToTraining() {
 function clearCurves() {
   training.losses = data.models.map(() => [])
   training.right = data.models.map(() => new Map())
-  Object.assign(training, {step: 0, times: []})
+  Object.assign(training, {step: 0, exams: [], times: []})
   showTraining()
 }
 
@@ -107,9 +109,9 @@ function learnt({round, step, news, weights}) {
   }
   for (const batch of news) count(batch)
   training.step = step
-  if (step === state.until) training.playing = false
+  if (step === state.until) endTraining()
   if (!news.every(({losses}) => losses.every(Number.isFinite))) {
-    training.playing = false
+    endTraining()
     toast(
       "The loss is not a number any more: Reset, and take a smaller learning rate."
     )
@@ -128,7 +130,14 @@ function learnt({round, step, news, weights}) {
   requestAnimationFrame(() => setTimeout(() => tell("seen")))
 }
 
-function count({lengths, losses, right}) {
+// What waited for the end of training is done once the weights are shown.
+function endTraining() {
+  training.playing = false
+  setTimeout(goOn)
+}
+
+function count({lengths, losses, right, exams}) {
+  if (exams) training.exams.push([training.losses[0].length + 1, exams])
   for (const [k, loss] of losses.entries()) {
     const shares = training.right[k]
     training.losses[k].push(loss)

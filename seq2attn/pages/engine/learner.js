@@ -83,7 +83,15 @@ class Race {
   reset(seed) {
     for (const learner of this.learners) learner.reset(seed)
     this.random = uniforms(3 * seed + 2)
+    this.strings = examStrings(this.learners[0].graphs, uniforms(seed + 1e6))
     this.step = 0
+  }
+
+  // What each learner has right of the strings of the exam.
+  examine(mask) {
+    return this.learners.map(learner =>
+      examine(new Model(learner.spec, learner.weights()), this.strings, mask)
+    )
   }
 
   // One step of each: {examples, lengths, each: [{loss, right}]}

@@ -24,6 +24,17 @@ function picked(values, start) {
   return Object.fromEntries(named)
 }
 
+// What a person can change in a decoding, before anything is.
+const unchanged = () => ({
+  temperature: 1,
+  padding: 0,
+  beside: false,
+  mask: null,
+  force: new Map(),
+  ban: new Set(),
+  write: new Map()
+})
+
 // Decodes with a model, and keeps what the next call may need again.
 class Session {
   constructor(model) {

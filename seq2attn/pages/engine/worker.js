@@ -51,7 +51,8 @@ class Trainer {
     this.news.push({
       lengths,
       losses,
-      right: each.map(({right}) => [...right])
+      right: each.map(({right}) => [...right]),
+      exams: this.race.step % EXAM.every ? null : this.race.examine(mask)
     })
     if (this.race.step === until || !losses.every(Number.isFinite))
       this.playing = false

@@ -17,7 +17,7 @@ function ofPosition(numbers, j, width) {
 function drawBars(view, step, t) {
   const {sources, scale} = view
   if (view.bars?.columns.length !== sources.length) buildBars(view)
-  const {around, axis, labels, columns} = view.bars
+  const {around, axis, same, labels, columns} = view.bars
   const place = view.windowAt(t, " ± ")
   say(around, place && `┃ ${place}`)
   for (const [k, mark] of axis.entries()) say(mark, short(scale[1 - k]))
@@ -28,6 +28,10 @@ function drawBars(view, step, t) {
     )
     labels[name].ariaLabel = `${name}: ${told.join(", ")}`
   }
+  const isSame = columns.every(
+    ({softmax, weight}) => Math.abs(softmax.mean - weight.mean) < 1e-6
+  )
+  say(same, isSame ? "= softmax" : "")
   showColumn(view, columns[view.position()].symbol)
 }
 
@@ -103,17 +107,20 @@ function buildBars(view) {
   const grid = view.find(".bars")
   const width = view.sources.length
   const axis = [make("small"), make("small")]
+  const same = make("small")
   const labels = {}
   for (const name of Object.keys(BARS)) {
     labels[name] = make("span", {className: "label", role: "img"}, name)
   }
   labels.score.append(...axis)
+  labels.weight.append(same)
   const around = make("span", {className: "label", title})
   grid.replaceChildren(around, ...Object.values(labels))
   const each = `minmax(${state.numbers ? 34 : 18}px, 1fr)`
   grid.style.gridTemplateColumns = `max-content repeat(${width}, ${each})`
   view.bars = {
     axis,
+    same,
     labels,
     around,
     columns: counted(width).map(j => builtColumn(view, grid, j))

@@ -1,14 +1,17 @@
-// The two charts of training: the loss, and the share of strings that are right, by their length.
+// The charts of training: the loss; what is right of the strings of the exam; and the share of
+// strings of recent batches that are right, by their length.
 
 const CHART = {height: 84, left: 26}
-const DASHES = [[], [6, 4]] // of each model's curve
+const DASHES = [[], [6, 4], [2, 3]] // of the curves
+const STROKES = ["━", "┅", "┈"] // the same, as text
+const SHARES = {given: "given the right ones", own: "its own", whole: "strings"}
 
 class Chart {
   constructor(canvas) {
     this.canvas = canvas
     this.width = canvas.parentNode.clientWidth
     this.pen = new CanvasPen(canvas, this.width, CHART.height)
-    this.colours = [look.positive, look.negative]
+    this.colours = [look.positive, look.negative, look.quiet]
   }
 
   // The height of a share of the scale.
@@ -25,26 +28,47 @@ class Chart {
   note(x, y, text, align = "end") {
     this.pen.text(x, y, text, 10, look.quiet, align)
   }
+
+  // points: [batch, share of the scale]; batches: how many fit.
+  curve(points, k, batches) {
+    const {context} = this.pen
+    const room = this.width - CHART.left
+    context.setLineDash(DASHES[k])
+    context.strokeStyle = this.colours[k]
+    context.lineWidth = 2
+    context.beginPath()
+    for (const [batch, share] of points)
+      context.lineTo(CHART.left + (room * batch) / batches, this.y(share))
+    context.stroke()
+    context.setLineDash([])
+  }
 }
 
 function drawTraining() {
   if (!training.worker) return
-  const [curve, bars] = by("train").querySelectorAll("canvas")
-  drawLosses(new Chart(curve))
-  drawLengths(new Chart(bars))
+  const [losses, exams, lengths] = by("train").querySelectorAll("canvas")
+  drawLosses(new Chart(losses))
+  drawExams(new Chart(exams))
+  drawLengths(new Chart(lengths))
 }
+
+const batchesShown = () => Math.max(50, training.step)
 
 function drawLosses(chart) {
   const guess = Math.log(data.models[0].target.tokens.length)
   const largest =
     1.1 * Math.max(guess, ...training.losses.map(([first]) => first ?? 0))
-  const steps = Math.max(50, training.step)
+  const batches = batchesShown()
   chart.mark(0, "0")
   chart.mark(guess / largest, guess.toFixed(1))
   chart.note(chart.width, chart.y(guess / largest) - 7, "a guess")
-  chart.note(chart.width, CHART.height - 6, `batch ${steps}`)
-  for (const [k, losses] of training.losses.entries())
-    drawCurve(chart, losses, k, steps, largest)
+  chart.note(chart.width, CHART.height - 6, `batch ${batches}`)
+  for (const [k, losses] of training.losses.entries()) {
+    const every = Math.max(1, Math.floor(losses.length / chart.width))
+    const points = losses.map((loss, batch) => [batch, loss / largest])
+    const few = points.filter(([batch]) => batch % every === 0)
+    chart.curve(few, k, batches)
+  }
   const named = lossNames()
   const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
   say(by("train-loss"), named.join("  "))
@@ -55,26 +79,34 @@ function drawLosses(chart) {
 function lossNames() {
   return data.models.map(({name}, k) => {
     const value = training.losses[k].at(-1)?.toFixed(3) ?? ""
-    return data.models.length > 1 ? `${k ? "┅" : "━"} ${name} ${value}` : value
+    return data.models.length > 1 ? `${STROKES[k]} ${name} ${value}` : value
   })
 }
 
-function drawCurve(chart, losses, k, steps, largest) {
-  const {context} = chart.pen
-  const room = chart.width - CHART.left
-  const every = Math.max(1, Math.floor(losses.length / chart.width))
-  context.setLineDash(DASHES[k])
-  context.strokeStyle = chart.colours[k]
-  context.lineWidth = 2
-  context.beginPath()
-  for (let at = 0; at < losses.length; at += every) {
-    context.lineTo(
-      CHART.left + (room * at) / steps,
-      chart.y(losses[at] / largest)
-    )
+// What the curves of the exam show: of one model its three shares, of two how many whole strings
+// each has right.
+function examined() {
+  if (data.models.length > 1)
+    return data.models.map(({name}, k) => [name, found => found[k].whole])
+  return Object.entries(SHARES).map(([share, name]) => [
+    name,
+    ([found]) => found[share]
+  ])
+}
+
+function drawExams(chart) {
+  const {exams} = training
+  const named = []
+  chart.mark(0, "0")
+  chart.mark(1, "1")
+  for (const [k, [name, share]] of examined().entries()) {
+    const points = exams.map(([batch, found]) => [batch, share(found)])
+    const value = points.at(-1)?.[1].toFixed(2) ?? ""
+    chart.curve(points, k, batchesShown())
+    named.push(`${STROKES[k]} ${name} ${value}`)
   }
-  context.stroke()
-  context.setLineDash([])
+  say(by("train-exam"), named.join("  "))
+  chart.canvas.ariaLabel = `right, of strings that are not trained on: ${named.join(", ")}`
 }
 
 function drawLengths(chart) {
