@@ -26,7 +26,8 @@ from seq2attn.build import build_model, load_task
 from seq2attn.config import load_config
 from seq2attn.data.batches import drop_words, make_batch
 from seq2attn.data.tasks import Examples, Solution, Task
-from seq2attn.data.vocabulary import Vocabulary
+from seq2attn.data.vocabulary import EOS, Vocabulary
+from seq2attn.inference.changes import Changes
 from seq2attn.pages.functions import Function
 from seq2attn.pages.graphs import program_json, trace_json
 from seq2attn.pages.models import untrained_models
@@ -450,6 +451,58 @@ def test_every_mechanism_decodes_as_in_pytorch(name):
     print(name, f"logits {logits:.1e} weights {weights:.1e}", sep="  ")
     assert logits < LOGITS
     assert weights < WEIGHTS
+
+
+# ---- the exam ----
+
+
+def test_the_exam_counts_letters_and_strings():
+    """Right answers are what an untrained model writes, every other one with a letter changed."""
+    shown = make_shown("scaled")
+    predictor = shown.predictor
+    symbols = predictor.task.target_vocabulary.tokens
+    strings = []
+    right = {"given": 0, "own": 0, "whole": 0}
+    for k, text in enumerate(random_texts(predictor, 6, longest=6)):
+        own = in_pytorch(predictor, text)["tokens"]
+        target = own[:-1] if own[-1] == EOS else own[:4]
+        if k % 2:
+            target[1] = 4 if target[1] != 4 else 5
+        strings.append({"source": predictor.task.source_vocabulary.encode(text), "target": target})
+        wanted = [*target, EOS]
+        write = Changes(write={t: symbols[id] for t, id in enumerate(target)})
+        forced = in_pytorch(predictor, text, write)["logits"]
+        given = [EOS + logits[EOS:].argmax() for logits in forced]
+        right["own"] += sum(one == other for one, other in zip(own, target, strict=False))
+        right["given"] += sum(one == other for one, other in zip(given, target, strict=False))
+        right["whole"] += own == wanted
+    letters = sum(len(one["target"]) for one in strings)
+    code = "return examine(new Model(given_.spec), given_.strings, null);"
+    (found,) = run([(code, {"spec": model_json(shown), "strings": strings})])
+    shares = (right["given"] / letters, right["own"] / letters, right["whole"] / 6)
+    assert (found["given"], found["own"], found["whole"]) == pytest.approx(shares)
+    assert 0 < found["own"] < 1
+
+
+def test_strings_of_the_exam_are_the_longest_and_without_padding():
+    draw = """
+    const table = rows => tensor("int", [rows.length, 3], Float64Array.from(rows.flat()));
+    const counts = rows => Float64Array.from(rows, row => row.filter(Boolean).length);
+    const batch = rows => ({
+      source: table(rows),
+      target: table(rows.map(row => row.map(id => id && id + 1))),
+      source_lengths: tensor("int", [2], counts(rows)),
+      target_lengths: tensor("int", [2], counts(rows)),
+    });
+    const drawn = [batch([[4, 0, 0], [5, 6, 7]]), batch([[8, 9, 0], [4, 0, 0]])];
+    let n = 0;
+    return examStrings({draw: {spec: {inputs: {}}, run: () => drawn[n++ % 2]}}, () => 0);
+    """
+    (found,) = run([(draw, None)])
+    assert len(found) == 16
+    assert found[0] == {"source": [5, 6, 7], "target": [6, 7, 8]}
+    assert found[-1] == {"source": [4], "target": [5]}
+    assert {"source": [8, 9], "target": [9, 10]} in found
 
 
 # ---- the rules of tasks ----

@@ -30,7 +30,10 @@ const PAIR_STOPS = [
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
-      const behind = mostBehind(view) < 0.005 ? "; to their left are zeros" : ""
+      const behind =
+        mostBehind(view) < 0.005
+          ? "; left of the step before, all are zero"
+          : ""
       return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.
         ${sampled()}`
     }
