@@ -79,7 +79,7 @@ def run_models(
         elif recorded:  # the run keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
-        about = {**_about(config, trained.predictor), "trained": f"{trained.step:,} steps"}
+        about = {"run": run.name, **_about(config, trained.predictor), "trained": f"{trained.step:,} steps"}
         weights = _snapshots(trained, recorded, snapshots)
         trained.module.float()  # as the page's numbers are, whatever the run's
         models.append(
