@@ -482,7 +482,10 @@ def test_the_command_writes_a_page(cli, browser, tmp_path, runs_copy):
     assert done.out == "tiny.html\n"
     browser.console()
     browser.open(tmp_path / "tiny.html")
-    assert browser.run("return [document.title, by('text').value]") == ["tiny", "abc"]
+    assert browser.run("return [document.title, by('text').value]") == [
+        "reverse with scaled attention",
+        "abc",
+    ]
     assert browser.console() == []
 
 

@@ -8,9 +8,9 @@ traces, in one form.
     outputs: {name: value}
 
 A value is "%NAME", of an input, a weight, a constant or a node. An argument is a value, a number,
-true, false, null, a word, a list of arguments, or {"number": "Infinity"}. A kind is float, int or bool.
-An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`. It
-makes a new value and changes none: what writes into a tensor in PyTorch is written as what makes
+true, false, null, a word, a list of arguments, or {"number": "Infinity"}. A kind is float, int or
+bool. An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`.
+It makes a new value and changes none: what writes into a tensor in PyTorch is written as what makes
 another.
 """
 

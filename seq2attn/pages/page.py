@@ -50,18 +50,9 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
         "colours": [_colour(level / 255) for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
-    title = html.escape(_title(models))
+    names = [model.name for model in models]
+    title = html.escape(" and ".join(names) if names[1:] else models[0].title or names[0])
     return assemble(title, _embed(data), trains=any(model.config for model in models))
-
-
-def _title(models: Sequence[PageModel]) -> str:
-    """Return what one model does, such as `reverse with scaled attention`, or the names of two."""
-    if len(models) == 2:
-        return " and ".join(model.name for model in models)
-    (model,) = models
-    score = model.about["score"]
-    how = "without attention" if score == "none" else f"with {score} attention"
-    return f"{model.about['task']} {how}"
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:

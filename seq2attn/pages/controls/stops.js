@@ -196,8 +196,8 @@ const STOPS = [
     of: (spec, view) => spec.attends && dividesByRoot(spec) && view.now,
     ...yesIfSame,
     start: view => choose(flattest(view), null),
-    ask: view => `This model learned its weights while scores were divided by √D = ${exact(rootOf(view))}.
-      Take the division away now, after training. Will the answer stay the same?`,
+    ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
+      Undo that now, after training: will the answer stay the same?`,
     press: "Without √D",
     act: view => {
       set({temperature: unscaled(view)})
@@ -205,9 +205,8 @@ const STOPS = [
     },
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
-      return `${compared(view)}. The largest weight of step ${state.step + 1} goes from ${was.weight}
-        to ${is.weight}: sharper. It is the temperature 1/√D, and a change after training.
-        Why one divides before training, root.html shows.`
+      return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
+        is ${is.weight}: sharper. Why one divides before training, root.html shows.`
     }
   },
   {

@@ -15,7 +15,7 @@ function tourSteps() {
   if (training.worker) return LEARNING_STOPS.filter(stop => stop.of())
   const fitting = stops => stops.filter(stop => stop.of(toured(), shownModel()))
   const pair = fitting(PAIR_STOPS)
-  return pair.length ? pair : fitting(STOPS)
+  return pair.length > 1 ? pair : [...pair, ...fitting(STOPS)]
 }
 
 function cover(on, shows = () => true) {
