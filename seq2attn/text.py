@@ -57,6 +57,16 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
         return "interpreter"
 
 
+def error_text(error: BaseException) -> str:
+    """Return `ValueError: what it says`, in one line, even if saying it raises an exception."""
+    try:
+        text = str(error).strip().partition("\n")[0]
+    except BaseException:  # of other people's classes
+        text = "its text cannot be shown"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name
+
+
 def quoted(value: object, limit: int = 60) -> str:
     """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
     characters.

@@ -20,7 +20,7 @@ errors
 display, options
 files, registry
 parts
-config, data, results
+config, data, results, findings
 model, plotting, plugins
 build, kernels, runs
 inference
@@ -37,8 +37,8 @@ REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "colours files options text errors registry parts config cli comparison display "
-    "results.statistics results.maps runs.create runs.logs runs.machine "
+    "colours files options text errors registry parts config cli comparison display findings "
+    "doctor.processes results.statistics results.maps runs.create runs.logs runs.machine "
     "runs.records runs.run plotting.cells"
 ).split()
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
-from dataclasses import asdict
-from glob import glob
-from io import StringIO
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
+
+import typer
 
 from seq2attn import parts
+from seq2attn.cli.examination import examine
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
 from seq2attn.display.console import say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.machine import available_cores
 from seq2attn.text import did_you_mean, quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
@@ -56,6 +55,15 @@ def check(
     allow: Annotated[
         Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")
     ] = None,
+    timeout: Annotated[
+        float, option("SECONDS", "The most that one --attention may take.", min=0.1)
+    ] = 20.0,
+    jobs: Annotated[
+        int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option(help="Show what the files of --attention print.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check parts of models, tasks and losses against their contracts, or examine any attention.
@@ -82,7 +90,8 @@ def check(
     """
     if attention is not None:
         given = [int(size) if size.isdigit() else size for size in (sizes or "").split(",") if size]
-        _examine(attention, as_json, sizes=given, expect=expect, allow=allow or [])
+        options = {"sizes": given, "expect": expect, "allow": allow or []}
+        examine(attention, options, timeout, jobs or available_cores(), as_json, verbose)
         return
     from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
@@ -112,49 +121,6 @@ def check(
             hint=HINT,
             exit_code=1,
         )
-
-
-def _examine(place: str, as_json: bool, **options: Any) -> None:
-    """Examine an attention that need not be of seq2attn, or that of each file of a pattern."""
-    from seq2attn.doctor.examine import check_attention, load_attention
-
-    path, _, name = place.rpartition(":")
-    if not Path(path).is_file() and glob(path):
-        _grade([f"{file}:{name}" for file in sorted(glob(path))], as_json, options)
-        return
-    report = check_attention(load_attention(place), **options)
-    if as_json:
-        write_json(asdict(report))
-    else:
-        print(report)
-    if report.faults:
-        codes = ", ".join(finding.code for finding in report.faults)
-        raise Seq2AttnError(f"{place}: faults: {codes}", exit_code=1)
-
-
-def _grade(places: list[str], as_json: bool, options: dict[str, Any]) -> None:
-    """Show the first fault of each attention, or why it could not be examined."""
-    from seq2attn.doctor.examine import check_attention, load_attention
-
-    rows = []
-    for place in places:
-        say(f"examining {place} (Ctrl-C skips it)")
-        result, look_at = "passed", ""
-        try:
-            with redirect_stdout(StringIO()):
-                faults = check_attention(load_attention(place), **options).faults
-            if faults:
-                result = f"{faults[0].code}: {faults[0].text}"
-                look_at = faults[0].look_at
-        except Seq2AttnError as error:
-            result = f"error: {error}".partition("\n")[0]
-        except BaseException as error:  # whatever the file raises
-            result = f"error: {type(error).__name__} {error}".strip().partition("\n")[0]
-        rows.append({"attention": place, "result": result, "look at": look_at})
-    _show(rows, as_json)
-    failed = sum(row["result"] != "passed" for row in rows)
-    if failed:
-        raise Seq2AttnError(f"{failed} of {len(rows)} did not pass", exit_code=1)
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:

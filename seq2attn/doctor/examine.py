@@ -5,9 +5,8 @@ import copy
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,8 +17,7 @@ from seq2attn.contract.subject import Broken
 from seq2attn.doctor.adapter import CATALOGUE, HINT, find_adapter, required, unchanged
 from seq2attn.doctor.checks import CHECKS, Trial
 from seq2attn.errors import Seq2AttnError
-from seq2attn.plugins import run_file
-from seq2attn.text import quoted
+from seq2attn.findings.report import LEVELS, Finding, Report
 
 WIDTHS = (16, 12, 20)  # of queries and keys, unless given
 FINDINGS = CATALOGUE["findings"]
@@ -27,42 +25,6 @@ NUMBERS = {"not-finite", "state", "axis", "in-place", "gradient", "overflow", "s
 """checks of numbers: an exception in them says nothing of what they look for"""
 ENDS = {"not-finite", "state", "random", "cache", "axis", "negative", "in-place"}
 """codes after which nothing else can be judged"""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What is wrong with an attention, or a property of it."""
-
-    level: str
-    """fault: wrong results; care: it fails in some settings; note: a property"""
-    code: str
-    text: str
-    """with the evidence"""
-    look_at: str
-    """what usually causes it"""
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was found, and how the attention was called."""
-
-    findings: list[Finding]
-    """faults first; of one level, causes before consequences"""
-    adapter: str
-
-    @property
-    def faults(self) -> list[Finding]:
-        """The findings of level `fault`."""
-        return [finding for finding in self.findings if finding.level == "fault"]
-
-    def __str__(self) -> str:
-        lines = []
-        for finding in self.findings:
-            lines.append(f"{finding.level}: {finding.code}: {finding.text}")
-            if finding.level != "note":
-                lines.append(f"    look at: {finding.look_at}")
-        lines += ["It was called as follows. If that is wrong, correct it:", self.adapter]
-        return "\n".join(lines)
 
 
 def check_attention(
@@ -116,16 +78,6 @@ def check_attention(
                 findings = sorted(_examine(trial, allow), key=_rank)
                 return Report(findings, str(adapter))
     raise problems[0]
-
-
-def load_attention(place: str) -> Any:
-    """Return what FILE:NAME means: a function, a module, or a class of modules."""
-    path, _, name = place.rpartition(":")
-    loaded, _ = run_file(Path(path), "seq2attn_examined")
-    if not hasattr(loaded, name):
-        names = [known for known, value in vars(loaded).items() if callable(value)]
-        raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
-    return getattr(loaded, name)
 
 
 def _instances(attention: Any, sizes: Sequence[int | str]) -> list[Any]:
@@ -186,21 +138,22 @@ def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
         for code, evidence in results:
             causes = FINDINGS[code].get("follows", "").split()
             if code not in allow and known.isdisjoint(causes):
-                yield _finding(code, **evidence)
+                yield make_finding(code, **evidence)
         for code, _ in results:
             known.update((code, FINDINGS[code].get("group", code)))
         if known & ENDS:
-            yield _finding("unchecked")
+            yield make_finding("unchecked")
             return
 
 
-def _finding(code: str, **evidence: Any) -> Finding:
+def make_finding(code: str, **evidence: Any) -> Finding:
+    """Return the finding of this code, with its evidence."""
     about = FINDINGS[code]
     return Finding(about["level"], code, about["text"].format(**evidence), about["look"])
 
 
 def _rank(finding: Finding) -> int:
-    return ["fault", "care", "note"].index(finding.level)
+    return LEVELS.index(finding.level)
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,267 @@
+"""Examines attentions of other people's files, each in a process of its own.
+
+This process runs none of them, and needs no torch. A server that has imported torch and the doctor
+forks for each of them; where nothing can be forked, each process imports them anew. A process
+leaves its answer in a folder that is made for it, with a token; what it prints goes to a file
+there. One that ends without an answer is a row like any other.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.report import Finding, Report
+
+METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
+PRELOADED = ["seq2attn.doctor.examine"]
+STARTS = 60.0  # seconds that a process may take until it has imported torch
+TICK = 0.1  # seconds between two looks at what a process prints
+PRINTED = 4000  # bytes of it that are kept
+FILE_SIZE = 256 << 20  # bytes that a process may write to a file
+MEMORY = 2 << 30  # bytes that it may take, beyond those of torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """How the examination of an attention ended."""
+
+    place: str
+    """FILE:NAME"""
+    status: str
+    """examined; refused: it cannot be called; error: the file raised an exception; silent: it ended
+    its process; killed: by a signal; hung: it took too long"""
+    text: str = ""
+    """why it was not examined"""
+    report: Report | None = None
+    printed: str = ""
+    """the beginning of what it printed"""
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0: examined, and without a fault; 1: with one; 2: not examined."""
+        return 2 if self.report is None else int(bool(self.report.faults))
+
+
+def examine_places(
+    places: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    timeout: float,
+    jobs: int,
+    method: str = METHOD,
+) -> Iterator[Row]:
+    """Examine FILE:NAME each in a process of its own, and yield their rows as they end.
+
+    options: of `check_attention`. timeout: seconds for one. jobs: processes at a time.
+    """
+    context: Any = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(PRELOADED)
+    waiting = list(places)
+    running: list[_Child] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                running.append(_Child(waiting.pop(0), dict(options), timeout, context))
+            connection.wait([child.process.sentinel for child in running], TICK)
+            for child in running.copy():
+                if row := child.row():
+                    running.remove(child)
+                    yield row
+    finally:
+        for child in running:
+            child.end()
+
+
+# ---- in this process ----
+
+
+@dataclass
+class _Child:
+    """A process that examines an attention."""
+
+    place: str
+    options: dict[str, Any]
+    timeout: float
+    context: Any
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
+        self.printed = self.folder / "printed"
+        self.printed.touch()
+        self.asked = time.monotonic()
+        for attempt in range(3):
+            task = (self.place, self.options, str(self.folder), self.token, self.timeout)
+            self.process = self.context.Process(target=_work, args=task)
+            try:
+                with _plain_start():
+                    self.process.start()
+                return
+            except (OSError, EOFError):  # the server was killed; it starts again
+                if attempt == 2:
+                    raise
+
+    def row(self) -> Row | None:
+        """Return how it ended, or None if it still runs."""
+        if self.printed.stat().st_size > FILE_SIZE / 4:
+            os.truncate(self.printed, PRINTED)
+        now = time.monotonic()
+        if not self.began and (self.folder / "ready").exists():
+            self.began = now
+        is_late = now - (self.began or self.asked) > (self.timeout if self.began else STARTS)
+        if not is_late and self.process.is_alive():
+            return None
+        self.end()
+        seconds = round(now - (self.began or self.asked), 2)
+        answer = self._answer()
+        if answer:
+            report = _report(answer["report"]) if "report" in answer else None
+            return self._row(answer["status"], answer["text"], seconds, report)
+        code = self.process.exitcode
+        if is_late:
+            return self._row("hung", f"no result within {self.timeout:g} s", seconds)
+        if code < 0:
+            name = signal.Signals(-code).name
+            return self._row("killed", f"{name} ended its process", seconds)
+        text = f"its process ended with exit code {code}, without a result, as by os._exit()"
+        return self._row("silent", text, seconds)
+
+    def _row(self, status: str, text: str, seconds: float, report: Report | None = None) -> Row:
+        with self.printed.open("rb") as file:
+            printed = file.read(PRINTED).decode(errors="replace")
+        self._folder.cleanup()
+        return Row(self.place, status, text, report, printed, seconds)
+
+    def _answer(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            answer: dict[str, Any] = json.loads((self.folder / "answer").read_bytes())
+            if answer.pop("token", "") == self.token:
+                return answer
+        return {}
+
+    def end(self) -> None:
+        """End the process, and those that it started."""
+        with contextlib.suppress(OSError, AttributeError):  # no groups where there is no fork
+            os.killpg(self.process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.join()
+
+
+def _report(answer: dict[str, Any]) -> Report:
+    findings = [Finding(**finding) for finding in answer["findings"]]
+    return Report(findings, answer["adapter"])
+
+
+@contextlib.contextmanager
+def _plain_start() -> Iterator[None]:
+    """Let a new process import neither this one's main module nor what lies in the current
+    directory.
+    """
+    main, name = sys.modules["__main__"], "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
+
+
+# ---- in the process of an attention ----
+
+
+def _work(place: str, options: dict[str, Any], folder: str, token: str, timeout: float) -> None:
+    """Examine an attention, and leave the answer in the folder."""
+    import torch
+
+    from seq2attn.doctor.bound import bind, replaced
+    from seq2attn.doctor.examine import check_attention, make_finding
+    from seq2attn.doctor.loading import ending, load_attention
+
+    torch.set_num_threads(1)
+    _separate(Path(folder), timeout)
+    own, leave, bound = os.getpid(), os._exit, bind()
+    answer: dict[str, Any] = {"token": token, "text": ""}
+    try:
+        report = check_attention(load_attention(place), **options)
+        findings = report.findings
+        if names := replaced(bound):
+            findings = [make_finding("patched", names=", ".join(names[:3]))]
+        answer |= {"status": "examined"}
+        answer["report"] = {"findings": list(map(vars, findings)), "adapter": report.adapter}
+    except Seq2AttnError as error:
+        answer |= {"status": "refused", "text": str(error)}
+    except BaseException as error:
+        answer |= {"status": "error", "text": ending(error, place.rpartition(":")[0])}
+    with contextlib.suppress(BaseException):
+        if os.getpid() == own:  # not a copy of it that the file made
+            Path(folder, "answer").write_text(json.dumps(answer))
+    leave(0)
+
+
+def _separate(folder: Path, timeout: float) -> None:
+    """Give the process streams of its own; where there is fork, a session, limits, and a parent
+    that it may end as it likes.
+    """
+    output = os.open(folder / "printed", os.O_WRONLY | os.O_APPEND)
+    for stream, target in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
+        os.dup2(target, stream)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stderr = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    if hasattr(os, "fork"):
+        os.setsid()
+        _limit()
+        _guard(STARTS + timeout)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # pipes of the server and of its parent
+    (folder / "ready").touch()
+
+
+def _limit() -> None:
+    """Limit memory and the size of files."""
+    import resource
+
+    limits = {resource.RLIMIT_FSIZE: FILE_SIZE, resource.RLIMIT_CORE: 0}
+    with contextlib.suppress(OSError):  # only Linux says what is taken already
+        lines = Path("/proc/self/status").read_text().splitlines()
+        (taken,) = [int(line.split()[1]) << 10 for line in lines if line.startswith("VmData")]
+        limits[resource.RLIMIT_DATA] = taken + MEMORY
+    for kind, most in limits.items():
+        with contextlib.suppress(OSError, ValueError):  # a lower one is set
+            resource.setrlimit(kind, (most, most))
+
+
+def _guard(seconds: float) -> None:
+    """Go on in a child; this process ends as the child does, and ends it when time is up, even if
+    nobody waits for it any more.
+    """
+    child = os.fork()
+    if not child:
+        return
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+    signal.alarm(int(seconds) + 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:
+        os.kill(os.getpid(), -code)
+        signal.pause()
+    os._exit(code)
