@@ -28,7 +28,7 @@ analysis, contract
 doctor, training
 comparison
 api, pages
-cli
+cli, fixtures
 """
 LAYER = {}  # room -> the number of its layer
 for number, line in enumerate(LAYERS.split("\n")):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from seq2attn import parts
-from seq2attn.cli.examination import examine
+from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
 from seq2attn.display.console import say, write_json
 from seq2attn.display.table import Table
@@ -33,11 +34,11 @@ def check(
     ] = None,
     plugin: Plugins = None,
     expect: Annotated[
-        str | None,
+        Texts,
         option(
             "SCORE",
             "Compare scores with this one: a name, or a formula of a query s, a key h and their "
-            "width D.",
+            "width D. Of several names of --attention: NAME=SCORE. May be repeated.",
         ),
     ] = None,
     attention: Annotated[
@@ -45,15 +46,26 @@ def check(
         option(
             "FILE:NAME",
             "Examine this attention, a function, a class or a module, instead. FILE may be a "
-            "pattern in quotes: a table has a row for each file.",
+            "notebook, or a pattern in quotes, and NAME several names: FILE:NAME,NAME. A table "
+            "has a row for each file.",
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         option("N,N", "What the constructor of --attention is given; by default some are tried."),
     ] = None,
+    widths: Annotated[
+        str | None, option("N,N", "The widths of the query and of the keys of --attention.")
+    ] = None,
+    require: Annotated[
+        Texts, option("causal|window=N", "What --attention must be. May be repeated.")
+    ] = None,
     allow: Annotated[
         Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")
+    ] = None,
+    feedback: Annotated[
+        Path | None,
+        option("FOLDER", "Write a text on each file of --attention.", file_okay=False),
     ] = None,
     timeout: Annotated[
         float, option("SECONDS", "The most that one --attention may take.", min=0.1)
@@ -86,12 +98,26 @@ def check(
 
       seq2attn check --attention homework.py:Attention
 
-      seq2attn check --attention "handed-in/*.py:scaled" --expect scaled
+      seq2attn check --attention "handed-in/*.py:scaled,cosine" --expect scaled=scaled
     """
     if attention is not None:
-        given = [int(size) if size.isdigit() else size for size in (sizes or "").split(",") if size]
-        options = {"sizes": given, "expect": expect, "allow": allow or []}
-        examine(attention, options, timeout, jobs or available_cores(), as_json, verbose)
+        places = Places.parse(attention)
+        options = {
+            "sizes": literals(sizes),
+            "widths": literals(widths),
+            "require": require or [],
+            "allow": allow or [],
+        }
+        examine(
+            places,
+            options,
+            expected(expect or [], places.names),
+            timeout=timeout,
+            jobs=jobs or available_cores(),
+            as_json=as_json,
+            verbose=verbose,
+            feedback=feedback,
+        )
         return
     from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
@@ -101,8 +127,8 @@ def check(
     chosen = []
     for word in names or added or _known():
         chosen += _find(word)
-    if expect is not None:
-        _compare(chosen, expect, as_json)
+    if expect:
+        _compare(chosen, expect[0], as_json)
         return
     rows = []
     for part in chosen:
@@ -125,13 +151,14 @@ def check(
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     """Compare each of the scores with the expected one."""
-    from seq2attn.doctor.scores import compare_score
+    from seq2attn.contract.scores import known_scores, scored
+    from seq2attn.doctor.scores import Sample, compare
 
-    rows = []
+    rows, known = [], known_scores()
     for part in chosen:
         kind, _, name = part.partition("/")
         if kind == "score" and name != expect:
-            code, text = compare_score(name, expect)
+            code, text = compare(Sample(*scored(name)), expect, known)
             result = text if code else f"equal {text}".rstrip()
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:

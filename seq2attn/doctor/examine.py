@@ -1,162 +1,156 @@
-"""Examines any attention: `check_attention`, and what it returns."""
+"""Examines any attention."""
 
-import contextlib
-import copy
 import inspect
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.contract.subject import Broken
-from seq2attn.doctor.adapter import CATALOGUE, HINT, find_adapter, required, unchanged
-from seq2attn.doctor.checks import CHECKS, Trial
+from seq2attn.doctor import masks, numbers, rows, weights
+from seq2attn.doctor.lines import corrections
+from seq2attn.doctor.names import instances, module_of
+from seq2attn.doctor.search import find_subject
+from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
+from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
 
-WIDTHS = (16, 12, 20)  # of queries and keys, unless given
-FINDINGS = CATALOGUE["findings"]
-NUMBERS = {"not-finite", "state", "axis", "in-place", "gradient", "overflow", "score"}
-"""checks of numbers: an exception in them says nothing of what they look for"""
-ENDS = {"not-finite", "state", "random", "cache", "axis", "negative", "in-place"}
-"""codes after which nothing else can be judged"""
+WIDTHS = (16, 24)  # of queries and keys, one after the other: what is divided by 4 shows at 24
+HINT = (
+    "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
+    "calls it and returns what it returns."
+)
+RULES: tuple[engine.Rule, ...] = (
+    rows.in_place,
+    rows.not_finite,
+    rows.state,
+    rows.one_row,
+    rows.batch,
+    rows.alone,
+    weights.sums,
+    rows.queries,
+    rows.rows_mixed,
+    weights.used,
+    masks.told,
+    masks.padding,
+    weights.returned,
+    masks.padding_amount,
+    masks.empty_row,
+    masks.places,
+    masks.required,
+    numbers.length,
+    numbers.strides,
+    numbers.unregistered,
+    numbers.gradient,
+    numbers.overflow,
+    numbers.half,
+    numbers.parameters,
+    numbers.training,
+    numbers.score,
+)
+"""in the order in which they are made: causes before consequences"""
 
 
 def check_attention(
     attention: Any,
     *,
-    sizes: Sequence[int | str] = (),
-    query_width: int | None = None,
-    key_width: int | None = None,
+    sizes: Sequence[Any] = (),
+    widths: Sequence[int] = (),
     expect: str | None = None,
+    require: Sequence[str] = (),
     allow: Collection[str] = (),
+    scores: Sequence[Any] = (),
 ) -> Report:
-    """Examine an attention that need not be of seq2attn: a module, a class of modules, or a
-    function. Raises `Seq2AttnError` if it cannot be made or called, or returns no weights.
+    """Examine an attention: a module, a class of modules, or a function. Raises `Seq2AttnError` if
+    it cannot be made or called.
 
-    It is called as the names of its arguments and a few shapes allow; otherwise write
-    `attend(query, keys, valid)` of query (B, query_width), keys (B, S, key_width) and valid (B, S),
-    True = real token, or None, that returns the context (B, Dv), or None, and the weights (B, S) or
-    (B, H, S). An argument `values` gets values (B, S, key_width).
+    It is called as the names of its arguments and a few forms allow; otherwise write
+    `attend(query, keys, valid)` of query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real
+    token, that calls it; leave out `query` or `valid` if it takes none. An argument `values` gets
+    values (B, S, Dk). The result may be any tuple of tensors.
 
     sizes: what the constructor of a class is given, in the order of its arguments; some are tried.
+    widths: of the query and of the keys. By default they are tried, and a class or a function is
+        examined at two widths.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
+    require: `causal`, or `window=3`.
     allow: codes of findings to leave out. It cannot see how its caller uses the result.
+    scores: those that may be named.
     """
     try:
         inspect.signature(attention)
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
-    numbers = [size for size in sizes if isinstance(size, int)] or WIDTHS
-    usual = [*numbers, *(2 * number for number in numbers)]
-    queries = usual if query_width is None else [query_width]
-    keys = usual if key_width is None else [key_width]
-    problems = []
+    found: dict[str, Finding] = {}
+    adapter, problems = "", []
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
         warnings.catch_warnings(action="ignore"),
     ):
-        torch.manual_seed(0)
-        for instance in _instances(attention, sizes):
-            module = _module_of(instance)
-            with unchanged(module):
-                module.eval()
-                fresh = _copy(instance)
+        for pair in [tuple(widths)] if widths else [(width, width) for width in WIDTHS]:
+            torch.manual_seed(0)
+            with unchanged(module_of(attention)):
                 try:
-                    adapter, inputs = find_adapter(instance, list(product(queries, keys)))
+                    subject, made = _subject(attention, sizes, pair, is_first=not adapter)
                 except Seq2AttnError as error:
                     problems.append(error)
                     continue
-                unused = replace(adapter, attention=fresh)
-                trial = Trial(adapter, unused, inputs, module, expect)
-                findings = sorted(_examine(trial, allow), key=_rank)
-                return Report(findings, str(adapter))
+                subject = replace(subject, scores=scores, expect=expect, require=require)
+                for finding in engine.examine(RULES, subject, allow):
+                    if adapter:
+                        text = f"{finding.text} This is at width {pair[0]}."
+                        finding = replace(finding, text=text)
+                    lines = tuple(corrections(attention, finding.code))
+                    found.setdefault(finding.code, replace(finding, lines=lines))
+            adapter = adapter or f"{made}{subject.bound.call}"
+    if not adapter:
+        raise problems[0]
+    return Report(sorted(found.values(), key=_rank), adapter)
+
+
+def _subject(
+    attention: Any, sizes: Sequence[Any], pair: tuple[int, ...], is_first: bool
+) -> tuple[Subject, str]:
+    """Return an attention, or an instance of the class that it is, with its call, and how it was
+    made.
+    """
+    made: Iterable[tuple[Any, str]] = [(attention, "")]
+    if isinstance(attention, type):
+        made = instances(attention, sizes, pair[0])
+    problems = []
+    for instance, text in made:
+        module = module_of(instance)
+        module.eval()
+        for parameter in module.parameters():
+            _give_numbers(parameter)
+        for widths in [pair, *(_widths_of(module) if is_first else ())]:
+            try:
+                return find_subject(instance, widths), f"{text}\n" if text else ""
+            except Seq2AttnError as error:
+                problems.append(error)
     raise problems[0]
 
 
-def _instances(attention: Any, sizes: Sequence[int | str]) -> list[Any]:
-    """Return the attention, or instances of the class that it is: of several widths, and of one."""
-    if not isinstance(attention, type):
-        return [attention]
-    made, problems = [], []
-    names = list(inspect.signature(attention).parameters) if sizes else required(attention)
-    for numbers in [sizes] if sizes else [WIDTHS, WIDTHS[:1] * 3]:
-        try:
-            made.append(attention(**dict(zip(names, numbers, strict=False))))
-        except Exception as error:
-            problems.append(_reason(error))
-    if not made:
-        raise Seq2AttnError(
-            f"{attention.__name__} cannot be made: {problems[0]}",
-            hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
-        )
-    return made
+def _give_numbers(parameter: Tensor) -> None:
+    """Replace what hides everything: numbers that begin with 0, or were never set."""
+    if not is_lazy(parameter) and parameter.numel():
+        largest = float(parameter.abs().max().nan_to_num(torch.inf))
+        if not 1e-6 < largest < 1e4:
+            parameter.copy_(0.1 * torch.randn_like(parameter))
 
 
-def _copy(attention: Any) -> Any:
-    """Return a copy, or the attention itself if it cannot be copied or has no numbers yet."""
-    is_ready = not any(map(is_lazy, _module_of(attention).parameters()))
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(attention) if is_ready else attention
-    return attention
-
-
-def _module_of(attention: Any) -> nn.Module:
-    """Return the attention, or the modules that a function calls as one."""
-    attention = getattr(attention, "__self__", attention)
-    if isinstance(attention, nn.Module):
-        return attention
-    if not inspect.isfunction(attention):
-        return nn.Module()
-    seen = inspect.getclosurevars(attention)
-    modules = nn.ModuleList()
-    for value in (*seen.nonlocals.values(), *seen.globals.values()):
-        if isinstance(value, nn.Module):
-            modules.append(value)
-    return modules
-
-
-def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
-    """Yield what the checks find, but for what follows from an earlier finding."""
-    known: set[str] = set()
-    for check in CHECKS:
-        name = check.__name__.replace("_", "-")
-        try:
-            results = list(check(trial) or ())
-        except Seq2AttnError:  # of --expect
-            raise
-        except Exception as error:
-            is_named = isinstance(error, Broken) or name not in NUMBERS
-            code = name if name in FINDINGS and is_named else "unfinished"
-            results = [(code, {"name": name, "by": _reason(error)})]
-        for code, evidence in results:
-            causes = FINDINGS[code].get("follows", "").split()
-            if code not in allow and known.isdisjoint(causes):
-                yield make_finding(code, **evidence)
-        for code, _ in results:
-            known.update((code, FINDINGS[code].get("group", code)))
-        if known & ENDS:
-            yield make_finding("unchecked")
-            return
-
-
-def make_finding(code: str, **evidence: Any) -> Finding:
-    """Return the finding of this code, with its evidence."""
-    about = FINDINGS[code]
-    return Finding(about["level"], code, about["text"].format(**evidence), about["look"])
+def _widths_of(module: nn.Module) -> Iterator[tuple[int, ...]]:
+    """Yield the widths of queries and keys that layers may take, alone or side by side."""
+    sizes = {one.size(-1) for one in module.parameters() if not is_lazy(one) and one.dim() > 1}
+    sizes |= {large - small for large in sizes for small in sizes if large > small}
+    yield from product(sorted(sizes)[:5], repeat=2)
 
 
 def _rank(finding: Finding) -> int:
     return LEVELS.index(finding.level)
-
-
-def _reason(error: Exception) -> str:
-    """Return an exception as one line."""
-    kind = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
-    return f"{kind}{error}".partition("\n")[0][:160]

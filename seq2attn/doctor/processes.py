@@ -10,11 +10,12 @@ import contextlib
 import json
 import multiprocessing
 import os
+import pkgutil
 import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from pathlib import Path
@@ -57,26 +58,28 @@ class Row:
 
 
 def examine_places(
-    places: Sequence[str],
-    options: Mapping[str, Any],
+    places: Mapping[str, Mapping[str, Any]],
     *,
     timeout: float,
     jobs: int,
+    scores: str = "",
     method: str = METHOD,
 ) -> Iterator[Row]:
     """Examine FILE:NAME each in a process of its own, and yield their rows as they end.
 
-    options: of `check_attention`. timeout: seconds for one. jobs: processes at a time.
+    places: options of `check_attention` for each. timeout: seconds for one. jobs: how many at once.
+    scores: where a function is that returns those that may be named, as "package.module:function".
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(PRELOADED)
-    waiting = list(places)
+        context.set_forkserver_preload([*PRELOADED, scores.partition(":")[0] or PRELOADED[0]])
+    waiting = list(places.items())
     running: list[_Child] = []
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
-                running.append(_Child(waiting.pop(0), dict(options), timeout, context))
+                place, options = waiting.pop(0)
+                running.append(_Child(place, {**options, "scores": scores}, timeout, context))
             connection.wait([child.process.sentinel for child in running], TICK)
             for child in running.copy():
                 if row := child.row():
@@ -196,18 +199,21 @@ def _work(place: str, options: dict[str, Any], folder: str, token: str, timeout:
     import torch
 
     from seq2attn.doctor.bound import bind, replaced
-    from seq2attn.doctor.examine import check_attention, make_finding
+    from seq2attn.doctor.examine import check_attention
     from seq2attn.doctor.loading import ending, load_attention
+    from seq2attn.findings.engine import finding
 
     torch.set_num_threads(1)
     _separate(Path(folder), timeout)
     own, leave, bound = os.getpid(), os._exit, bind()
     answer: dict[str, Any] = {"token": token, "text": ""}
     try:
+        if options["scores"]:
+            options["scores"] = pkgutil.resolve_name(options["scores"])()
         report = check_attention(load_attention(place), **options)
         findings = report.findings
         if names := replaced(bound):
-            findings = [make_finding("patched", names=", ".join(names[:3]))]
+            findings = [finding("patched", names=", ".join(names[:3]))]
         answer |= {"status": "examined"}
         answer["report"] = {"findings": list(map(vars, findings)), "adapter": report.adapter}
     except Seq2AttnError as error:

@@ -18,10 +18,17 @@ class Finding:
     """with the evidence"""
     look_at: str = ""
     """what usually causes it"""
+    lines: Sequence[str] = ()
+    """lines of the attention, with what should stand there"""
+
+    def __repr__(self) -> str:
+        return f"{self.level}: {self.code}: {self.text}"
 
     def __str__(self) -> str:
-        text = f"{self.level}: {self.code}: {self.text}"
-        return text if self.level == "note" else f"{text}\n    look at: {self.look_at}"
+        texts = [repr(self)]
+        if self.level != "note":
+            texts += [f"look at: {self.look_at}", *self.lines]
+        return "\n    ".join(texts)
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,15 @@ class Report:
     def faults(self) -> list[Finding]:
         """The findings of level `fault`."""
         return [finding for finding in self.findings if finding.level == "fault"]
+
+    def require(self) -> "Report":
+        """Raise `AssertionError`, which says everything, if there is a fault; return the report."""
+        if self.faults:
+            raise AssertionError(f"{len(self.faults)} faults\n{self}")
+        return self
+
+    def __repr__(self) -> str:
+        return str(self)
 
     def __str__(self) -> str:
         called = "It was called as follows. If that is wrong, correct it:"

@@ -1,0 +1,183 @@
+"""Finds how an attention is called: names of arguments say what they may be, and the forms that may
+be meant are tried, the usual ones first.
+"""
+
+import copy
+import inspect
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from seq2attn.doctor.call import Call, Inputs, Result, bind, draw
+from seq2attn.doctor.masks import padding
+from seq2attn.doctor.names import WORDS, Roles, mask_of, module_of, required, roles, words
+from seq2attn.doctor.rows import batch
+from seq2attn.doctor.subject import Subject
+from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.engine import Found
+from seq2attn.text import error_text
+
+WAYS, MASKS = WORDS["ways"], WORDS["masks"]
+MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
+"""words of a mask, or of lengths, that say what is padding"""
+DOUBTS = {"mask-constant": 0.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
+"""of a form of the mask: if none holds, the usual one was meant"""
+Problem = tuple[Call, Roles, Exception]
+
+
+def find_subject(attention: Any, widths: Sequence[int]) -> Subject:
+    """Return an attention with the call that was found, for a query and keys of these widths.
+    Raises `Seq2AttnError` if there is none.
+    """
+    names = required(attention.forward if isinstance(attention, nn.Module) else attention)
+    module = module_of(attention)
+    is_ready = not any(map(is_lazy, module.parameters()))
+    fresh = copy.deepcopy(attention) if is_ready else None
+    problems: list[Problem] = []
+    for given in (names, dict.fromkeys(names, True)):
+        for of_names in roles(given):
+            found: list[tuple[float, int, Subject]] = []
+            for call, inputs in _calls(attention, of_names, given, widths):
+                try:
+                    subject = Subject(bind(call, inputs, module), inputs, fresh)
+                    found.append((_doubts(subject), len(found), subject))
+                except Exception as error:
+                    problems.append((call, of_names, error))
+                    continue
+                if not found[-1][0]:
+                    break
+            if found:
+                return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
+        if problems[0][1]["other"]:
+            break
+    raise _refusal(problems[0])
+
+
+def _calls(
+    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Sequence[int]
+) -> Iterator[tuple[Call, Inputs]]:
+    """Yield the calls that may be meant, with inputs."""
+    first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
+    mask, is_alone = mask_of(of_names), not of_names["query"]
+    is_masked = names.get(mask, False)
+    forms = _forms(mask, of_names) if is_masked else ["None"]
+    choices = [WAYS["alone" if is_alone else "cross"]]
+    choices += [WAYS[role] if of_names[role] else [""] for role in ("history", "other")]
+    for (keys, query, queries), history, other in product(*choices):
+        values = keys if is_alone else keys.replace("keys", "values")
+        texts = {"query": query, "keys": keys, "again": keys, "values": values}
+        texts |= {"history": history, "other": other, "mask": "None", "lengths": "None"}
+        given = {}
+        for name, is_needed in names.items():
+            of_name = [role for role, those in of_names.items() if name in those and name != mask]
+            for role in of_name:
+                if is_needed or role not in ("mask", "lengths"):
+                    given[name] = texts[role]
+        inputs = draw(widths[0], widths[1], queries)
+        for form in forms:
+            yield Call(attention, given, first, mask * is_masked, form, is_masked), inputs
+
+
+def _forms(mask: str, of_names: Roles) -> list[str]:
+    """Return the forms that a mask, or lengths, may have."""
+    if mask in of_names["lengths"]:
+        return list(MASKS["lengths"])
+    forms = []
+    meant = ("~", "") if _means_padding(mask) else ("", "~")
+    for form in MASKS["mask"]:
+        forms += [form.replace("NO", no) for no in meant]
+    length = "query.size(1)" if of_names["query"] else "keys.size(1)"
+    return [form.replace("L", length) for form in [*forms, *MASKS["added"]]]
+
+
+def _doubts(subject: Subject) -> float:
+    """Return how doubtful a call is. Only what a wrong layout does counts, not what a fault does:
+    otherwise the search would find the call in which a fault does not show.
+    """
+    queries = subject.bound.queries(subject.given)
+    doubts = 2.0 * (not subject.free.weights) + (subject.free.output.size(1) != queries)
+    return doubts + 2.0 * len(list(batch(subject)))
+
+
+# ---- masks ----
+
+
+def _with_mask(subject: Subject, of_names: Roles) -> Subject:
+    """Choose the form of the mask that holds, and say what it means."""
+    mask, bound = mask_of(of_names), subject.bound
+    if not mask and "MASK" not in bound.call.first:
+        return subject
+    tried: list[tuple[float, int, Subject]] = []
+    problems: list[Exception] = []
+    for form in _forms(mask, of_names):
+        call = replace(bound.call, mask=mask, form=form)
+        try:
+            other = replace(subject, bound=replace(bound, call=call), has_mask=True)
+            if any(torch.equal(other.masked.output, one.masked.output) for *_, one in tried):
+                continue  # it means the same
+            shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
+            if shapes != shapes[:1] * 3:
+                raise ValueError(f"the result becomes {tuple(other.masked.output.shape)}")
+            doubts = [DOUBTS.get(code, 1.0) for code, _ in padding(other)]
+        except Exception as error:
+            problems.append(error)
+            continue
+        tried.append((max(doubts, default=0.0), len(tried), other))
+        if not doubts:
+            break
+    if not tried:
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        return replace(subject, told=[(code, {"name": mask, "by": error_text(problems[0])})])
+    doubt, _, best = min(tried, key=lambda one: one[:2])
+    return best if doubt else replace(best, told=list(_meaning(best.bound.call)))
+
+
+def _shapes(result: Result) -> list[Any]:
+    return [result.output.shape, *(one.shape[2:] for one in result.weights)]
+
+
+def _means_padding(mask: str) -> bool:
+    return bool(words(mask) & MEANT) and "valid" not in words(mask)
+
+
+def _meaning(call: Call) -> Found:
+    """Say what True in the mask means, beside what its name means."""
+    is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
+    means_padding = _means_padding(call.mask)
+    if "torch.where" in call.form:
+        yield "mask-added" if means_padding or means_valid else "mask-is-added", {}
+    elif "valid.sum" in call.form:
+        return
+    elif means_valid if is_inverse else means_padding:
+        yield "mask-inverted", {"name": call.mask}
+    elif is_inverse and not means_padding:
+        yield "polarity", {}
+
+
+# ---- what is said if there is none ----
+
+
+def _refusal(problem: Problem) -> Seq2AttnError:
+    """Say why it cannot be called, with a call to edit."""
+    call, of_names, error = problem
+    unknown = of_names["other"]
+    why = f"what it needs as {', '.join(unknown)} is not known"
+    if not unknown:
+        function = call.attention
+        if isinstance(function, nn.Module):
+            function = function.forward
+        file = inspect.unwrap(function).__code__.co_filename
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f"line {frame.lineno}: " for frame in frames if frame.filename == file]
+        why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
+    mask = mask_of(of_names)
+    if mask and not call.mask:
+        call = replace(call, mask=mask, form="valid")
+    hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
+    return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

@@ -1,0 +1,95 @@
+"""Makes findings: rules are tried in the order of causes, and say what they found by the codes of
+one catalogue. Imports nothing heavy.
+"""
+
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from seq2attn.findings.report import Finding
+from seq2attn.text import error_text
+
+Found = Iterator[tuple[str, dict[str, Any]]]
+"""codes of the catalogue, with the evidence that their texts show"""
+Rule = Callable[[Any], Found]
+"""of what is examined"""
+Rules = Mapping[str, Rule]
+"""by their names"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the catalogue says of a code."""
+
+    text: str
+    level: str = "fault"
+    look: str = ""
+    group: str = ""
+    """codes may follow from a group of others"""
+    follows: str = ""
+    """codes and groups after which it is no news, with spaces between them"""
+    ends: bool = False
+    """after it, nothing else can be judged"""
+    crash: bool = False
+    """an exception in the rule of this name is this finding"""
+
+
+TEXTS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
+"""tables of `catalogue.toml`"""
+
+
+def _entries() -> Iterator[tuple[str, Entry]]:
+    for code, about in TEXTS["findings"].items():
+        yield code, Entry(**about)
+    for code, text in TEXTS["contract"].items():
+        yield code, Entry(text)
+
+
+CATALOGUE = MappingProxyType(dict(_entries()))
+"""what each code means"""
+
+
+def finding(code: str, **evidence: Any) -> Finding:
+    """Return the finding of a code, with its evidence in its text."""
+    entry = CATALOGUE[code]
+    return Finding(entry.level, code, entry.text.format(**evidence), entry.look)
+
+
+def first(rule: Rule, subject: Any) -> Finding | None:
+    """Return the first finding of a rule, or None. What the rule raises is raised."""
+    for code, evidence in rule(subject):
+        return finding(code, **evidence)
+    return None
+
+
+def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) -> Iterator[Finding]:
+    """Yield what the rules find, but for the codes in `allow`, and for what follows from an earlier
+    finding.
+    """
+    known: set[str] = set()
+    for rule in rules:
+        codes = []
+        for code, evidence in found_by(rule, subject):
+            codes.append(code)
+            if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
+                yield finding(code, **evidence)
+        for code in codes:
+            known |= {code, CATALOGUE[code].group}
+        if any(CATALOGUE[code].ends for code in codes):
+            yield finding("unchecked")
+            return
+
+
+def found_by(rule: Rule, subject: Any) -> Found:
+    """Yield what a rule finds. An exception is a finding: that of the rule's name, or else that the
+    rule is unfinished.
+    """
+    name = rule.__name__.replace("_", "-")
+    try:
+        yield from rule(subject)
+    except Exception as error:
+        is_named = name in CATALOGUE and CATALOGUE[name].crash
+        yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}
