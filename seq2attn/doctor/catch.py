@@ -15,6 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
+Change = Callable[[int, Tensor], Tensor]
+"""of the index of a use, and of its weights or its result, to what takes their place"""
 
 
 class Use(NamedTuple):
@@ -23,11 +25,7 @@ class Use(NamedTuple):
     weights: Tensor
     """(N, S), N being rows, heads and queries in some order"""
     values: Tensor
-    """the other operand, with the keys first"""
-
-
-Change = Callable[[int, Tensor], Tensor]
-"""of the index of a use, and of its weights or its result, to what takes their place"""
+    """the other operand"""
 
 
 class Watch(TorchDispatchMode):
@@ -40,27 +38,26 @@ class Watch(TorchDispatchMode):
     def __init__(
         self,
         length: int,
-        queries: int = 1,
+        queries: int,
         constant: Collection[int] = (),
         change: Change | None = None,
         freeze: Change | None = None,
     ) -> None:
         super().__init__()
-        self.length, self.usual = length, {1, queries}
-        self.constant, self.change, self.freeze = constant, change, freeze
+        self.length, self.usual, self.constant = length, {1, queries}, constant
+        self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
         self._factors: dict[int, list[Any]] = {}
         """an elementwise product and its operands, by where the product lies, kept alive"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation of torch, and look at it."""
-        kind, args = getattr(func, "overloadpacket", None), list(args)
-        count = len(self.uses)
+        kind, args, count = getattr(func, "overloadpacket", None), list(args), len(self.uses)
         if kind in PRODUCTS:
-            first = PRODUCTS[kind]
-            left, right = args[first : first + 2]
+            pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
+            left, right = args[pair]
             wide = [right.size(-1) > 1, left.size(-2) > 1]
-            args[first : first + 2] = self._record([left, right], [-1, -2], wide)
+            args[pair] = self._record([left, right], [-1, -2], wide)
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
@@ -79,48 +76,43 @@ class Watch(TorchDispatchMode):
         found = []
         for place in (0, 1):
             operand, axis = operands[place], axes[place]
-            if wide[place] and self._may_be_weights(operand, axis):
+            if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
                 rows = operand.movedim(axis, -1)
-                found.append((self._likeness(rows), -place, rows))
-        if not found:
-            return operands
-        _, place, rows = max(found, key=lambda one: one[:2])
-        weights = rows.reshape(-1, rows.size(-1))
-        self.uses.append(Use(weights, operands[1 + place].movedim(axes[1 + place], 0)))
-        if self.change:
-            weights = self.change(len(self.uses) - 1, weights)
-            operands[-place] = weights.reshape(rows.shape).movedim(-1, axes[-place])
+                is_constant = rows.untyped_storage().data_ptr() in self.constant
+                found += [] if is_constant else [(*self._likeness(rows), -place, rows)]
+        if found:
+            *_, place, rows = max(found, key=lambda one: one[:-1])
+            weights = rows.reshape(-1, self.length)
+            self.uses.append(Use(weights, operands[1 + place]))
+            if self.change:
+                weights = self.change(len(self.uses) - 1, weights)
+                operands[-place] = weights.reshape(rows.shape).movedim(-1, axes[-place])
         return operands
 
     def _record_sum(self, total: Tensor, axes: Sequence[int]) -> Tensor:
         """Record a sum of a product, if `total` is one, and return it, changed."""
-        long = [axis % total.dim() - total.dim() for axis in axes if total.size(axis) > 1]
         product, *operands = self._factors.get(total.data_ptr(), [total])
+        long = [axis % total.dim() - total.dim() for axis in axes if total.size(axis) > 1]
         if not operands or len(long) != 1 or product.numel() != total.numel():
             return total
         behind = prod(total.shape[long[0] :]) > total.size(long[0])
         if not behind and all((one >= 0).all() for one in operands):  # weights and a mask
             return total
         wide = [behind or one.numel() < total.numel() for one in operands]
-        operands = [one[(None,) * (total.dim() - one.dim())] for one in operands]
-        if product.shape != total.shape or product.stride() != total.stride():  # a view of it
-            full = [one.expand_as(product).contiguous() for one in operands]
-            operands = [one.as_strided(total.shape, total.stride()) for one in full]
+        if product.shape == total.shape:
+            operands = [one[(None,) * (total.dim() - one.dim())] for one in operands]
+        else:  # a view of it
+            whole = [one.expand_as(product).contiguous() for one in operands]
+            operands = [one.as_strided(total.shape, total.stride()) for one in whole]
         left, right = self._record(operands, long * 2, wide)
         return left * right if self.change else total
-
-    def _may_be_weights(self, operand: Tensor, axis: int) -> bool:
-        if not operand.is_floating_point() or operand.size(axis) != self.length:
-            return False
-        return operand.untyped_storage().data_ptr() not in self.constant
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
         """Return how much an operand (..., S) looks like weights, for a comparison."""
         sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
         strides = zip(rows.shape, rows.stride(), strict=True)
         numbers = prod(size for size, stride in strides if stride)
-        is_usual = rows.size(-2) in self.usual
-        return sums_to_one, bool((rows >= 0).all()), is_usual, -numbers
+        return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual, -numbers
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s

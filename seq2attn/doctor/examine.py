@@ -108,7 +108,7 @@ def check_attention(
                         finding = replace(finding, text=text)
                     lines = tuple(corrections(attention, finding.code))
                     found.setdefault(finding.code, replace(finding, lines=lines))
-            adapter = adapter or f"{made}{subject.bound.call}"
+            adapter = adapter or f"{made}{subject.call}"
     if not adapter:
         raise problems[0]
     return Report(sorted(found.values(), key=_rank), adapter)

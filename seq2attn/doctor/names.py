@@ -172,6 +172,11 @@ def instances(
         )
 
 
+def function_of(attention: Any) -> Any:
+    """Return what is called: of a module, its `forward`."""
+    return attention.forward if isinstance(attention, nn.Module) else attention
+
+
 def module_of(attention: Any) -> nn.Module:
     """Return the attention, or the modules that a function calls as one."""
     attention = getattr(attention, "__self__", attention)

@@ -213,7 +213,7 @@ def _work(place: str, options: dict[str, Any], folder: str, token: str, timeout:
         report = check_attention(load_attention(place), **options)
         findings = report.findings
         if names := replaced(bound):
-            findings = [finding("patched", names=", ".join(names[:3]))]
+            findings = [finding("patched", ", ".join(names[:3]))]
         answer |= {"status": "examined"}
         answer["report"] = {"findings": list(map(vars, findings)), "adapter": report.adapter}
     except Seq2AttnError as error:

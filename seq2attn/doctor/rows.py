@@ -7,26 +7,25 @@ from operator import itemgetter
 
 import torch
 
-from seq2attn.doctor.call import TINY
-from seq2attn.doctor.subject import CLOSE, Subject, gap
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
 
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are."""
-    given = subject.given if subject.has_mask else subject.given.free
-    copies = given.each(torch.clone)
-    subject.bound.call(copies)
-    for name, before, after in zip(given._fields, given, copies, strict=True):
-        if before is not None and after is not None and not torch.equal(before, after):
-            yield "in-place", {"by": f"{name} differs after it"}
+    copies = subject.given.each(torch.clone)
+    subject.call(copies)
+    for name, before in subject.given._asdict().items():
+        if before is not None and not torch.equal(before, getattr(copies, name)):
+            yield "in-place", name
 
 
 def not_finite(subject: Subject) -> Found:
     """Results are numbers."""
-    for (given, result), how in zip(subject.both, ("without a mask", "with a mask"), strict=False):
-        if not subject.is_finite(given, result):
-            yield "not-finite", {"by": how}
+    for given, _ in subject.both:
+        if not subject.is_finite(given):
+            how = "without" if given.valid.all() else "with"
+            yield "not-finite", f"{how} a mask"
             return
 
 
@@ -36,49 +35,48 @@ def state(subject: Subject) -> Found:
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
         results.append(subject.run(subject.given.free).output)
-        subject.run(subject.draw().free)
-    first, again, other = results
-    by = subject.differ(first, other)
-    if subject.differ(first, again) > CLOSE:
-        yield "state", {"by": subject.differ(first, again)}
-    elif by > CLOSE:
-        yield "random", {"by": by}
-    elif subject.fresh is not None:
         given = subject.draw().free
-        call = replace(subject.bound.call, attention=subject.fresh)
-        unused = replace(subject.bound, call=call).run(given)
-        if subject.differ(subject.run(given).output, unused.output) > CLOSE:
-            yield "cache", {}
+        after = subject.run(given).output
+    by = [subject.differ(results[0], other) for other in results[1:]]
+    if by[0] > CLOSE:
+        yield "state", by[0]
+    elif by[1] > CLOSE:
+        yield "random", by[1]
+    elif subject.fresh is not None:
+        call = replace(subject.call, attention=subject.fresh)
+        if subject.differ(replace(subject, call=call).run(given).output, after) > CLOSE:
+            yield "cache", None
 
 
 def one_row(subject: Subject) -> Found:
     """It takes a batch of one row."""
-    output = subject.run(subject.given.free.each(itemgetter(slice(1)))).output
-    if output.shape[1:] != subject.free.output.shape[1:]:
-        yield "one-row", {"by": f"the result has the shape {tuple(output.shape)}"}
+    given = subject.given.free
+    several, one = (subject.raw(some)[0] for some in (given, given.each(itemgetter(slice(1)))))
+    for before, after in zip(several, one, strict=True):
+        if before.dim() != after.dim():
+            yield "one-row", f"a result has the shape {tuple(after.shape)}"
 
 
 def batch(subject: Subject) -> Found:
-    """What another row of a batch holds changes nothing, with a mask as without, nor whether there
-    is another row.
-    """
+    """What another row of a batch holds changes nothing, with a mask as without."""
     for given, result in subject.both:
+        before = result.output.nan_to_num()
         for row in range(len(given.keys)):
             other = subject.run(given.moved(row, "query", "keys", "values")).output
-            by = subject.apart(other.nan_to_num(), result.output.nan_to_num()).amax(1)
+            by = subject.apart(other.nan_to_num(), before).amax(1)
             by[row] = 0
             if by.max() > CLOSE:
-                yield "batch", {"by": f"another one changes a row by {by.max():.2g}"}
+                yield "batch", f"another one changes a row by {by.max():.2g}"
                 return
 
 
 def alone(subject: Subject) -> Found:
     """A row has the same result alone as in a batch."""
-    for row in (slice(0, 1), slice(1, None)):
-        some = subject.run(subject.given.free.each(itemgetter(row))).output
-        by = subject.differ(some, subject.free.output[row])
+    for rows in (slice(1), slice(1, None)):
+        some = subject.run(subject.given.free.each(itemgetter(rows))).output
+        by = subject.differ(some, subject.free.output[rows])
         if by > CLOSE:
-            yield "batch", {"by": f"without the others a row differs by {by:.2g}"}
+            yield "batch", f"without the others a row differs by {by:.2g}"
             return
 
 
@@ -86,32 +84,32 @@ def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other."""
     given, result = subject.given.free, subject.free
     if given.query is None:
-        if not subject.bound.is_self:
-            yield "no-query", {}
+        if not subject.is_self:
+            yield "no-query", None
         return
-    other = subject.run(given.moved(slice(None), "query"))
-    pairs = list(zip(result.weights, other.weights, strict=True))
-    is_ignored = subject.differ(result.output, other.output) < TINY
-    if pairs:
-        is_ignored = all(gap(*pair) < TINY for pair in pairs)
-    if is_ignored:
-        uniform = [gap(one, one[..., :1]) < TINY for one in result.weights]
-        yield "uniform" if uniform and all(uniform) else "query-ignored", {}
-    count = given.query.size(1)
-    if count > 1 and result.output.size(1) == count and not subject.is_among:
+    other = subject.run(given.moved(ALL, "query"))
+    by = [subject.differ(result.output, other.output)]
+    if result.weights:
+        by = list(map(gap, result.weights, other.weights))
+    if max(by) < TINY:
+        are_alike = [gap(weights, weights[..., :1]) < TINY for weights in result.weights]
+        yield "uniform" if are_alike and all(are_alike) else "query-ignored", None
+    rows = result.output.size(1)
+    if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)
-        by = float((reach - reach.diag().diag()).max())
-        if by > CLOSE:
-            yield "queries-mixed", {"by": by}
+        most = float((reach - reach.diag().diag()).max())
+        if most > CLOSE:
+            yield "queries-mixed", most
 
 
 def rows_mixed(subject: Subject) -> Found:
     """A row of the result follows its own row of the last weights, and no other."""
-    rows = subject.free.output.size(1)
-    count = rows if subject.free.uses and rows == subject.bound.queries(subject.given) else 1
-    for row in range(count if count > 1 else 0):
-        by = subject.apart(subject.with_more(row), subject.free.output).amax(0)
+    rows, last = subject.free.output.size(1), len(subject.orders) - 1
+    if last < 0 or not subject.orders[last] or rows != subject.queries(subject.given):
+        return
+    for row in range(rows):
+        by = subject.apart(subject.with_more(last, row=row), subject.free.output).amax(0)
         by[row] = 0
         if by.max() > CLOSE:
-            yield "rows-mixed", {"by": float(by.max())}
+            yield "rows-mixed", float(by.max())
             return

@@ -63,6 +63,7 @@ def clear_biases(module: nn.Module) -> None:
             parameter.zero_()
 
 
+@torch.no_grad()
 def compare(sample: Sample, expected: str, known: Sequence[Known]) -> tuple[str, str]:
     """Say how the scores of a sample differ from `expected`, the name of a known score or a
     formula: a code, empty if no softmax shows a difference, and a sentence.

@@ -11,14 +11,22 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, Inputs, Result, bind, draw
+from seq2attn.doctor.call import B, Call, Inputs, S, draw, padded
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.names import WORDS, Roles, mask_of, module_of, required, roles, words
+from seq2attn.doctor.names import (
+    WORDS,
+    Roles,
+    function_of,
+    mask_of,
+    module_of,
+    required,
+    roles,
+    words,
+)
 from seq2attn.doctor.rows import batch
-from seq2attn.doctor.subject import Subject
+from seq2attn.doctor.subject import Result, Subject, bind
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import Found
 from seq2attn.text import error_text
@@ -35,7 +43,7 @@ def find_subject(attention: Any, widths: Sequence[int]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of these widths.
     Raises `Seq2AttnError` if there is none.
     """
-    names = required(attention.forward if isinstance(attention, nn.Module) else attention)
+    names = required(function_of(attention))
     module = module_of(attention)
     is_ready = not any(map(is_lazy, module.parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
@@ -45,7 +53,7 @@ def find_subject(attention: Any, widths: Sequence[int]) -> Subject:
             found: list[tuple[float, int, Subject]] = []
             for call, inputs in _calls(attention, of_names, given, widths):
                 try:
-                    subject = Subject(bind(call, inputs, module), inputs, fresh)
+                    subject = bind(Subject(call, module, inputs.free, fresh))
                     found.append((_doubts(subject), len(found), subject))
                 except Exception as error:
                     problems.append((call, of_names, error))
@@ -100,7 +108,7 @@ def _doubts(subject: Subject) -> float:
     """Return how doubtful a call is. Only what a wrong layout does counts, not what a fault does:
     otherwise the search would find the call in which a fault does not show.
     """
-    queries = subject.bound.queries(subject.given)
+    queries = subject.queries(subject.given)
     doubts = 2.0 * (not subject.free.weights) + (subject.free.output.size(1) != queries)
     return doubts + 2.0 * len(list(batch(subject)))
 
@@ -110,20 +118,22 @@ def _doubts(subject: Subject) -> float:
 
 def _with_mask(subject: Subject, of_names: Roles) -> Subject:
     """Choose the form of the mask that holds, and say what it means."""
-    mask, bound = mask_of(of_names), subject.bound
-    if not mask and "MASK" not in bound.call.first:
+    mask = mask_of(of_names)
+    if not mask and "MASK" not in subject.call.first:
         return subject
     tried: list[tuple[float, int, Subject]] = []
     problems: list[Exception] = []
+    given = subject.given._replace(valid=padded(B, S))
     for form in _forms(mask, of_names):
-        call = replace(bound.call, mask=mask, form=form)
+        call = replace(subject.call, mask=mask, form=form)
+        other = replace(subject, call=call, given=given)
         try:
-            other = replace(subject, bound=replace(bound, call=call), has_mask=True)
-            if any(torch.equal(other.masked.output, one.masked.output) for *_, one in tried):
+            output = other.masked.output
+            if any(torch.equal(output, one.masked.output) for *_, one in tried):
                 continue  # it means the same
             shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
             if shapes != shapes[:1] * 3:
-                raise ValueError(f"the result becomes {tuple(other.masked.output.shape)}")
+                raise ValueError(f"the result becomes {tuple(output.shape)}")
             doubts = [DOUBTS.get(code, 1.0) for code, _ in padding(other)]
         except Exception as error:
             problems.append(error)
@@ -135,7 +145,7 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         return replace(subject, told=[(code, {"name": mask, "by": error_text(problems[0])})])
     doubt, _, best = min(tried, key=lambda one: one[:2])
-    return best if doubt else replace(best, told=list(_meaning(best.bound.call)))
+    return best if doubt else replace(best, told=list(_meaning(best.call)))
 
 
 def _shapes(result: Result) -> list[Any]:
@@ -151,13 +161,13 @@ def _meaning(call: Call) -> Found:
     is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
     means_padding = _means_padding(call.mask)
     if "torch.where" in call.form:
-        yield "mask-added" if means_padding or means_valid else "mask-is-added", {}
+        yield "mask-added" if means_padding or means_valid else "mask-is-added", None
     elif "valid.sum" in call.form:
         return
     elif means_valid if is_inverse else means_padding:
         yield "mask-inverted", {"name": call.mask}
     elif is_inverse and not means_padding:
-        yield "polarity", {}
+        yield "polarity", None
 
 
 # ---- what is said if there is none ----
@@ -169,10 +179,7 @@ def _refusal(problem: Problem) -> Seq2AttnError:
     unknown = of_names["other"]
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
-        function = call.attention
-        if isinstance(function, nn.Module):
-            function = function.forward
-        file = inspect.unwrap(function).__code__.co_filename
+        file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f"line {frame.lineno}: " for frame in frames if frame.filename == file]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"

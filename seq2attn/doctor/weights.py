@@ -2,95 +2,95 @@
 are those that are returned.
 """
 
-import torch
+from collections.abc import Sequence
 
-from seq2attn.doctor.call import TINY
-from seq2attn.doctor.subject import CLOSE, Subject, gap
+import torch
+from torch import Tensor
+
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
+
+EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
     for given, result in subject.both:
-        is_masked = not given.valid.all()
+        real, valid = subject.real(given)[:, None], given.valid[:, None, None]
         for weights, before in zip(result.weights, subject.free.weights, strict=True):
-            real = subject.real(given)[:, None]
             weights = weights.masked_fill(~real, 0)
-            totals = (weights.sum(-1, keepdim=True) + ~real).flatten()
+            totals = weights.sum(-1).masked_fill(~real[..., 0], 1)
             by = gap(totals, 1)
-            ends = dict.fromkeys(f"{end:.3g}" for end in (totals.min(), totals.max()))
-            about = {"totals": " to ".join(ends), "by": by, "low": float(weights.min())}
-            other = [gap(weights.sum(axis), 1) for axis in (0, -2) if weights.size(axis) > 1]
-            if by < 1e-3 and weights.min() > -TINY:
-                continue
-            if is_masked and gap(before * given.valid[:, None, None] * real, weights) < CLOSE:
-                yield "mask-after-softmax", about
-            elif is_masked:
-                yield "sums-with-mask", about
-            elif ((weights == 0).all(0).all(0) & subject.seen).any():
-                yield "mask-after-softmax", about
-            elif weights.min() < -TINY and gap(totals, totals[0]) > 1e-3:
-                yield "negative", about
-            elif min([gap(weights, 1), *other]) < 1e-3:
-                yield "axis", about
-            else:
-                yield "sums", about
-            return
+            if by > EXACT or weights.min() < -TINY:
+                ends = f"{totals.min():.3g} to {totals.max():.3g}"
+                about = {"totals": ends, "by": by, "low": float(weights.min())}
+                yield _not_shares(subject, weights, before * valid * real, valid), about
+                return
+
+
+def _not_shares(subject: Subject, weights: Tensor, plain: Tensor, valid: Tensor) -> str:
+    """Return what is wrong with weights that do not sum to 1, or are below 0."""
+    if not valid.all():
+        return "mask-after-softmax" if gap(plain, weights) < CLOSE else "sums-with-mask"
+    totals = weights.sum(-1)
+    other = [gap(weights.sum(axis), 1) for axis in (0, 1, 2) if weights.size(axis) > 1]
+    if ((weights == 0).all(0).all(0) & subject.seen).any():
+        return "mask-after-softmax"
+    if weights.min() < -TINY and float(totals.max() - totals.min()) > EXACT:
+        return "negative"
+    return "axis" if min([gap(weights, 1), *other]) < EXACT else "sums"
 
 
 def used(subject: Subject) -> Found:
     """The result follows from the weights that were caught, and from what they weigh."""
     given, result = subject.given.free, subject.free
-    if not subject.bound.outputs:
-        yield "no-context", {}
+    if not subject.outputs:
+        yield "no-context", None
         return
-    heads = range(result.weights[-1].size(1)) if result.uses and result.weights else ()
-    for head in heads if len(result.uses) == 1 else (None,) * len(heads[:1]):
-        if subject.differ(subject.with_more(head=head), result.output) < TINY:
-            yield (
-                "unused-weights",
-                {"which": "Weights" if len(heads) == 1 else f"Those of head {head}"},
-            )
+    for use in range(len(subject.orders) if all(subject.orders) else 0):
+        for head in range(result.weights[use].size(1)):
+            if subject.differ(subject.with_more(use, head), result.output) < TINY:
+                yield "unused-weights", None
+                return
+    if any("values" in text for text in subject.call.given.values()):
+        moved = given._replace(values=given.keys.cos()).moved(ALL, "values")
+        if subject.differ(subject.run(moved).output, result.output) < TINY:
+            yield "keys-as-values" if result.uses else "values-ignored", None
             return
-    if any("values" in text for text in subject.bound.call.given.values()):
-        values = given.keys.cos()
-        other = subject.run(given._replace(values=values).moved(slice(None), "values"))
-        if subject.differ(other.output, result.output) < TINY:
-            yield "keys-as-values" if result.uses else "values-ignored", {}
-            return
-    moved = subject.run(given.moved(slice(None), "keys"))
-    pairs = list(zip(result.uses, moved.uses, strict=False))
+    moved = given.moved(ALL, "keys")
+    pairs = list(zip(result.uses, subject.run(moved).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
-        yield "values-ignored", {}
-    if subject.bound.is_self or not pairs:
-        return
-    still = []
-    for one in (given, given.moved(slice(None), "keys")):
-        still.append(subject.run(one, freeze=lambda _, product: torch.ones_like(product)).output)
-    by = subject.differ(*still)
-    if by > CLOSE:
-        yield "bypass", {"by": by}
+        yield "values-ignored", None
+    elif pairs and not subject.is_self:
+        still = []
+        for one in (given, moved):
+            still.append(subject.run(one, freeze=lambda _, one: torch.ones_like(one)).output)
+        if subject.differ(*still) > CLOSE:
+            yield "bypass", None
 
 
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for given, result in subject.both:
-        if result.returned is None or not result.uses or len(result.weights) != 1:
+        if result.returned is None or not result.uses or not result.weights:
             continue
         real = subject.real(given)[:, None]
-        theirs, mine = (one.masked_fill(~real, 0) for one in (result.returned, result.weights[0]))
-        gaps = []
-        for one in (mine, mine.mean(1, keepdim=True)):
-            if one.shape == theirs.shape:
-                gaps.append(gap(one, theirs))
-        if not gaps or min(gaps) < CLOSE:
-            continue
-        are_weights = theirs.min() >= 0 and gap(theirs.sum(-1) + ~real[..., 0], 1) < 1e-3
-        most = float((theirs * ~given.valid[:, None, None]).sum(-1).max())
-        if not are_weights:
-            yield "other-returned", {}
-        elif most > 1e-3:
-            yield "weights-before-mask", {"most": most}
-        else:
-            yield "other-weights-returned", {"by": min(gaps)}
-        return
+        by = _gap(result.weights, result.returned, real)
+        shown = result.returned.masked_fill(~real, 0)
+        if by > CLOSE:
+            most = float((shown * ~given.valid[:, None, None]).sum(-1).max())
+            code = "weights-before-mask" if most > EXACT else "other-weights-returned"
+            if shown.min() < 0 or gap(shown.sum(-1) + ~real[..., 0], 1) > EXACT:
+                code = "other-returned"
+            yield code, {"by": by, "most": most}
+            return
+
+
+def _gap(weights: Sequence[Tensor], returned: Tensor, real: Tensor) -> float:
+    """Return how far returned weights are from those of a use or of all, or from their mean."""
+    gaps = []
+    for one in (*weights, torch.cat([*weights], dim=1)):
+        for mine in (one, one.mean(1, keepdim=True)):
+            if mine.shape == returned.shape:
+                gaps.append(gap(mine.masked_fill(~real, 0), returned.masked_fill(~real, 0)))
+    return min(gaps, default=0.0)

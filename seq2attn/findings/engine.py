@@ -12,8 +12,10 @@ from typing import Any
 from seq2attn.findings.report import Finding
 from seq2attn.text import error_text
 
-Found = Iterator[tuple[str, dict[str, Any]]]
-"""codes of the catalogue, with the evidence that their texts show"""
+Found = Iterator[tuple[str, Any]]
+"""codes of the catalogue with the evidence that their texts show: a mapping, or what `{by}` stands
+for
+"""
 Rule = Callable[[Any], Found]
 """of what is examined"""
 Rules = Mapping[str, Rule]
@@ -39,30 +41,22 @@ class Entry:
 
 TEXTS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
 """tables of `catalogue.toml`"""
-
-
-def _entries() -> Iterator[tuple[str, Entry]]:
-    for code, about in TEXTS["findings"].items():
-        yield code, Entry(**about)
-    for code, text in TEXTS["contract"].items():
-        yield code, Entry(text)
-
-
-CATALOGUE = MappingProxyType(dict(_entries()))
+_doctor = {code: Entry(**about) for code, about in TEXTS["findings"].items()}
+_contract = {code: Entry(text) for code, text in TEXTS["contract"].items()}
+CATALOGUE = MappingProxyType({**_doctor, **_contract})
 """what each code means"""
 
 
-def finding(code: str, **evidence: Any) -> Finding:
+def finding(code: str, evidence: Any = None) -> Finding:
     """Return the finding of a code, with its evidence in its text."""
     entry = CATALOGUE[code]
-    return Finding(entry.level, code, entry.text.format(**evidence), entry.look)
+    about = evidence if isinstance(evidence, Mapping) else {"by": evidence}
+    return Finding(entry.level, code, entry.text.format_map(about), entry.look)
 
 
 def first(rule: Rule, subject: Any) -> Finding | None:
     """Return the first finding of a rule, or None. What the rule raises is raised."""
-    for code, evidence in rule(subject):
-        return finding(code, **evidence)
-    return None
+    return next((finding(*found) for found in rule(subject)), None)
 
 
 def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) -> Iterator[Finding]:
@@ -71,19 +65,18 @@ def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) ->
     """
     known: set[str] = set()
     for rule in rules:
-        codes = []
-        for code, evidence in found_by(rule, subject):
-            codes.append(code)
+        found = list(_found_by(rule, subject))
+        for code, evidence in found:
             if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
-                yield finding(code, **evidence)
-        for code in codes:
-            known |= {code, CATALOGUE[code].group}
-        if any(CATALOGUE[code].ends for code in codes):
+                yield finding(code, evidence)
+        entries = {code: CATALOGUE[code] for code, _ in found}
+        known.update(entries, (entry.group for entry in entries.values()))
+        if any(entry.ends for entry in entries.values()):
             yield finding("unchecked")
             return
 
 
-def found_by(rule: Rule, subject: Any) -> Found:
+def _found_by(rule: Rule, subject: Any) -> Found:
     """Yield what a rule finds. An exception is a finding: that of the rule's name, or else that the
     rule is unfinished.
     """
