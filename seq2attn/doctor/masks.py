@@ -10,6 +10,7 @@ from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
 MORE = 3  # columns of padding
+FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
 def told(subject: Subject) -> Found:
@@ -22,6 +23,9 @@ def told(subject: Subject) -> Found:
 def padding(subject: Subject) -> Found:
     """Padding reaches no real row, and gets no weight; what is no padding does."""
     if not subject.has_mask:
+        return
+    if not subject.is_finite(subject.given):
+        yield "not-finite", "with a mask"
         return
     given, keys = subject.given, subject.given.valid[:, None]  # (B, 1, S)
     masked, free = subject.masked, subject.free
@@ -49,9 +53,9 @@ def padding(subject: Subject) -> Found:
         yield code, about
     elif by > CLOSE:
         yield "padding-mixed", about
-    elif (reach * ~subject.seen).max() > CLOSE:
+    elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         yield "mask-opens", None
-    elif subject.seen.all():
+    elif subject.seen.all() and not subject.by_position:
         yield from _hidden(subject, (reach == 0) & keys & real & ~subject.own)
 
 
@@ -94,15 +98,10 @@ def places(subject: Subject) -> Found:
     if subject.own.any():
         yield from _band(subject)
         return
-    if subject.seen.any() and not subject.seen.all():
-        hidden = {int(place) for _, place in (~subject.seen).nonzero()}
-        yield "keys-hidden", ", ".join(map(str, sorted(hidden)))
-    given = subject.given.free
-    rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
-    output = subject.run(rolled).output
-    if not subject.outputs:  # of weights alone
-        output = output.roll(-output.size(2) // given.keys.size(1), 2)
-    if subject.differ(output, subject.free.output) > CLOSE:
+    hidden = sorted({int(place) for _, place in (~subject.seen).nonzero()})
+    if hidden and subject.seen.any():
+        yield "keys-hidden" if len(hidden) <= FEW else "pattern", ", ".join(map(str, hidden))
+    if subject.by_position:
         yield "position", None
 
 
@@ -113,8 +112,6 @@ def _band(subject: Subject) -> Found:
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     about = {"before": before, "after": after, "size": before + after + 1}
     whole = seen | (apart == 0) | (apart > after) | (apart < -before)
-    if not seen.diagonal().all():
-        yield "own-hidden", None
     if not whole.all():
         yield "pattern", None
     elif (before, after) == (last, 0):

@@ -65,9 +65,9 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     if found["query"] == found["keys"]:
         found["query"] = []
     for name in rest:
-        found["again" if _role(name) == "keys" else "other"].append(name)
+        found["again" if role_of(name) == "keys" else "other"].append(name)
     yield found
-    told = {_role(name) for name in (*found["query"], *found["keys"])}
+    told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and not sources and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     if found["query"] and not names[found["keys"][0]]:
@@ -79,7 +79,7 @@ def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
     found: Roles = {role: [] for role in ROLES}
     rest = []
     for name, needed in names.items():
-        role = _role(name)
+        role = role_of(name)
         if role in ("weak", "") or (role not in SEVERAL and found[role]):
             rest.append(name)
         elif needed or role not in ("other", "history", "again"):
@@ -89,7 +89,8 @@ def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
     return found, rest
 
 
-def _role(name: str) -> str:
+def role_of(name: str) -> str:
+    """Return the role that the words of a name tell; the empty string if they tell none."""
     known = (role for role, of_role in ROLES.items() if words(name) & of_role)
     return next(known, "")
 

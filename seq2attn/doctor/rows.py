@@ -22,11 +22,8 @@ def in_place(subject: Subject) -> Found:
 
 def not_finite(subject: Subject) -> Found:
     """Results are numbers."""
-    for given, _ in subject.both:
-        if not subject.is_finite(given):
-            how = "without" if given.valid.all() else "with"
-            yield "not-finite", f"{how} a mask"
-            return
+    if not subject.is_finite(subject.given.free):
+        yield "not-finite", "although all keys are valid"
 
 
 def state(subject: Subject) -> Found:
@@ -104,8 +101,8 @@ def queries(subject: Subject) -> Found:
 
 def rows_mixed(subject: Subject) -> Found:
     """A row of the result follows its own row of the last weights, and no other."""
-    rows, last = subject.free.output.size(1), len(subject.orders) - 1
-    if last < 0 or not subject.orders[last] or rows != subject.queries(subject.given):
+    rows, last = subject.free.output.size(1), subject.last_use
+    if last is None or rows != subject.queries(subject.given):
         return
     for row in range(rows):
         by = subject.apart(subject.with_more(last, row=row), subject.free.output).amax(0)

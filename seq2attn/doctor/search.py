@@ -22,6 +22,7 @@ from seq2attn.doctor.names import (
     mask_of,
     module_of,
     required,
+    role_of,
     roles,
     words,
 )
@@ -176,7 +177,7 @@ def _meaning(call: Call) -> Found:
 def _refusal(problem: Problem) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
     call, of_names, error = problem
-    unknown = of_names["other"]
+    unknown = [name for name in call.given if not role_of(name)] + of_names["other"]
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
@@ -184,7 +185,7 @@ def _refusal(problem: Problem) -> Seq2AttnError:
         lines = [f"line {frame.lineno}: " for frame in frames if frame.filename == file]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
     mask = mask_of(of_names)
-    if mask and not call.mask:
-        call = replace(call, mask=mask, form="valid")
+    given = {**call.given, **dict.fromkeys(unknown, "___")}
+    call = replace(call, given=given, mask=mask, form="valid" if mask else "")
     hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
     return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

@@ -130,7 +130,7 @@ class Subject:
         drawn = self.draw()
         return drawn.each(lambda tensor: tensor * 0.1)._replace(valid=drawn.valid)
 
-    def with_more(self, of_use: int, head: Any = ALL, row: Any = ALL) -> Tensor:
+    def with_more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return the output with 1 added to the weights of a use; of one head or query alone."""
 
         def more(index: int, weights: Tensor) -> Tensor:
@@ -142,6 +142,15 @@ class Subject:
             return weights + added
 
         return self.run(self.given.free, change=more).output
+
+    @cached_property
+    def last_use(self) -> int | None:
+        """The last use of weights that the result follows, or else the last"""
+        places = range(len(self.orders)) if all(self.orders) else range(0)
+        for use in places[::-1]:
+            if self.differ(self.with_more(use), self.free.output) > TINY:
+                return use
+        return places[-1] if places else None
 
     # ---- comparisons ----
 
@@ -191,6 +200,16 @@ class Subject:
         """(1, L, S) A row's own place, which it may see through itself"""
         rows, places = self.free.output.size(1), self.given.keys.size(1)
         return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+
+    @cached_property
+    def by_position(self) -> bool:
+        """Whether the same keys in another order give another result"""
+        given = self.given.free
+        rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
+        output = self.run(rolled).output
+        if not self.outputs:  # of weights alone
+            output = output.roll(-output.size(2) // given.keys.size(1), 2)
+        return not self.own.any() and self.differ(output, self.free.output) > CLOSE
 
     @cached_property
     def is_among(self) -> bool:

@@ -21,7 +21,7 @@ def sums(subject: Subject) -> Found:
             weights = weights.masked_fill(~real, 0)
             totals = weights.sum(-1).masked_fill(~real[..., 0], 1)
             by = gap(totals, 1)
-            if by > EXACT or weights.min() < -TINY:
+            if torch.inf > by > EXACT or weights.min() < -TINY:
                 ends = f"{totals.min():.3g} to {totals.max():.3g}"
                 about = {"totals": ends, "by": by, "low": float(weights.min())}
                 yield _not_shares(subject, weights, before * valid * real, valid), about
@@ -47,11 +47,14 @@ def used(subject: Subject) -> Found:
     if not subject.outputs:
         yield "no-context", None
         return
-    for use in range(len(subject.orders) if all(subject.orders) else 0):
-        for head in range(result.weights[use].size(1)):
-            if subject.differ(subject.with_more(use, head), result.output) < TINY:
-                yield "unused-weights", None
-                return
+    last = subject.last_use
+    heads = 0 if last is None else result.weights[last].size(1)
+    unused = []
+    for head in range(heads):
+        unused.append(subject.differ(subject.with_more(last, head), result.output) < TINY)
+    if any(unused) and not (all(unused) and subject.seen.any()):
+        yield "unused-weights", None
+        return
     if any("values" in text for text in subject.call.given.values()):
         moved = given._replace(values=given.keys.cos()).moved(ALL, "values")
         if subject.differ(subject.run(moved).output, result.output) < TINY:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.report import Finding
 from seq2attn.text import error_text
 
@@ -83,6 +84,8 @@ def _found_by(rule: Rule, subject: Any) -> Found:
     name = rule.__name__.replace("_", "-")
     try:
         yield from rule(subject)
+    except Seq2AttnError:  # a mistake of who asks
+        raise
     except Exception as error:
         is_named = name in CATALOGUE and CATALOGUE[name].crash
         yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}
