@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hostile import HOSTILE, hand_in
+from hostile import HOSTILE, RIGHT, hand_in
 
 from seq2attn.doctor import processes
 
@@ -49,8 +49,42 @@ def test_one_file_goes_the_same_way(cli, tmp_path):
     assert row["printed"].startswith('[{"attention": "prints.py:scaled"')
     done = cli("check --attention leaves/mine.py:scaled")
     assert "leaves/mine.py:scaled: silent: its process ended with exit code 0" in done.refusal
-    done = cli("check --attention leaves/m*.py:scaled")
-    assert (done.code, done.out.split("\t")[-2].partition(":")[0]) == (2, "silent")
+    done = cli("check --attention leaves/m*.py:scaled --json")
+    assert (done.code, json.loads(done.out)[0]["status"]) == (2, "silent")
+
+
+COSINE = """
+def cosine(query, keys, valid):
+    norms = query.norm(dim=1, keepdim=True) * keys.norm(dim=2)
+    scores = (keys @ query.unsqueeze(2)).squeeze(2) / norms
+    scores.masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(dim=1)
+    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+"""
+
+
+def test_a_class_is_graded_in_one_table(cli, tmp_path):
+    folder = tmp_path / "handed-in"
+    folder.mkdir()
+    right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
+    (folder / "anna.py").write_text(right)
+    (folder / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
+    cells = [{"cell_type": "markdown", "source": "# me"}]
+    for text in ("%matplotlib inline\nimport torch", "1 / 0\nprint(open('/nowhere'))", right):
+        cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
+    (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))
+    expect = ["--expect", "scaled=scaled", "--expect", "cosine=dot(s, h) / (norm(s) * norm(h))"]
+    words = ["check", "--attention", "handed-in/*:scaled,cosine", "--feedback", "texts", *expect]
+    rows = cli("", *words).rows(code=1)
+    assert rows == [
+        {"file": "handed-in/anna.py", "points": "2", "scaled": "passed", "cosine": "passed"},
+        {"file": "handed-in/ben.py", "points": "0", "scaled": "expected", "cosine": "mask-ignored"},
+        {"file": "handed-in/carl.ipynb", "points": "2", "scaled": "passed", "cosine": "passed"},
+    ]
+    text = (tmp_path / "texts" / "ben.txt").read_text()
+    assert "it is 1.225 times the expected score" in text
+    line = "line 12: scores = scores.masked_fill(~valid, -torch.inf) in place of scores.masked_fill"
+    assert line in text
 
 
 @pytest.mark.slow

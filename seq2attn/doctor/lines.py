@@ -1,6 +1,7 @@
 """Finds the line that a finding comes from, where it has a known form, and what should be there."""
 
 import ast
+import copy
 import inspect
 import linecache
 from collections.abc import Iterator
@@ -25,22 +26,23 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
         nodes: Iterator[Any] = ast.walk(definition) if definition else iter(())
         for node in nodes:
             better = _better(node, code)
-            if better:
+            if better and better != ast.unparse(node):
                 yield f"line {node.lineno}: {better} in place of {ast.unparse(node)}"
             waiting += [node.id] if isinstance(node, ast.Name) else []
 
 
 def _better(node: Any, code: str) -> str:
     """Return what should stand in the place of a node; the empty string if nothing is known."""
-    call = node.value if isinstance(node, ast.Expr) else node
+    call = copy.deepcopy(node.value if isinstance(node, ast.Expr) else node)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
         return ""
-    on, name = ast.unparse(call.func.value), call.func.attr
-    if code == "mask-ignored" and call is not node and name == "masked_fill":
-        return f"{on} = {ast.unparse(call)}"
-    if code in SQUEEZES and name == "squeeze" and not call.args and not call.keywords:
-        return f"{on}.squeeze(1)"
-    is_fill = code in FILLS and name.startswith("masked_fill") and len(call.args) == 2
-    if is_fill and ast.unparse(call.args[1]).lstrip("-")[:1].isdigit():
-        return f"{on}.{name}({ast.unparse(call.args[0])}, -torch.inf)"
+    name, is_bare = call.func.attr, not call.args and not call.keywords
+    if code == "mask-ignored" and isinstance(node, ast.Expr) and name == "masked_fill":
+        return f"{ast.unparse(call.func.value)} = {ast.unparse(call)}"
+    if code in SQUEEZES and name == "squeeze" and is_bare:
+        call.args = [ast.Name("dim")]
+        return f"{ast.unparse(call)}, of the axis of length 1,"
+    if code in FILLS and name.startswith("masked_fill") and len(call.args) == 2:
+        call.args[1] = ast.Name("-torch.inf")
+        return ast.unparse(call)
     return ""
