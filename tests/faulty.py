@@ -256,7 +256,7 @@ CASES = [
     ),
     Case("other-returned", ONE, RETURN, RETURN.replace(", weights", ", scores"), RETURN),
     Case(
-        "weights-before-mask",
+        "other-weights-returned",
         ONE,
         TAIL,
         f"shown = scores.softmax(1)\n            {TAIL.replace(', weights', ', shown')}",
@@ -286,8 +286,8 @@ CASES = [
     Case("polarity", SELF, "mask == 0", "mask == 1", "mask == 0"),
     Case("mask-ignored", ONE, FILL, "scores.masked_fill(~valid, -math.inf)", FILL),
     Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
-    Case("mask-constant", ONE, "-math.inf", "-8", "-80"),
-    Case("mask-constant", ONE, "-math.inf", "1e-9", "-1e9"),
+    Case("padding-leak", ONE, "-math.inf", "-8", "-80"),
+    Case("padding-leak", ONE, "-math.inf", "1e-9", "-1e9"),
     Case(
         "padding-leak",
         ONE,

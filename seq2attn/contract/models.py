@@ -36,18 +36,17 @@ def check_shape(subject: Subject) -> Found:
     """
     dtype = subject.draw(0).dtype
     for name, result, expected in _results(subject):
-        about = {"name": name, "expected": expected}
         if isinstance(expected, str):
             if result != expected:
-                yield "state-size", {**about, "found": result}
+                yield "state-size", name, result, expected
         elif not isinstance(result, Tensor):
-            yield "no-tensor", {**about, "found": type(result).__name__}
+            yield "no-tensor", name, type(result).__name__
         elif result.shape != expected:
-            yield "result-shape", {**about, "found": tuple(result.shape)}
+            yield "result-shape", name, tuple(result.shape), expected
         elif result.dtype != dtype:
-            yield "result-type", {"name": name, "found": result.dtype, "expected": dtype}
+            yield "result-type", name, result.dtype, dtype
         elif not torch.isfinite(result).all():
-            yield "result-infinite", about
+            yield "result-infinite", name
 
 
 Results = Iterator[tuple[str, Any, tuple[int, ...] | str]]
@@ -124,7 +123,7 @@ def check_randomness(subject: Subject) -> Found:
     A part that draws random numbers outside training, or counts its calls, breaks this.
     """
     if not torch.equal(subject.forward(), subject.forward()):
-        yield "other-result", {}
+        yield "other-result"
 
 
 def check_mask(subject: Subject) -> Found:
@@ -139,15 +138,15 @@ def check_mask(subject: Subject) -> Found:
         return
     weights = subject.forward()[..., -subject.width :]
     if (weights < 0).any():
-        yield "weights-below-0", {}
+        yield "weights-below-0"
     if weights.masked_select(~subject.valid).any():
-        yield "weight-on-padding", {}
+        yield "weight-on-padding"
     for normaliser in subject.parts(Normaliser):
         scores = subject.draw(B, L, subject.width).requires_grad_()
         total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
         (gradients,) = torch.autograd.grad(total, scores)
         if gradients.any():
-            yield "closed-row", {}
+            yield "closed-row"
     if attention.normaliser.sums_to_one:
         is_exact = attention.history.sums_to_one
         if attention.window is not None:
@@ -157,7 +156,7 @@ def check_mask(subject: Subject) -> Found:
         for total in weights.sum(dim=2).flatten().tolist():
             is_right = min(abs(total), abs(total - 1)) < 1e-4 if is_exact else total < 1 + 1e-4
             if not is_right:
-                yield "row-sum", {"total": total}
+                yield "row-sum", total
 
 
 def check_steps(subject: Subject) -> Found:
@@ -176,11 +175,11 @@ def check_steps(subject: Subject) -> Found:
             step, after = model.step(tokens, state, memory)
             again, _ = model.step(tokens, state, memory)
             if not torch.equal(step.logits, again.logits):
-                yield "step-in-place", {}
+                yield "step-in-place"
             real = batch.decoder_lengths > position
             results = subject.results_of(step)
             if differ(results[real, 0], expected[real, position]):
-                yield "steps", {"position": position}
+                yield "steps", position
             state = after
 
 
@@ -192,7 +191,7 @@ def check_padding(subject: Subject) -> Found:
     expected = subject.forward()
     for batch in subject.other_padding():
         if differ(subject.forward(batch), expected):
-            yield "reads-padding", {}
+            yield "reads-padding"
 
 
 def check_batch(subject: Subject) -> Found:
@@ -205,7 +204,7 @@ def check_batch(subject: Subject) -> Found:
         here = slice(row, row + 1)
         alone = subject.forward(subject.batch.select(here))
         if differ(alone, results[here]):
-            yield "reads-rows", {}
+            yield "reads-rows"
 
 
 def check_training(subject: Subject) -> Found:
@@ -220,16 +219,16 @@ def check_training(subject: Subject) -> Found:
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     if not abs(loss) < torch.inf:
-        yield "loss-infinite", {"loss": loss}
+        yield "loss-infinite", loss
     for name, parameter in model.named_parameters():
         gradient = parameter.grad
         if parameter not in parameters:
-            yield "late-parameter", {"name": name}
+            yield "late-parameter", name
         if gradient is not None and not gradient.isfinite().all():
-            yield "gradient-infinite", {"name": name}
+            yield "gradient-infinite", name
     for name, before in unsaved.items():
         if not torch.equal(model.get_buffer(name), before):
-            yield "unsaved-buffer", {"name": name}
+            yield "unsaved-buffer", name
 
 
 def check_context(subject: Subject) -> Found:
@@ -251,7 +250,7 @@ def check_context(subject: Subject) -> Found:
     if context.shape == averaged.shape:
         real = valid_mask(batch.decoder_lengths, L)
         if differ(averaged[real], context[real]):
-            yield "other-weights", {}
+            yield "other-weights"
 
 
 def check_state(subject: Subject) -> Found:
@@ -265,7 +264,7 @@ def check_state(subject: Subject) -> Found:
         after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
         first, *others = [float(tensor.detach().abs().max()) for tensor in after]
         if first > 10 and min(others, default=first) <= 1:
-            yield "state-order", {}
+            yield "state-order"
 
 
 def check_pairs(subject: Subject) -> Found:
@@ -281,7 +280,7 @@ def check_pairs(subject: Subject) -> Found:
             for j in range(L):
                 alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))
                 if differ(alone[:, 0, 0], scores[:, t, j]):
-                    yield "pair", {"query": t, "key": j}
+                    yield "pair", t, j
 
 
 def check_parameters(subject: Subject) -> Found:
@@ -293,7 +292,7 @@ def check_parameters(subject: Subject) -> Found:
     for part in subject.parts():
         for name, parameter in part.named_parameters():
             if parameter.requires_grad and parameter.grad is None:
-                yield "no-gradient", {"name": name}
+                yield "no-gradient", name
 
 
 def check_gradients(subject: Subject) -> Found:
@@ -321,7 +320,7 @@ def check_gradients(subject: Subject) -> Found:
         check_undefined_grad=False,
     )
     if not agree:
-        yield "wrong-gradients", {}
+        yield "wrong-gradients"
 
 
 WHILE_TRAINING: Rules = {

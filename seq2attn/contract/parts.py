@@ -163,7 +163,7 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
             if is_used:
                 break
         if is_used is False:
-            yield "option", {"name": option}
+            yield "option", option
 
 
 def _other_values(value: Any) -> list[Any]:

@@ -33,10 +33,10 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     """
     for name in ("source_vocabulary", "target_vocabulary"):
         if not isinstance(getattr(task, name, None), Vocabulary):
-            yield "no-vocabulary", {"name": name}
+            yield "no-vocabulary", name
     low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
     if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
-        yield "task-lengths", {"low": low, "high": high}
+        yield "task-lengths", low, high
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
         yield from _check_examples_of(task, length)
 
@@ -53,7 +53,7 @@ def check_lengths(task: Task) -> Found:
             yield from _check_examples_of(task, length)
             yield from check_answer(task, length)
             if copies and not _copies(_draw(task, length)):
-                yield "alignment-later", {"call": _call(length)}
+                yield "alignment-later", _call(length)
 
 
 def _copies(examples: Examples) -> bool:
@@ -71,11 +71,11 @@ def check_randomness(task: Task) -> Found:
     before = random.get_state()
     examples = task.examples(random, DRAWN)
     if torch.equal(before, random.get_state()):
-        yield "draws-nothing", {}
+        yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
         is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
         if not is_same:
-            yield "draws-differ", {"name": name}
+            yield "draws-differ", name
 
 
 def check_answer(task: Task, length: int | None = None) -> Found:
@@ -90,12 +90,12 @@ def check_answer(task: Task, length: int | None = None) -> Found:
         if answer is None:
             continue
         if answer.text != expected:
-            yield "answer-text", {"text": text, "found": answer.text, "expected": expected}
+            yield "answer-text", text, answer.text, expected
         if answer.alignment is not None and examples.alignment is not None:
             alignment = list(answer.alignment)
             positions = examples.alignment[row, : len(target)].tolist()
             if alignment != positions:
-                yield "answer-alignment", {"text": text, "found": alignment, "expected": positions}
+                yield "answer-alignment", text, alignment, positions
 
 
 def check_training(task: Task) -> Found:
@@ -121,7 +121,7 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     call = _call(length)
     examples = _draw(task, length)
     if not isinstance(examples, Examples):
-        yield "no-examples", {"call": call, "found": type(examples).__name__}
+        yield "no-examples", call, type(examples).__name__
     counts, target_counts = examples.source_lengths, examples.target_lengths
     yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
     yield from _check_ids(f"{call}: target", examples.target, target_counts, task.target_vocabulary)
@@ -131,23 +131,22 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
     shortest, longest = map(int, counts.aminmax())
     if not low <= shortest <= longest <= high:
         found = f"{shortest} to {longest}"
-        yield "source-lengths", {"call": call, "found": found, "low": low, "high": high}
+        yield "source-lengths", call, found, low, high
     for count, target_count in zip(counts.tolist(), target_counts.tolist(), strict=True):
         bound = task.target_length(count)
         if target_count > bound:
-            about = {"count": count, "bound": bound, "call": call, "found": target_count}
-            yield "target-length", about
+            yield "target-length", count, bound, call, target_count
     alignment = examples.alignment
     if alignment is not None:
         shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
         if shape != expected:
-            yield "alignment-shape", {"call": call, "found": shape, "expected": expected}
+            yield "alignment-shape", call, shape, expected
         real = valid_mask(target_counts, alignment.size(1))
         is_inside = ((alignment >= 0) & (alignment < counts.unsqueeze(1)))[real]
         if not is_inside.all():
-            yield "alignment-outside", {"call": call}
+            yield "alignment-outside", call
         if not (alignment[~real] == -1).all():
-            yield "alignment-end", {"call": call}
+            yield "alignment-end", call
 
 
 def _call(length: int | None) -> str:
@@ -157,20 +156,20 @@ def _call(length: int | None) -> str:
 def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
     if ids.dtype != torch.int64 or ids.dim() != 2:
         found = f"{ids.dtype} {tuple(ids.shape)}"
-        yield "ids-type", {"name": name, "found": found, "rows": DRAWN}
+        yield "ids-type", name, found, DRAWN
     if not len(ids) == len(lengths) == DRAWN:
-        yield "ids-rows", {"name": name, "ids": len(ids), "lengths": len(lengths), "rows": DRAWN}
+        yield "ids-rows", name, len(ids), len(lengths), DRAWN
     width = ids.size(1)
     low, high = map(int, lengths.aminmax())
     if not 1 <= low <= high <= width:
-        yield "ids-lengths", {"name": name, "low": low, "high": high, "width": width}
+        yield "ids-lengths", name, low, high, width
     real = valid_mask(lengths, width)
     low, high = map(int, ids[real].aminmax())
     first, last = len(SPECIAL), len(vocabulary) - 1
     if low < first or high > last:
-        yield "ids", {"name": name, "low": low, "high": high, "first": first, "last": last}
+        yield "ids", name, low, high, first, last
     if ids[~real].any():
-        yield "ids-padding", {"name": name}
+        yield "ids-padding", name
 
 
 def check_loss(loss: Loss) -> Found:
@@ -181,13 +180,13 @@ def check_loss(loss: Loss) -> Found:
     compute, batch, logits, scores = loss_example(loss)
     value = compute(logits, scores)
     if not (isinstance(value, Tensor) and value.shape == () and value.isfinite()):
-        yield "loss-number", {"found": value}
+        yield "loss-number", value
     past = (batch.decoder_output == PAD).unsqueeze(2)
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     if differ(again, value):
-        yield "loss-padding", {}
+        yield "loss-padding"
     if not gradcheck(compute, (logits, scores), raise_exception=False):
-        yield "wrong-gradients", {}
+        yield "wrong-gradients"
 
 
 def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:

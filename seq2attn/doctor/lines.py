@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 SQUEEZES = ("one-row", "batch", "length")
-FILLS = ("mask-constant", "padding-leak", "overflow")
+FILLS = ("padding-leak", "overflow")
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
-from seq2attn.findings.engine import Found
+from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
+from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
 FEW = 2  # keys that are hidden by mistake; a window hides more
@@ -17,7 +17,7 @@ def told(subject: Subject) -> Found:
     """Yield what the search for the call found."""
     yield from subject.told
     if not subject.has_mask and not subject.told:
-        yield "no-mask", None
+        yield "no-mask"
 
 
 def padding(subject: Subject) -> Found:
@@ -27,34 +27,27 @@ def padding(subject: Subject) -> Found:
     if not subject.is_finite(subject.given):
         yield "not-finite", "with a mask"
         return
-    given, keys = subject.given, subject.given.valid[:, None]  # (B, 1, S)
-    masked, free = subject.masked, subject.free
-    real = subject.real(given)[:, : masked.output.size(1)]  # (B, L, 1)
-    reach = subject.reach(given, "keys").masked_fill(subject.own | ~real, 0)
+    masked, keys = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
+    real = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
+    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~real, 0)
     by = float(reach.masked_fill(keys, 0).max())
-    noise = torch.where(keys.mT, given.keys, 3 * given.keys.flip(0, 1))
-    noisy = subject.run(given._replace(keys=noise)).weights
-    on_padding, unmoved, same = [], [], []
-    for three in zip(free.weights, masked.weights, noisy, strict=True):
-        before, one, other = (each.masked_fill(~real[:, None], 0) for each in three)
-        on_padding.append(one.masked_fill(keys[:, None], 0).nan_to_num(1).sum((1, 2)))
-        unmoved.append(gap(before, one) < TINY)
-        same.append(gap(one, other) < TINY)
-    weight = torch.stack(on_padding).amax(0) if on_padding else torch.zeros(1)  # (B, S)
-    about = {"by": by, "most": float(weight.max()) or by, "name": subject.call.mask}
-    first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # the first padded key of a row
-    if subject.differ(masked.output, free.output) < TINY and all(unmoved):
-        yield "mask-ignored", about
+    weight = torch.zeros_like(keys[:, 0]).float()  # (B, S) on padding, the most
+    for weights in masked.weights:
+        on_padding = weights.masked_fill(keys[:, None] | ~real[:, None], 0)
+        weight = torch.maximum(weight, on_padding.sum(1).amax(1))
+    most = float(weight.max())
+    if subject.differ(masked.output, subject.free.output) < TINY:
+        yield "mask-ignored"
     elif by > CLOSE > reach.masked_fill(~keys, 0)[-1].max():
-        yield "mask-inverted", about
-    elif weight.max() > TINY:
-        is_next = (weight * ~first).max() < TINY
-        code = "mask-off-by-one" if is_next else "mask-constant" if all(same) else "padding-leak"
-        yield code, about
+        yield "mask-inverted", subject.call.mask
+    elif most > TINY:
+        is_first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # of the padded keys of a row
+        code = "padding-leak" if (weight * ~is_first).max() > TINY else "mask-off-by-one"
+        yield code, most
     elif by > CLOSE:
-        yield "padding-mixed", about
+        yield "padding-mixed", by
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
-        yield "mask-opens", None
+        yield "mask-opens"
     elif subject.seen.all() and not subject.by_position:
         yield from _hidden(subject, (reach == 0) & keys & real & ~subject.own)
 
@@ -102,7 +95,7 @@ def places(subject: Subject) -> Found:
     if hidden and subject.seen.any():
         yield "keys-hidden" if len(hidden) <= FEW else "pattern", ", ".join(map(str, hidden))
     if subject.by_position:
-        yield "position", None
+        yield "position"
 
 
 def _band(subject: Subject) -> Found:
@@ -110,27 +103,24 @@ def _band(subject: Subject) -> Found:
     place, last = torch.arange(len(seen)), len(seen) - 1
     apart = place - place[:, None]  # of a key from its row
     before, after = -int(apart[seen].min()), int(apart[seen].max())
-    about = {"before": before, "after": after, "size": before + after + 1}
     whole = seen | (apart == 0) | (apart > after) | (apart < -before)
     if not whole.all():
-        yield "pattern", None
+        yield "pattern"
     elif (before, after) == (last, 0):
-        yield "causal", None
+        yield "causal"
     elif (before, after) == (0, last):
-        yield "sees-later-only", None
+        yield "sees-later-only"
     elif before == last > after:
         yield "sees-ahead", after
     elif (before, after) != (last, last):
-        yield "window", about
+        yield "window", before + after + 1, before, after
 
 
 def required(subject: Subject) -> Found:
     """What is required of the places that a row sees holds."""
-    found = dict(places(subject)) if subject.require else {}
-    window = found.get("window", {"after": 1})
-    holds = {"causal": "causal" in found or not window["after"]}
-    if not window["after"]:
-        holds[f"window={window['size']}"] = True
+    found = {code: evidence for code, *evidence in listed(places(subject))}
+    size, _, after = found.get("window", [0, 0, 1])
+    holds = {"causal": "causal" in found or not after, f"window={size}": not after}
     for name in subject.require:
         if not holds.get(name):
             yield "required", name

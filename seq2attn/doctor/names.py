@@ -5,6 +5,7 @@ number a constructor takes.
 import inspect
 import re
 import tomllib
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -110,34 +111,20 @@ def mask_of(found: Roles) -> str:
 # ---- constructors ----
 
 
-class Guess(dict[str, Any]):
-    """A config object that answers any name, and remembers what it was asked."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-
-    def __missing__(self, name: str) -> Any:
-        return self.setdefault(name, guess(name, self.width))
+class SimpleNamespace(types.SimpleNamespace):
+    """A config object that answers any name, and shows what it was asked."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return self[name]
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the guess of a name."""
-        return self[name]
-
-    def __repr__(self) -> str:
-        shown = [f"{name}={value!r}" for name, value in self.items()]
-        return f"SimpleNamespace({', '.join(shown)})"
+        setattr(self, name, guess(name, self.width))
+        return getattr(self, name)
 
 
 def guess(name: str, width: int, longest: int = LONG) -> Any:
     """Return what a constructor may take for a name: a width, unless its words say otherwise."""
     if words(name) & CONFIGS:
-        return Guess(width)
+        return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
         if words(name) & known:
             return eval(value, {"W": width, "H": HEADS, "LONG": longest})

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from multiprocessing import connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,8 +27,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.report import Finding, Report
 
 METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
-PRELOADED = ["seq2attn.doctor.examine"]
-STARTS = 60.0  # seconds that a process may take until it has imported torch
+STARTS = {"forkserver": 0.0, "spawn": 30.0}  # seconds more, for importing torch
 TICK = 0.1  # seconds between two looks at what a process prints
 PRINTED = 4000  # bytes of it that are kept
 FILE_SIZE = 256 << 20  # bytes that a process may write to a file
@@ -72,14 +71,15 @@ def examine_places(
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload([*PRELOADED, scores.partition(":")[0] or PRELOADED[0]])
+        context.set_forkserver_preload(["seq2attn.doctor.examine", scores.partition(":")[0]])
     waiting = list(places.items())
     running: list[_Child] = []
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
                 place, options = waiting.pop(0)
-                running.append(_Child(place, {**options, "scores": scores}, timeout, context))
+                task = {"place": place, "options": options, "scores": scores, "timeout": timeout}
+                running.append(_Child(context, task))
             connection.wait([child.process.sentinel for child in running], TICK)
             for child in running.copy():
                 if row := child.row():
@@ -93,84 +93,60 @@ def examine_places(
 # ---- in this process ----
 
 
-@dataclass
 class _Child:
     """A process that examines an attention."""
 
-    place: str
-    options: dict[str, Any]
-    timeout: float
-    context: Any
-    token: str = field(default_factory=lambda: secrets.token_hex(16))
-    began: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._folder = TemporaryDirectory(ignore_cleanup_errors=True)
-        self.folder = Path(self._folder.name)
-        self.printed = self.folder / "printed"
+    def __init__(self, context: Any, task: dict[str, Any]) -> None:
+        self.task = task
+        self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
+        self.printed = Path(self.folder.name, "printed")
         self.printed.touch()
-        self.asked = time.monotonic()
-        for attempt in range(3):
-            task = (self.place, self.options, str(self.folder), self.token, self.timeout)
-            self.process = self.context.Process(target=_work, args=task)
-            try:
-                with _plain_start():
-                    self.process.start()
-                return
-            except (OSError, EOFError):  # the server was killed; it starts again
-                if attempt == 2:
-                    raise
+        self.token = secrets.token_hex(16)
+        self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
+        with _plain_start():
+            self.process.start()
+        self.began = time.monotonic()
+        self.limit = task["timeout"] + STARTS[context.get_start_method()]
 
     def row(self) -> Row | None:
         """Return how it ended, or None if it still runs."""
         if self.printed.stat().st_size > FILE_SIZE / 4:
             os.truncate(self.printed, PRINTED)
-        now = time.monotonic()
-        if not self.began and (self.folder / "ready").exists():
-            self.began = now
-        is_late = now - (self.began or self.asked) > (self.timeout if self.began else STARTS)
-        if not is_late and self.process.is_alive():
+        seconds = time.monotonic() - self.began
+        if seconds < self.limit and self.process.is_alive():
             return None
         self.end()
-        seconds = round(now - (self.began or self.asked), 2)
-        answer = self._answer()
-        if answer:
-            report = _report(answer["report"]) if "report" in answer else None
-            return self._row(answer["status"], answer["text"], seconds, report)
-        code = self.process.exitcode
-        if is_late:
-            return self._row("hung", f"no result within {self.timeout:g} s", seconds)
-        if code < 0:
-            name = signal.Signals(-code).name
-            return self._row("killed", f"{name} ended its process", seconds)
-        text = f"its process ended with exit code {code}, without a result, as by os._exit()"
-        return self._row("silent", text, seconds)
-
-    def _row(self, status: str, text: str, seconds: float, report: Report | None = None) -> Row:
-        with self.printed.open("rb") as file:
+        answer = self._answer() or self._ending(seconds)
+        with self.folder, self.printed.open("rb") as file:
             printed = file.read(PRINTED).decode(errors="replace")
-        self._folder.cleanup()
-        return Row(self.place, status, text, report, printed, seconds)
+        return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
 
     def _answer(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            answer: dict[str, Any] = json.loads((self.folder / "answer").read_bytes())
-            if answer.pop("token", "") == self.token:
-                return answer
-        return {}
+        answer: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            answer = json.loads(Path(self.folder.name, "answer").read_bytes())
+            if answer.pop("token") != self.token:
+                return {}
+            if report := answer.get("report"):
+                findings = [Finding(**finding) for finding in report["findings"]]
+                answer["report"] = Report(findings, report["adapter"])
+        return answer
+
+    def _ending(self, seconds: float) -> dict[str, Any]:
+        code = self.process.exitcode
+        if seconds >= self.limit:
+            return {"status": "hung", "text": f"no result within {self.task['timeout']:g} s"}
+        if code < 0:
+            return {"status": "killed", "text": f"{signal.Signals(-code).name} ended its process"}
+        text = f"its process ended with exit code {code}, without a result, as by os._exit()"
+        return {"status": "silent", "text": text}
 
     def end(self) -> None:
         """End the process, and those that it started."""
         with contextlib.suppress(OSError, AttributeError):  # no groups where there is no fork
             os.killpg(self.process.pid, signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            self.process.kill()
+        self.process.kill()
         self.process.join()
-
-
-def _report(answer: dict[str, Any]) -> Report:
-    findings = [Finding(**finding) for finding in answer["findings"]]
-    return Report(findings, answer["adapter"])
 
 
 @contextlib.contextmanager
@@ -178,23 +154,21 @@ def _plain_start() -> Iterator[None]:
     """Let a new process import neither this one's main module nor what lies in the current
     directory.
     """
-    main, name = sys.modules["__main__"], "PYTHONSAFEPATH"
-    before = os.environ.get(name)
+    main, before = sys.modules["__main__"], dict(os.environ)
     sys.modules["__main__"] = ModuleType("__main__")
-    os.environ[name] = "1"
+    os.environ["PYTHONSAFEPATH"] = "1"
     try:
         yield
     finally:
         sys.modules["__main__"] = main
-        del os.environ[name]
-        if before is not None:
-            os.environ[name] = before
+        os.environ.clear()
+        os.environ.update(before)
 
 
 # ---- in the process of an attention ----
 
 
-def _work(place: str, options: dict[str, Any], folder: str, token: str, timeout: float) -> None:
+def _work(task: dict[str, Any], folder: str, token: str) -> None:
     """Examine an attention, and leave the answer in the folder."""
     import torch
 
@@ -204,18 +178,15 @@ def _work(place: str, options: dict[str, Any], folder: str, token: str, timeout:
     from seq2attn.findings.engine import finding
 
     torch.set_num_threads(1)
-    _separate(Path(folder), timeout)
+    _separate(Path(folder), task["timeout"])
+    place, answer = task["place"], dict[str, Any](token=token)
+    scores = pkgutil.resolve_name(task["scores"])() if task["scores"] else ()
     own, leave, bound = os.getpid(), os._exit, bind()
-    answer: dict[str, Any] = {"token": token, "text": ""}
     try:
-        if options["scores"]:
-            options["scores"] = pkgutil.resolve_name(options["scores"])()
-        report = check_attention(load_attention(place), **options)
-        findings = report.findings
+        report = check_attention(load_attention(place), **task["options"], scores=scores)
         if names := replaced(bound):
-            findings = [finding("patched", ", ".join(names[:3]))]
-        answer |= {"status": "examined"}
-        answer["report"] = {"findings": list(map(vars, findings)), "adapter": report.adapter}
+            report = Report([finding("patched", ", ".join(names[:3]))], report.adapter)
+        answer |= {"status": "examined", "report": asdict(report)}
     except Seq2AttnError as error:
         answer |= {"status": "refused", "text": str(error)}
     except BaseException as error:
@@ -238,9 +209,8 @@ def _separate(folder: Path, timeout: float) -> None:
     if hasattr(os, "fork"):
         os.setsid()
         _limit()
-        _guard(STARTS + timeout)
+        _guard(timeout + max(STARTS.values()))
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # pipes of the server and of its parent
-    (folder / "ready").touch()
 
 
 def _limit() -> None:
@@ -262,12 +232,11 @@ def _guard(seconds: float) -> None:
     nobody waits for it any more.
     """
     child = os.fork()
-    if not child:
-        return
-    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
-    signal.alarm(int(seconds) + 1)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code < 0:
-        os.kill(os.getpid(), -code)
-        signal.pause()
-    os._exit(code)
+    if child:
+        signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+        signal.alarm(int(seconds) + 1)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code < 0:
+            os.kill(os.getpid(), -code)
+            signal.pause()
+        os._exit(code)

@@ -42,7 +42,7 @@ def state(subject: Subject) -> Found:
     elif subject.fresh is not None:
         call = replace(subject.call, attention=subject.fresh)
         if subject.differ(replace(subject, call=call).run(given).output, after) > CLOSE:
-            yield "cache", None
+            yield "cache"
 
 
 def one_row(subject: Subject) -> Found:
@@ -82,7 +82,7 @@ def queries(subject: Subject) -> Found:
     given, result = subject.given.free, subject.free
     if given.query is None:
         if not subject.is_self:
-            yield "no-query", None
+            yield "no-query"
         return
     other = subject.run(given.moved(ALL, "query"))
     by = [subject.differ(result.output, other.output)]
@@ -90,7 +90,7 @@ def queries(subject: Subject) -> Found:
         by = list(map(gap, result.weights, other.weights))
     if max(by) < TINY:
         are_alike = [gap(weights, weights[..., :1]) < TINY for weights in result.weights]
-        yield "uniform" if are_alike and all(are_alike) else "query-ignored", None
+        yield "uniform" if are_alike and all(are_alike) else "query-ignored"
     rows = result.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)

@@ -29,13 +29,13 @@ from seq2attn.doctor.names import (
 from seq2attn.doctor.rows import batch
 from seq2attn.doctor.subject import Result, Subject, bind
 from seq2attn.errors import Seq2AttnError
-from seq2attn.findings.engine import Found
+from seq2attn.findings.engine import Found, listed
 from seq2attn.text import error_text
 
 WAYS, MASKS = WORDS["ways"], WORDS["masks"]
 MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
 """words of a mask, or of lengths, that say what is padding"""
-DOUBTS = {"mask-constant": 0.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
+DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 Problem = tuple[Call, Roles, Exception]
 
@@ -135,7 +135,7 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
             shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
             if shapes != shapes[:1] * 3:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
-            doubts = [DOUBTS.get(code, 1.0) for code, _ in padding(other)]
+            doubts = [DOUBTS.get(code, 1.0) for code, *_ in listed(padding(other))]
         except Exception as error:
             problems.append(error)
             continue
@@ -162,13 +162,13 @@ def _meaning(call: Call) -> Found:
     is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
     means_padding = _means_padding(call.mask)
     if "torch.where" in call.form:
-        yield "mask-added" if means_padding or means_valid else "mask-is-added", None
+        yield "mask-added" if means_padding or means_valid else "mask-is-added"
     elif "valid.sum" in call.form:
         return
     elif means_valid if is_inverse else means_padding:
         yield "mask-inverted", {"name": call.mask}
     elif is_inverse and not means_padding:
-        yield "polarity", None
+        yield "polarity"
 
 
 # ---- what is said if there is none ----

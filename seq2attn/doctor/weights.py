@@ -45,7 +45,7 @@ def used(subject: Subject) -> Found:
     """The result follows from the weights that were caught, and from what they weigh."""
     given, result = subject.given.free, subject.free
     if not subject.outputs:
-        yield "no-context", None
+        yield "no-context"
         return
     last = subject.last_use
     heads = 0 if last is None else result.weights[last].size(1)
@@ -53,23 +53,23 @@ def used(subject: Subject) -> Found:
     for head in range(heads):
         unused.append(subject.differ(subject.with_more(last, head), result.output) < TINY)
     if any(unused) and not (all(unused) and subject.seen.any()):
-        yield "unused-weights", None
+        yield "unused-weights"
         return
     if any("values" in text for text in subject.call.given.values()):
         moved = given._replace(values=given.keys.cos()).moved(ALL, "values")
         if subject.differ(subject.run(moved).output, result.output) < TINY:
-            yield "keys-as-values" if result.uses else "values-ignored", None
+            yield "keys-as-values" if result.uses else "values-ignored"
             return
     moved = given.moved(ALL, "keys")
     pairs = list(zip(result.uses, subject.run(moved).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
-        yield "values-ignored", None
+        yield "values-ignored"
     elif pairs and not subject.is_self:
         still = []
         for one in (given, moved):
             still.append(subject.run(one, freeze=lambda _, one: torch.ones_like(one)).output)
         if subject.differ(*still) > CLOSE:
-            yield "bypass", None
+            yield "bypass"
 
 
 def returned(subject: Subject) -> Found:
@@ -81,11 +81,8 @@ def returned(subject: Subject) -> Found:
         by = _gap(result.weights, result.returned, real)
         shown = result.returned.masked_fill(~real, 0)
         if by > CLOSE:
-            most = float((shown * ~given.valid[:, None, None]).sum(-1).max())
-            code = "weights-before-mask" if most > EXACT else "other-weights-returned"
-            if shown.min() < 0 or gap(shown.sum(-1) + ~real[..., 0], 1) > EXACT:
-                code = "other-returned"
-            yield code, {"by": by, "most": most}
+            is_other = shown.min() < 0 or gap(shown.sum(-1) + ~real[..., 0], 1) > EXACT
+            yield "other-returned" if is_other else "other-weights-returned", by
             return
 
 

@@ -5,7 +5,9 @@ one catalogue. Imports nothing heavy.
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from string import Formatter
 from types import MappingProxyType
 from typing import Any
 
@@ -13,10 +15,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.report import Finding
 from seq2attn.text import error_text
 
-Found = Iterator[tuple[str, Any]]
-"""codes of the catalogue with the evidence that their texts show: a mapping, or what `{by}` stands
-for
-"""
+Found = Iterator[str | tuple[Any, ...]]
+"""codes of the catalogue, with what their texts show in its order, or with a mapping of it"""
 Rule = Callable[[Any], Found]
 """of what is examined"""
 Rules = Mapping[str, Rule]
@@ -39,6 +39,13 @@ class Entry:
     crash: bool = False
     """an exception in the rule of this name is this finding"""
 
+    def said(self, *evidence: Any) -> str:
+        """Return the text with its evidence."""
+        if evidence and isinstance(evidence[0], Mapping):
+            return self.text.format_map(evidence[0])
+        names = [name for _, name, *_ in Formatter().parse(self.text) if name]
+        return self.text.format_map(dict(zip(dict.fromkeys(names), evidence, strict=False)))
+
 
 TEXTS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
 """tables of `catalogue.toml`"""
@@ -48,16 +55,21 @@ CATALOGUE = MappingProxyType({**_doctor, **_contract})
 """what each code means"""
 
 
-def finding(code: str, evidence: Any = None) -> Finding:
+def finding(code: str, *evidence: Any) -> Finding:
     """Return the finding of a code, with its evidence in its text."""
     entry = CATALOGUE[code]
-    about = evidence if isinstance(evidence, Mapping) else {"by": evidence}
-    return Finding(entry.level, code, entry.text.format_map(about), entry.look)
+    return Finding(entry.level, code, entry.said(*evidence), entry.look)
+
+
+def listed(found: Found) -> list[tuple[Any, ...]]:
+    """Return what was found as codes with their evidence."""
+    return [(one,) if isinstance(one, str) else one for one in found]
 
 
 def first(rule: Rule, subject: Any) -> Finding | None:
     """Return the first finding of a rule, or None. What the rule raises is raised."""
-    return next((finding(*found) for found in rule(subject)), None)
+    found = listed(islice(rule(subject), 1))
+    return finding(*found[0]) if found else None
 
 
 def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) -> Iterator[Finding]:
@@ -66,11 +78,11 @@ def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) ->
     """
     known: set[str] = set()
     for rule in rules:
-        found = list(_found_by(rule, subject))
-        for code, evidence in found:
+        found = listed(_found_by(rule, subject))
+        for code, *evidence in found:
             if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
-                yield finding(code, evidence)
-        entries = {code: CATALOGUE[code] for code, _ in found}
+                yield finding(code, *evidence)
+        entries = {code: CATALOGUE[code] for code, *_ in found}
         known.update(entries, (entry.group for entry in entries.values()))
         if any(entry.ends for entry in entries.values()):
             yield finding("unchecked")
