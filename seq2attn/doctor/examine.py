@@ -1,20 +1,21 @@
 """Examines any attention."""
 
+import contextlib
 import inspect
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor import masks, numbers, rows, weights
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
-from seq2attn.doctor.search import find_subject
+from seq2attn.doctor.search import find_subject, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -87,65 +88,69 @@ def check_attention(
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}
-    adapter, problems = "", []
+    first = ""
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
         warnings.catch_warnings(action="ignore"),
+        unchanged(module_of(attention)),
     ):
-        for pair in [tuple(widths)] if widths else [(width, width) for width in WIDTHS]:
+        for subject, made in _subjects(attention, sizes, tuple(widths)):
+            subject = replace(subject, scores=scores, expect=expect, require=require)
             torch.manual_seed(0)
-            with unchanged(module_of(attention)):
-                try:
-                    subject, made = _subject(attention, sizes, pair, is_first=not adapter)
-                except Seq2AttnError as error:
-                    problems.append(error)
-                    continue
-                subject = replace(subject, scores=scores, expect=expect, require=require)
-                for finding in engine.examine(RULES, subject, allow):
-                    if adapter:
-                        text = f"{finding.text} This is at width {pair[0]}."
-                        finding = replace(finding, text=text)
-                    lines = tuple(corrections(attention, finding.code))
-                    found.setdefault(finding.code, replace(finding, lines=lines))
-            adapter = adapter or f"{made}{subject.call}"
-    if not adapter:
-        raise problems[0]
-    return Report(sorted(found.values(), key=_rank), adapter)
+            for finding in engine.examine(RULES, subject, allow):
+                text = finding.text
+                if first:
+                    text += f" This is at width {subject.given.keys.size(2)}."
+                lines = tuple(corrections(attention, finding.code))
+                found.setdefault(finding.code, replace(finding, text=text, lines=lines))
+            first = first or f"{made}{subject.call}"
+    return Report(sorted(found.values(), key=_rank), first)
 
 
-def _subject(
-    attention: Any, sizes: Sequence[Any], pair: tuple[int, ...], is_first: bool
-) -> tuple[Subject, str]:
-    """Return an attention, or an instance of the class that it is, with its call, and how it was
-    made.
+def _subjects(
+    attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
+) -> Iterator[tuple[Subject, str]]:
+    """Yield an attention, or an instance of the class that it is, with its call and how it was
+    made: of one width, and called alike of another one, if none is asked for.
     """
-    made: Iterable[tuple[Any, str]] = [(attention, "")]
-    if isinstance(attention, type):
-        made = instances(attention, sizes, pair[0])
+    is_class = isinstance(attention, type)
+    first: Any = widths or WIDTHS[:1] * 2
+    other = WIDTHS[1]
+    made = instances(attention, sizes, first[0]) if is_class else [(attention, "")]
     problems = []
     for instance, text in made:
-        module = module_of(instance)
-        module.eval()
-        for parameter in module.parameters():
-            _give_numbers(parameter)
-        for widths in [pair, *(_widths_of(module) if is_first else ())]:
-            try:
-                return find_subject(instance, widths), f"{text}\n" if text else ""
-            except Seq2AttnError as error:
-                problems.append(error)
+        others = _widths_of(_prepared(instance))
+        try:
+            subject = find_subject(instance, [first, *([] if widths else others)])
+        except Seq2AttnError as error:
+            problems.append(error)
+            continue
+        yield subject, f"{text}\n" if text else ""
+        with contextlib.suppress(Exception):  # it has one width
+            if is_class and not sizes:
+                instance, _ = next(instances(attention, (), other))
+            _prepared(instance)
+            if not widths:
+                yield with_width(subject, instance, other), ""
+        return
     raise problems[0]
 
 
-def _give_numbers(parameter: Tensor) -> None:
-    """Replace what hides everything: numbers that begin with 0, or were never set."""
-    if not is_lazy(parameter) and parameter.numel():
-        largest = float(parameter.abs().max().nan_to_num(torch.inf))
-        if not 1e-6 < largest < 1e4:
-            parameter.copy_(0.1 * torch.randn_like(parameter))
+def _prepared(attention: Any) -> nn.Module:
+    """Return the module of an attention in evaluation, with numbers in its parameters: what begins
+    with 0, or was never set, hides everything.
+    """
+    module = module_of(attention).eval()
+    for parameter in module.parameters():
+        if not is_lazy(parameter) and parameter.numel():
+            largest = float(parameter.abs().max().nan_to_num(torch.inf))
+            if not 1e-6 < largest < 1e4:
+                parameter.copy_(0.1 * torch.randn_like(parameter))
+    return module
 
 
-def _widths_of(module: nn.Module) -> Iterator[tuple[int, ...]]:
+def _widths_of(module: nn.Module) -> Iterator[Any]:
     """Yield the widths of queries and keys that layers may take, alone or side by side."""
     sizes = {one.size(-1) for one in module.parameters() if not is_lazy(one) and one.dim() > 1}
     sizes |= {large - small for large in sizes for small in sizes if large > small}

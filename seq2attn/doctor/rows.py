@@ -88,9 +88,10 @@ def queries(subject: Subject) -> Found:
     by = [subject.differ(result.output, other.output)]
     if result.weights:
         by = list(map(gap, result.weights, other.weights))
-    if max(by) < TINY:
+    if max(by) < CLOSE:
         are_alike = [gap(weights, weights[..., :1]) < TINY for weights in result.weights]
         yield "uniform" if are_alike and all(are_alike) else "query-ignored"
+        return
     rows = result.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)

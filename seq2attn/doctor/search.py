@@ -5,7 +5,7 @@ be meant are tried, the usual ones first.
 import copy
 import inspect
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -26,58 +26,88 @@ from seq2attn.doctor.names import (
     roles,
     words,
 )
-from seq2attn.doctor.rows import batch
+from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import Result, Subject, bind
 from seq2attn.errors import Seq2AttnError
-from seq2attn.findings.engine import Found, listed
+from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
-WAYS, MASKS = WORDS["ways"], WORDS["masks"]
 MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
 """words of a mask, or of lengths, that say what is padding"""
 DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 Problem = tuple[Call, Roles, Exception]
+Widths = tuple[int, int]
+"""of the query and of the keys"""
 
 
-def find_subject(attention: Any, widths: Sequence[int]) -> Subject:
-    """Return an attention with the call that was found, for a query and keys of these widths.
-    Raises `Seq2AttnError` if there is none.
+def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
+    """Return an attention with the call that was found, for a query and keys of the first of these
+    widths that it takes. Raises `Seq2AttnError` if there is none.
     """
     names = required(function_of(attention))
     module = module_of(attention)
     is_ready = not any(map(is_lazy, module.parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
-    for given in (names, dict.fromkeys(names, True)):
-        for of_names in roles(given):
-            found: list[tuple[float, int, Subject]] = []
-            for call, inputs in _calls(attention, of_names, given, widths):
+    for given, of_names, pair in _meanings(names, [*widths]):
+        found: list[tuple[float, int, Subject]] = []
+        for calls, inputs in _ways(attention, of_names, given, pair):
+            said: list[str] = []
+            for call in calls:
                 try:
                     subject = bind(Subject(call, module, inputs.free, fresh))
                     found.append((_doubts(subject), len(found), subject))
                 except Exception as error:
                     problems.append((call, of_names, error))
-                    continue
-                if not found[-1][0]:
+                    said.append(error_text(error))
+                if len(said) > 2 and said[2] == said[0]:
+                    break  # masks of other shapes fail alike
+                if found and not found[-1][0]:
                     break
-            if found:
-                return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
-        if problems[0][1]["other"]:
+            if found and not found[-1][0]:
+                break
+        if found:
+            return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
+        if _unknown(*problems[0][:2]):
             break
-    raise _refusal(problems[0])
+    raise _refusal(*problems[0])
 
 
-def _calls(
-    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Sequence[int]
-) -> Iterator[tuple[Call, Inputs]]:
-    """Yield the calls that may be meant, with inputs."""
+def with_width(subject: Subject, attention: Any, width: int) -> Subject:
+    """Return an attention that is called as that of a subject, with inputs of another width."""
+    query = subject.given.query
+    given = draw(width, width, 0 if query is None else query.size(1))
+    call, module = replace(subject.call, attention=attention), module_of(attention)
+    given = given._replace(valid=subject.given.valid)
+    return bind(replace(subject, call=call, module=module, given=given, fresh=None))
+
+
+def _meanings(
+    names: dict[str, bool], widths: list[Widths]
+) -> Iterator[tuple[dict[str, bool], Roles, Widths]]:
+    """Yield what the arguments may be with widths that the inputs may have, the likeliest first:
+    then arguments that have a default are given, too.
+    """
+    for pair in widths:
+        for of_names in roles(names):
+            yield names, of_names, pair
+    if not all(names.values()):
+        needed = dict.fromkeys(names, True)
+        for of_names in roles(needed):
+            yield needed, of_names, widths[0]
+
+
+def _ways(
+    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Widths
+) -> Iterator[tuple[list[Call], Inputs]]:
+    """Yield the calls that may be meant, which differ by the form of a mask, with inputs."""
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask, is_alone = mask_of(of_names), not of_names["query"]
     is_masked = names.get(mask, False)
     forms = _forms(mask, of_names) if is_masked else ["None"]
-    choices = [WAYS["alone" if is_alone else "cross"]]
-    choices += [WAYS[role] if of_names[role] else [""] for role in ("history", "other")]
+    choices = [WORDS["alone" if is_alone else "cross"]]
+    choices += [WORDS[role] if of_names[role] else [""] for role in ("history", "other")]
     for (keys, query, queries), history, other in product(*choices):
         values = keys if is_alone else keys.replace("keys", "values")
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
@@ -88,21 +118,20 @@ def _calls(
             for role in of_name:
                 if is_needed or role not in ("mask", "lengths"):
                     given[name] = texts[role]
-        inputs = draw(widths[0], widths[1], queries)
-        for form in forms:
-            yield Call(attention, given, first, mask * is_masked, form, is_masked), inputs
+        call = Call(attention, given, first, mask * is_masked, needs_mask=is_masked)
+        yield [replace(call, form=form) for form in forms], draw(*widths, queries)
 
 
 def _forms(mask: str, of_names: Roles) -> list[str]:
     """Return the forms that a mask, or lengths, may have."""
     if mask in of_names["lengths"]:
-        return list(MASKS["lengths"])
+        return list(WORDS["of_lengths"])
     forms = []
     meant = ("~", "") if _means_padding(mask) else ("", "~")
-    for form in MASKS["mask"]:
+    for form in WORDS["of_mask"]:
         forms += [form.replace("NO", no) for no in meant]
     length = "query.size(1)" if of_names["query"] else "keys.size(1)"
-    return [form.replace("L", length) for form in [*forms, *MASKS["added"]]]
+    return [form.replace("L", length) for form in [*forms, *WORDS["added"]]]
 
 
 def _doubts(subject: Subject) -> float:
@@ -110,8 +139,9 @@ def _doubts(subject: Subject) -> float:
     otherwise the search would find the call in which a fault does not show.
     """
     queries = subject.queries(subject.given)
-    doubts = 2.0 * (not subject.free.weights) + (subject.free.output.size(1) != queries)
-    return doubts + 2.0 * len(list(batch(subject)))
+    output = subject.free.output
+    doubts = 2.0 * (not subject.free.weights) + (output.size(1) != queries)
+    return doubts + 2.0 * len([*batch(subject), *not_finite(subject)])
 
 
 # ---- masks ----
@@ -157,7 +187,7 @@ def _means_padding(mask: str) -> bool:
     return bool(words(mask) & MEANT) and "valid" not in words(mask)
 
 
-def _meaning(call: Call) -> Found:
+def _meaning(call: Call) -> Iterator[Any]:
     """Say what True in the mask means, beside what its name means."""
     is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
     means_padding = _means_padding(call.mask)
@@ -174,10 +204,15 @@ def _meaning(call: Call) -> Found:
 # ---- what is said if there is none ----
 
 
-def _refusal(problem: Problem) -> Seq2AttnError:
+def _unknown(call: Call, of_names: Roles) -> list[str]:
+    """Return arguments whose names tell nothing, but for those that are the query and the keys."""
+    given = [name for name in call.given if not role_of(name)]
+    return [name for name in given if name not in of_names["query"] + of_names["keys"]]
+
+
+def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
-    call, of_names, error = problem
-    unknown = [name for name in call.given if not role_of(name)] + of_names["other"]
+    unknown = _unknown(call, of_names)
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
