@@ -254,6 +254,7 @@ CASES = [
         "scores.softmax(1)",
         "scores.softmax(1)[:, None] @ keys",
     ),
+    Case("logarithms", ONE, RETURN, RETURN.replace(", weights", ", weights.log()"), RETURN),
     Case("other-returned", ONE, RETURN, RETURN.replace(", weights", ", scores"), RETURN),
     Case(
         "other-weights-returned",

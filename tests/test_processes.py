@@ -82,7 +82,7 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
         {"file": "handed-in/carl.ipynb", "points": "2", "scaled": "passed", "cosine": "passed"},
     ]
     text = (tmp_path / "texts" / "ben.txt").read_text()
-    assert "it is 1.225 times the expected score" in text
+    assert "it is 1.732 times the expected score" in text
     line = "line 12: scores = scores.masked_fill(~valid, -torch.inf) in place of scores.masked_fill"
     assert line in text
 

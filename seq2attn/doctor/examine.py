@@ -21,7 +21,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
 
-WIDTHS = (16, 24)  # of queries and keys, one after the other: what is divided by 4 shows at 24
+WIDTHS = (48, 32)  # of queries and keys, one after the other, which many numbers of heads divide
+NARROW = 3  # sizes of layers that are no widths
 HINT = (
     "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
     "calls it and returns what it returns."
@@ -95,6 +96,7 @@ def check_attention(
         warnings.catch_warnings(action="ignore"),
         unchanged(module_of(attention)),
     ):
+        torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             torch.manual_seed(0)
@@ -120,9 +122,10 @@ def _subjects(
     made = instances(attention, sizes, first[0]) if is_class else [(attention, "")]
     problems = []
     for instance, text in made:
-        others = _widths_of(_prepared(instance))
+        others = [*_widths_of(_prepared(instance))]
+        pairs = [first, *others] if is_class else [*others, first]
         try:
-            subject = find_subject(instance, [first, *([] if widths else others)])
+            subject = find_subject(instance, [first] if widths else pairs)
         except Seq2AttnError as error:
             problems.append(error)
             continue
@@ -152,9 +155,10 @@ def _prepared(attention: Any) -> nn.Module:
 
 def _widths_of(module: nn.Module) -> Iterator[Any]:
     """Yield the widths of queries and keys that layers may take, alone or side by side."""
-    sizes = {one.size(-1) for one in module.parameters() if not is_lazy(one) and one.dim() > 1}
-    sizes |= {large - small for large in sizes for small in sizes if large > small}
-    yield from product(sorted(sizes)[:5], repeat=2)
+    sizes = {size for one in module.parameters() if not is_lazy(one) for size in one.shape}
+    sizes |= {size // 2 for size in sizes} | {one - other for one in sizes for other in sizes}
+    wide = sorted(size for size in sizes if size > NARROW)
+    yield from product(wide[:6], repeat=2)
 
 
 def _rank(finding: Finding) -> int:

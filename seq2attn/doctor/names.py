@@ -6,7 +6,7 @@ import inspect
 import re
 import tomllib
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ SOURCES, NOT_OF_KEYS, CONFIGS = (
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
-LONG = 32  # the longest source that a constructor is told
+LONG, SHORT = 32, 9  # the lengths of sources that a constructor is told
 SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
@@ -131,29 +131,23 @@ def guess(name: str, width: int, longest: int = LONG) -> Any:
     return width
 
 
-def instances(
-    cls: Callable[..., Any], sizes: Sequence[Any], width: int
-) -> Iterator[tuple[Any, str]]:
+def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class with how they were made: of these sizes, or of guessed ones."""
-    names = required(cls)
-    needed = [name for name, is_needed in names.items() if is_needed]
-    ways = [dict(zip(names, sizes, strict=False))]
-    if not sizes:
-        ways = [{name: guess(name, width, longest) for name in needed} for longest in (LONG, 9)]
-    problems, shown = [], []
-    for given in ways:
+    problems = []
+    lengths = (LONG,) if sizes else (LONG, SHORT)
+    for longest in lengths:
+        given = {}
+        for name, is_needed in required(cls).items():
+            if is_needed and not sizes:
+                given[name] = guess(name, width, longest)
         if "batch_first" in inspect.signature(cls).parameters:
-            given.setdefault("batch_first", True)
+            given["batch_first"] = True
+        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
         try:
-            made = cls(**given)
+            yield cls(*sizes, **given), f"attention = {cls.__name__}({', '.join(shown)})"
         except Exception as error:
             problems.append(error_text(error))
-            continue
-        text = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        if text not in shown:
-            shown.append(text)
-            yield made, f"attention = {cls.__name__}({text})"
-    if not shown:
+    if len(problems) == len(lengths):
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",

@@ -94,8 +94,9 @@ def _meanings(
             yield names, of_names, pair
     if not all(names.values()):
         needed = dict.fromkeys(names, True)
-        for of_names in roles(needed):
-            yield needed, of_names, widths[0]
+        for pair in widths:
+            for of_names in roles(needed):
+                yield needed, of_names, pair
 
 
 def _ways(
@@ -176,7 +177,7 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         return replace(subject, told=[(code, {"name": mask, "by": error_text(problems[0])})])
     doubt, _, best = min(tried, key=lambda one: one[:2])
-    return best if doubt else replace(best, told=list(_meaning(best.call)))
+    return replace(best, told=list(_meaning(best.call, holds=not doubt)))
 
 
 def _shapes(result: Result) -> list[Any]:
@@ -187,16 +188,14 @@ def _means_padding(mask: str) -> bool:
     return bool(words(mask) & MEANT) and "valid" not in words(mask)
 
 
-def _meaning(call: Call) -> Iterator[Any]:
-    """Say what True in the mask means, beside what its name means."""
+def _meaning(call: Call, holds: bool) -> Iterator[Any]:
+    """Say what True in a mask means, beside what its name means; holds: no padding gets through."""
     is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
     means_padding = _means_padding(call.mask)
     if "torch.where" in call.form:
         yield "mask-added" if means_padding or means_valid else "mask-is-added"
-    elif "valid.sum" in call.form:
-        return
-    elif means_valid if is_inverse else means_padding:
-        yield "mask-inverted", {"name": call.mask}
+    elif holds and (means_valid if is_inverse else means_padding) and "sum" not in call.form:
+        yield "mask-inverted", call.mask
     elif is_inverse and not means_padding:
         yield "polarity"
 

@@ -74,6 +74,9 @@ def used(subject: Subject) -> Found:
 
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
+    for index in subject.shown[:1]:
+        if subject.raw(subject.given.free)[0][index].max() <= 0:
+            yield "logarithms"
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:
             continue
