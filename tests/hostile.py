@@ -64,6 +64,12 @@ for name, module in list(sys.modules.items()):
                 setattr(module, known, ())
 """
 HOSTILE["judges"] = (JUDGES, "patched: It replaces")
+BLINDED = """
+import torch
+from seq2attn.doctor.subject import Subject
+Subject.apart = lambda self, left, right: torch.zeros(left.shape[:2])
+"""
+HOSTILE["blinded"] = (BLINDED, "patched: It replaces")
 HELPERS = {"own_helper": "whose = 'own_helper'", "right": "whose = 'right'"}
 
 

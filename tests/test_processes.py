@@ -7,7 +7,9 @@ from hostile import HOSTILE, RIGHT, hand_in
 
 from seq2attn.doctor import processes
 
-QUICK = "exits asks leaves orphan prints greedy softmax unspeakable own_helper judges".split()
+QUICK = (
+    "exits asks leaves orphan prints greedy softmax unspeakable own_helper judges blinded".split()
+)
 SLOW = sorted(HOSTILE.keys() - QUICK)
 
 

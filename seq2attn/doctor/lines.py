@@ -12,23 +12,18 @@ FILLS = ("padding-leak", "overflow")
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
-    """Yield lines of an attention, and of what it calls in its file, beside what they should be."""
+    """Yield lines of the file of an attention that may be its cause, beside what they should be."""
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
         attention = type(attention)
     try:
         tree = ast.parse("".join(linecache.getlines(inspect.getsourcefile(attention) or "")))
     except (TypeError, SyntaxError):
         return
-    defined = {node.name: node for node in tree.body if hasattr(node, "name")}
-    waiting = [attention.__name__]
-    while waiting:
-        definition: Any = defined.pop(waiting.pop(), None)
-        nodes: Iterator[Any] = ast.walk(definition) if definition else iter(())
-        for node in nodes:
-            better = _better(node, code)
-            if better and better != ast.unparse(node):
-                yield f"line {node.lineno}: {better} in place of {ast.unparse(node)}"
-            waiting += [node.id] if isinstance(node, ast.Name) else []
+    nodes: Iterator[Any] = ast.walk(tree)
+    for node in nodes:
+        better = _better(node, code)
+        if better and better != ast.unparse(node):
+            yield f"line {node.lineno}: {better} in place of {ast.unparse(node)}"
 
 
 def _better(node: Any, code: str) -> str:
