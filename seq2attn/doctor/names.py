@@ -56,7 +56,7 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
-        is_pair = found["query"] or len(rest) > 1
+        is_pair = len(rest) + len(found["query"]) > 1
         keys = [*sources, *rest[not found["query"] :]] if is_pair else [*rest, *found["query"]]
         found["keys"] = keys[:1]
     rest = [name for name in rest if name not in found["keys"]]
@@ -71,8 +71,10 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and not sources and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
-    if found["query"] and not names[found["keys"][0]]:
-        yield {**found, "keys": found["query"], "query": [], "values": []}
+    for optional in found["keys"]:
+        if found["query"] and not names[optional]:
+            masks = [name for name in found["mask"] if not words(name) & words(optional)]
+            yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
 
 
 def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:

@@ -84,13 +84,15 @@ def queries(subject: Subject) -> Found:
         if not subject.is_self:
             yield "no-query"
         return
-    other = subject.run(given.moved(ALL, "query"))
-    by = [subject.differ(result.output, other.output)]
-    if result.weights:
-        by = list(map(gap, result.weights, other.weights))
-    if max(by) < CLOSE:
-        are_alike = [gap(weights, weights[..., :1]) < TINY for weights in result.weights]
-        yield "uniform" if are_alike and all(are_alike) else "query-ignored"
+    apart, alike = [], []
+    for some in (given, subject.small().free):
+        pair = subject.run(some), subject.run(some.moved(ALL, "query"))
+        apart.append(subject.differ(pair[0].output, pair[1].output))
+        if pair[0].weights:
+            apart[-1] = max(map(gap, pair[0].weights, pair[1].weights))
+        alike += [gap(weights, weights[..., :1]) for weights in pair[0].weights]
+    if max(apart) < CLOSE:
+        yield "uniform" if alike and max(alike) < TINY else "query-ignored"
         return
     rows = result.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:

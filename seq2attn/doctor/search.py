@@ -57,6 +57,8 @@ def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
             for call in calls:
                 try:
                     subject = bind(Subject(call, module, inputs.free, fresh))
+                    if subject.ignores_keys and not names[of_names["keys"][0]]:
+                        raise ValueError(f"{of_names['keys'][0]} changes nothing")
                     found.append((_doubts(subject), len(found), subject))
                 except Exception as error:
                     problems.append((call, of_names, error))
@@ -131,8 +133,10 @@ def _forms(mask: str, of_names: Roles) -> list[str]:
     meant = ("~", "") if _means_padding(mask) else ("", "~")
     for form in WORDS["of_mask"]:
         forms += [form.replace("NO", no) for no in meant]
+    for form in WORDS["of_mask"]:
+        forms += [form.replace("NOvalid", WORDS["added"])] * form.startswith("NO")
     length = "query.size(1)" if of_names["query"] else "keys.size(1)"
-    return [form.replace("L", length) for form in [*forms, *WORDS["added"]]]
+    return [form.replace("L", length) for form in forms]
 
 
 def _doubts(subject: Subject) -> float:

@@ -211,6 +211,12 @@ class Subject:
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
         return not self.own.any() and self.differ(output, self.free.output) > CLOSE
 
+    @property
+    def ignores_keys(self) -> bool:
+        """Whether other keys give the same result"""
+        moved = self.run(self.given.free.moved(ALL, "keys"))
+        return self.differ(moved.output, self.free.output) == 0
+
     @cached_property
     def is_among(self) -> bool:
         """Whether queries attend to each other as well"""
