@@ -15,20 +15,20 @@ help:  ## show this list
 
 run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Training configs/scaled.yaml takes ten seconds to a minute; without a C compiler 2.5 times as long.'
-	$(BIN)/seq2attn train --config configs/scaled.yaml
-	$(BIN)/seq2attn eval
-	$(BIN)/seq2attn predict "hello"
-	@echo 'Next: . $(BIN)/activate    then: seq2attn --help'
+	$(BIN)/python -m seq2attn train --config configs/scaled.yaml
+	$(BIN)/python -m seq2attn eval
+	$(BIN)/python -m seq2attn predict "hello"
+	@echo 'Next: . $(BIN)/activate    then a word of your own: seq2attn predict YOURWORD'
 
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
-	$(BIN)/pytest -n logical --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
 
 test-slow: $(TOOLS) $(SPHINX)  ## the slow tests: train and evaluate every shipped recipe
-	$(BIN)/pytest -m slow --ignore tests/faults
+	$(BIN)/python -m pytest -m slow --ignore tests/faults
 
 torture: $(TOOLS)  ## the fault tests at full length (kills, full disks, damaged files, fuzzing), then 10,000 random configs; hours
-	$(BIN)/pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
-	$(BIN)/pytest -n logical -v -m slow tests/faults/test_differential.py
+	$(BIN)/python -m pytest -m "slow or not slow" tests/faults --ignore tests/faults/test_differential.py
+	$(BIN)/python -m pytest -n logical -v -m slow tests/faults/test_differential.py
 
 test-lowest:  ## the default tests with the lowest versions in pyproject.toml (of constraints-lowest.txt), in an environment of their own
 	$(PYTHON) -m venv .venv-lowest
@@ -39,23 +39,23 @@ test-lowest:  ## the default tests with the lowest versions in pyproject.toml (o
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
 lint: $(TOOLS)  ## check format and lint without changing files
-	$(BIN)/ruff format --no-cache --check .
-	$(BIN)/ruff check --no-cache .
+	$(BIN)/python -m ruff format --no-cache --check .
+	$(BIN)/python -m ruff check --no-cache .
 
 types: $(TOOLS)  ## check static types
-	$(BIN)/mypy
+	$(BIN)/python -m mypy
 
 format: $(TOOLS)  ## format the code and fix what the linter can fix
-	$(BIN)/ruff format .
-	$(BIN)/ruff check --fix .
+	$(BIN)/python -m ruff format .
+	$(BIN)/python -m ruff check --fix .
 
 records: $(READY)  ## train and evaluate the rows of docs/studies/length-generalisation.md; takes hours
-	$(BIN)/seq2attn compare configs/experiments/records.yaml
-	$(BIN)/seq2attn compare configs/experiments/order.yaml
-	$(BIN)/seq2attn compare configs/experiments/digits.yaml
-	$(BIN)/seq2attn compare configs/experiments/content.yaml
-	$(BIN)/seq2attn compare configs/experiments/by-key.yaml
-	$(BIN)/seq2attn compare configs/experiments/symbols.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/records.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/order.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/digits.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/content.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/by-key.yaml
+	$(BIN)/python -m seq2attn compare configs/experiments/symbols.yaml
 
 bench: $(READY)  ## measure speed against a plain loop (and peers, if installed); about an hour; writes benchmarks/results.json
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
@@ -66,7 +66,7 @@ g2p: $(READY)  ## train on the pronunciations of SIGMORPHON 2021 in the folder D
 
 site: $(SPHINX)  ## build the site of the documentation in site/, which opens from disk: site/index.html
 	@rm -rf site
-	$(BIN)/sphinx-build --quiet --fail-on-warning --fresh-env -c docs/site -d build/doctrees . site
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --fresh-env -c docs/site -d build/doctrees . site
 	@echo 'Open site/index.html.'
 
 pages: $(READY)  ## put the present scripts and styles into the pages of docs/ that run models
@@ -80,10 +80,10 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	@echo 'docs/lesson.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
-	$(BIN)/pytest -m slow tests/test_site.py tests/test_page_explained.py
+	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_page_explained.py
 
 tensorboard: $(READY)  ## show all runs in the browser
-	$(BIN)/tensorboard --logdir runs
+	$(BIN)/python -m tensorboard.main --logdir runs
 
 clean:  ## remove the environment and tool caches; keep the runs
 	rm -rf $(VENV) .venv-lowest build site class *.egg-info seq2attn/kernels/recurrence.so seq2attn/kernels/recurrence.txt .pytest_cache .mypy_cache .ruff_cache
@@ -101,6 +101,8 @@ $(SPHINX): $(READY)
 
 $(READY): pyproject.toml constraints.txt setup.py $(wildcard seq2attn/kernels/*.c seq2attn/kernels/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2attn needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name one: make run PYTHON=python3.12")'
+	@case "$$PWD" in *'$$'[A-Za-z_{]*) \
+	echo "setuptools cannot build in a folder whose path has a dollar sign before a letter, as $$PWD has: move it."; exit 2;; esac
 	@echo 'Setting up $(VENV), once. PyTorch and the other packages are downloaded:'
 	@echo '300 MB, or 3 GB if pip chooses a PyTorch for GPUs. This takes a few minutes.'
 	@$(PYTHON) -m venv $(VENV)

@@ -125,7 +125,7 @@ def measure(jobs: list[Job], split: str, search: BeamSearch) -> dict[str, Any]:
 
     def measured(members: list[Job]) -> Evaluation:
         trained = load_ensemble([job.run for job in members])
-        trained.predictor.search = search if search.width > 1 else None
+        trained = trained.searching(search if search.width > 1 else None)
         return trained.evaluate(data=jobs[0].file(split))
 
     def rates(evaluations: list[Evaluation], metric: str) -> list[float]:

@@ -11,7 +11,8 @@ from seq2attn.config import Config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.inference.trained_model import TrainedModel, load_run
+from seq2attn.inference.changes import ALLOWED
+from seq2attn.inference.trained_model import TrainedModel, load_ensemble
 from seq2attn.plugins import load_plugins
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.runs.create import prepare_training
@@ -20,6 +21,7 @@ from seq2attn.runs.run import Run, default_root, find_run
 
 if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
+    from seq2attn.comparison.loops import Train
     from seq2attn.comparison.results import Comparison
     from seq2attn.findings.report import Report
 
@@ -77,7 +79,7 @@ def train(
 
 
 def load(
-    run: str | Run | None = None,
+    run: str | Run | Sequence[str | Run] | None = None,
     *,
     runs_dir: str | Path | None = None,
     checkpoint: str = "best",
@@ -86,18 +88,25 @@ def load(
 ) -> TrainedModel:
     """Return the trained model of a run, by default of the newest: `load().predict("hello")`.
 
-    run: the run or its name.
+    run: the run or its name; of several, the ensemble, which averages their probabilities.
     checkpoint: `best`, `last`, or `step-64`, one of those that `training.snapshot_weights` keeps.
     runs_dir, device, plugins: as for `train`.
     """
     load_plugins(plugins)
-    if not isinstance(run, Run):
-        run = find_run(Path(runs_dir or default_root()), run)
-    return load_run(run, checkpoint, device)
+    root = Path(runs_dir or default_root())
+    wanted = run if isinstance(run, list | tuple) else [run]
+    runs = []
+    for one in wanted:
+        if not isinstance(one, str | Run | None):
+            raise Seq2AttnError(f"load takes runs, or their names; found a {type(one).__name__}")
+        runs.append(one if isinstance(one, Run) else find_run(root, one))
+    if not runs:
+        raise Seq2AttnError("load takes a run, or several for an ensemble; found an empty list")
+    return load_ensemble(runs, checkpoint, device)
 
 
 def evaluate(
-    run: str | Run | None = None,
+    run: str | Run | Sequence[str | Run] | None = None,
     lengths: Sequence[object] | None = None,
     *,
     runs_dir: str | Path | None = None,
@@ -109,11 +118,12 @@ def evaluate(
     """Measure a run and save the results with it, as `seq2attn eval` does.
 
     run, checkpoint, runs_dir, device, plugins: as for `load`.
-    lengths, options: those of `TrainedModel.evaluate`. With changes to the model, nothing is saved.
+    lengths, options: those of `TrainedModel.evaluate`. Nothing is saved of an ensemble, and with
+        changes to the model.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)
-    if options.keys() <= {"samples", "families", "seed", "data", "errors", "watch"}:
+    if not model.ensemble and options.keys().isdisjoint(ALLOWED):
         save_evaluation(evaluation, model.run)
     return evaluation
 
@@ -124,6 +134,7 @@ def compare(
     configs: Base | Sequence[Base] = (),
     vary: str | Sequence[str] = (),
     overrides: Overrides = (),
+    train: Train | Mapping[str, Train] | None = None,
     runs_dir: str | Path | None = None,
     device: str = "auto",
     workers: int | None = None,
@@ -142,6 +153,8 @@ def compare(
     configs: files, or their keys and values, which are called config_1, config_2, ...
     vary: the values of keys to combine, such as `seed=1-5`.
     overrides: of every trial, as for `train`.
+    train: a function that trains the `new_model(config)` it is given, in place of `seq2attn.train`;
+        or several by name, which are then compared.
     workers: how many trials run at once; by default one for each core.
     executor: where trials run: by default in processes on this machine; `dask:ADDRESS`, or a
         function that makes any standard Executor whose workers are processes that see `runs_dir`.
@@ -164,7 +177,9 @@ def compare(
         )
     file = None if experiment is None else Path(experiment)
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    composed = compose_experiment(file, bases, override_list(vary), overrides, **options)
+    composed = compose_experiment(
+        file, bases, override_list(vary), overrides, train=train, **options
+    )
     comparison = run.compare(
         composed,
         Path(runs_dir or default_root()),

@@ -21,18 +21,27 @@ class Seq2AttnError(ValueError):
     pydantic collects it.
 
     The message says what is wrong, where, what was found and what is allowed; `hint` says what to
-    do next. `exit_code` is that of the process: 2 for an invalid request, 1 for a failure while
-    running.
+    do next, and `settings`, as `KEY=VALUE`, would mend it. `exit_code` is that of the process: 2
+    for an invalid request, 1 for a failure while running.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 2) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        settings: Sequence[str] = (),
+        exit_code: int = 2,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.settings = settings
         self.exit_code = exit_code
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\n{self.hint}"
+        overrides = f"overrides={list(self.settings)}" if self.settings else None
+        return "\n".join(filter(None, (self.message, self.hint, overrides)))
 
 
 @dataclass(frozen=True)

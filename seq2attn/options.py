@@ -85,7 +85,7 @@ def option(
 
 
 def composed(text: str) -> str:
-    """Return text in Unicode's normal form C: a letter and its accent are one character."""
+    """Return text in Unicode's normal form C: é is one code point."""
     return unicodedata.normalize("NFC", text)
 
 

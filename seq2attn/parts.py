@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
-from seq2attn.options import option, options
+from seq2attn.options import composed, option, options
 from seq2attn.registry import Entry, Registry
 from seq2attn.text import character_name
 
@@ -62,17 +62,38 @@ def _delimiter(delimiter: str) -> str:
     return delimiter
 
 
+def _column(column: Any) -> int | str:
+    if isinstance(column, str) and column:
+        return composed(column)
+    if type(column) is int and 1 <= column <= 1000:
+        return column
+    raise ValueError(f"must be a column's number, from 1 to 1,000, or its name; found {column!r}")
+
+
+def _quotes(quotes: str) -> str:
+    if len(quotes) > 2:
+        raise ValueError(f"must be one sign, such as '/', or two, such as '[]'; found {quotes!r}")
+    return quotes
+
+
 # ---- the catalogue ----
 
 _CATALOGUE = tomllib.loads(Path(__file__).with_name("parts.toml").read_text(encoding="utf-8"))
-_CHECKS = {"alphabet": _alphabet, "odd": _odd, "separator": _separator, "delimiter": _delimiter}
+_CHECKS = {
+    "alphabet": _alphabet,
+    "odd": _odd,
+    "separator": _separator,
+    "delimiter": _delimiter,
+    "column": _column,
+    "quotes": _quotes,
+}
 
 
 def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     """Return the type and the field of an option of the catalogue."""
     about = {"default": None, **values}
     kind = about.pop("type")
-    kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind)
+    kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind, Any)
     if "check" in about:
         about["check"] = _CHECKS[about["check"]]
     return option(kind, **about)
@@ -114,16 +135,21 @@ SCHEDULES = _registry("schedule")
 
 RANDOM = "random"
 """the family that every task has"""
-EXTENSIBLE = (
-    SCORES,
-    TASKS,
-    NORMALISERS,
-    WINDOWS,
-    HISTORIES,
-    ENCODERS,
-    DECODERS,
-    CELLS,
-    INITIAL_STATES,
-    LOSSES,
-)
-"""the kinds that plug-ins and installed packages can add to"""
+KINDS = {
+    "scores": ("model.attention.score", SCORES),
+    "tasks": ("task", TASKS),
+    "normalisers": ("model.attention.normaliser", NORMALISERS),
+    "windows": ("model.attention.window", WINDOWS),
+    "histories": ("model.attention.history", HISTORIES),
+    "cells": ("model.cell", CELLS),
+    "encoders": ("model.encoder", ENCODERS),
+    "decoders": ("model.decoder", DECODERS),
+    "initial-states": ("model.initial_state", INITIAL_STATES),
+    "losses": ("training.losses", LOSSES),
+    "architectures": ("model.architecture", ARCHITECTURES),
+    "schedules": ("training.schedule", SCHEDULES),
+    "families": ("evaluation.families", FAMILIES),
+}
+"""kinds of parts: the key of a config that chooses them, and the parts"""
+EXTENSIBLE = [registry for _, registry in KINDS.values() if registry.group]
+"""those that plug-ins and installed packages can add to"""

@@ -12,7 +12,7 @@ from typing import Any
 from seq2attn.config.load import flat_values
 from seq2attn.config.schema import PARTS, Config
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.text import line_of, short_path
+from seq2attn.text import error_text, line_of, short_path
 
 MODULE = "seq2attn_plugin_"  # prefix of the module that a plug-in's file becomes
 MAX_FRAMES = 5  # of plug-ins, listed with an exception
@@ -62,10 +62,12 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
     module.__file__ = file
     try:
         exec(compile(code, file, "exec", dont_inherit=True), vars(module))
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [f":{frame.lineno}" for frame in frames if frame.filename == file]
-        message, hint = f"{type(error).__name__}: {error}", None
+        message, hint = error_text(error), None
         if isinstance(error, Seq2AttnError):
             message, hint = error.message, error.hint
         where = "".join(lines[-1:])
@@ -115,20 +117,24 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
     """Return an exception with the traceback cut to the frames of plug-ins; None if it passed
-    through none.
+    through none, and for Ctrl-C.
 
     An error that a plug-in reports itself, and a lack of memory, stay as they are.
     """
     classes = {cls.__module__: cls for cls in foreign_parts()}
+    if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
+        return None
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # which a generator of ours turned into it
     trace = traceback.walk_tb(error.__traceback__)
     frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in classes]
-    if not frames or isinstance(error, Seq2AttnError) or is_out_of_memory(error):
+    if not frames:
         return None
     lines = []
     for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]:
         where = f"{short_path(frame.filename)}:{frame.lineno}"
         lines.append(f"  {where}, in {frame.name}: {frame.line}")
-    message = "\n".join([f"{where}: {type(error).__name__}: {error}", *lines])
+    message = "\n".join([f"{where}: {error_text(error)}", *lines])
     cls = classes[frames[-1][0].f_globals["__name__"]]
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 

@@ -16,7 +16,7 @@ from pydantic_core import core_schema
 
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
 from seq2attn.options import Options, options, signature_options
-from seq2attn.text import did_you_mean, line_of, quoted
+from seq2attn.text import did_you_mean, error_text, line_of, quoted
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,15 @@ class Registry:
             if getattr(entry.implementation, "__module__", "") == module:
                 del self._entries[name]
 
-    def get(self, name: str) -> Entry:
+    def get(self, name: str, *, but: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names.
+        allowed names: all `but` one, perhaps.
         """
         entry = self._entries.get(name) or self._discover(name)
         if entry is None:
-            guess = did_you_mean(name, self._entries)
-            allowed = f"{guess}allowed: {', '.join(self.names())}"
-            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {allowed}")
+            guess = did_you_mean(name, self._entries.keys() - {but})
+            allowed = ", ".join(known for known in self.names() if known != but)
+            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {guess}allowed: {allowed}")
         return entry
 
     def load(self, name: str) -> Any:
@@ -134,10 +134,12 @@ class Registry:
         keywords = {name: value for name, value in part if name != "name"}
         try:
             return None if cls is None else cls(*provided, **keywords, **more)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if isinstance(error, Seq2AttnError) or is_out_of_memory(error):
                 raise
-            reason = f"cannot be made: {type(error).__name__}: {error}"
+            reason = f"cannot be made: {error_text(error)}"
             raise Seq2AttnError(
                 f"{line_of(cls, error)}: {self.kind} {part.name!r} {reason}",
                 hint="Its constructor takes what that of its base class takes, and first calls "
@@ -191,11 +193,13 @@ class Registry:
         try:
             pkgutil.resolve_name(target)
             return self._entries[name]
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             if is_out_of_memory(error):
                 raise
             part = f"{self.kind} {name!r} of an installed package, {target},"
-            reason = f"{type(error).__name__}: {error}"
+            reason = error_text(error)
             message = f"{part} cannot be imported or is not registered: {reason}"
             raise Seq2AttnError(message) from error
 

@@ -1,14 +1,18 @@
-"""How values, names and places appear in messages. Imports nothing heavy."""
+"""How values, names and places appear in messages, and what is wrong with a value. Imports nothing
+heavy.
+"""
 
 import difflib
 import inspect
 import re
 import traceback
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 MAX_NAMES = 10  # runs or comparisons listed in one message
+MAX_TEXT = 2000  # characters of what somebody else's exception says
 
 
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
@@ -20,6 +24,11 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
 def first_of(names: Sequence[str]) -> str:
     """Return `b, a, ...`: the first names, with `...` if there are more."""
     return f"{', '.join(names[:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}"
+
+
+def left_out_notes(counts: Mapping[str, int]) -> list[str]:
+    """Return a sentence for the malformed lines of each file that are left out."""
+    return [f"malformed lines left out of {name}: {count:,}" for name, count in counts.items()]
 
 
 def character_name(symbol: str) -> str:
@@ -58,13 +67,18 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return `ValueError: what it says`, in one line, even if saying it raises an exception."""
+    """Return `ValueError: what it says`, in one line of at most `MAX_TEXT` characters, even if
+    saying it raises an exception.
+    """
+    if isinstance(error, SystemExit):
+        code = "" if error.code is None else f" with the code {error.code!r}"
+        return f"exit() was called{code}"[:MAX_TEXT]
     try:
         text = str(error).strip().partition("\n")[0]
     except BaseException:  # of other people's classes
         text = "its text cannot be shown"
     name = type(error).__name__
-    return f"{name}: {text}" if text else name
+    return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 
 def quoted(value: object, limit: int = 60) -> str:
@@ -73,3 +87,49 @@ def quoted(value: object, limit: int = 60) -> str:
     """
     text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+# ---- what pydantic finds wrong ----
+
+SENTENCES = {
+    "bool_type": "should be true or false",
+    "int_type": "should be a whole number",
+    "float_type": "should be a number",
+    "finite_number": "should be a finite number",
+    "string_type": "should be text",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+    "dict_type": "should be keys and values",
+    "model_type": "should be keys and values",
+    "greater_than": "should be above {gt}",
+    "greater_than_equal": "should be at least {ge}",
+    "less_than": "should be below {lt}",
+    "less_than_equal": "should be at most {le}",
+    "literal_error": "should be {expected}",
+    "too_short": "should list at least {min_length}",
+    "too_long": "should list at most {max_length}",
+}
+"""by the type of pydantic's error; other errors are said in pydantic's words"""
+
+
+def sentence(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value, and which value was found.
+
+    error: one of `ValidationError.errors()`.
+    """
+    kind, value = error["type"], error["input"]
+    if kind == "value_error":  # by a function of this package
+        return str(error["ctx"]["error"])
+    if kind == "missing":
+        return "is missing"
+    message = error["msg"]
+    expected = SENTENCES.get(kind.replace("_parsing", "_type"))  # parsed: on the command line
+    if expected is not None:
+        limits = {}
+        for name, limit in error.get("ctx", {}).items():
+            limits[name] = f"{limit:g}" if isinstance(limit, float) else limit
+        message = expected.format(**limits)
+    found = "nothing" if value is None else quoted(value)
+    if value is None and kind == "string_type":
+        found += '; an empty string is written "", and # is written "#"'
+    return f"{message}, found {found}"

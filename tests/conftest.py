@@ -74,7 +74,7 @@ def tiny_run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("tiny")
     config = folder / "tiny.yaml"
-    config.write_text(TINY)
+    config.write_text(TINY.replace("watched: ab", "watched: [ba, cab]"))
     threads = torch.get_num_threads()
     words = f"train --config {config} --name tiny --runs-dir {folder}/runs --device cpu"
     call_main(words).check()
@@ -89,7 +89,13 @@ def runs_copy(tiny_run, tmp_path):
 
 
 @pytest.fixture
-def cli(tmp_path, monkeypatch):
+def formulas_alone(monkeypatch):
+    """Training uses no kernels, so that nothing is proven."""
+    monkeypatch.setattr("seq2attn.training.step.leaf_for", lambda model: None)
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, formulas_alone):
     """`cli("eval tiny --json")` in an empty directory -> exit code, stdout, stderr."""
     for name in OUTPUT_VARIABLES:
         monkeypatch.delenv(name, raising=False)
@@ -111,6 +117,20 @@ def one_place(monkeypatch):
 
 
 @pytest.fixture
+def blank_figures(monkeypatch):
+    """Figures are made, and saved without what is on them: drawing takes longer than all else."""
+    from seq2attn.plotting import style
+
+    render = style.render
+
+    def blank(figure, form, dpi=100):
+        figure.clear()
+        return render(figure, form, dpi)
+
+    monkeypatch.setattr(style, "render", blank)
+
+
+@pytest.fixture
 def own_scores():
     """After the test, remove the parts and modules that plug-ins registered."""
     before = [(kind, dict(kind._entries)) for kind in parts.EXTENSIBLE]
@@ -124,11 +144,11 @@ def own_scores():
 
 
 @pytest.fixture
-def trials_here(monkeypatch):
+def trials_here(monkeypatch, formulas_alone):
     """The trials of a comparison run in this process, with one thread as in a worker."""
     import torch
 
-    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
     monkeypatch.setattr("seq2attn.comparison.run.POLL", 0.01)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

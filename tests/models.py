@@ -19,7 +19,7 @@ from seq2attn.parts import NORMALISERS, SCORES
 CPU = torch.device("cpu")
 SIX_STEPS = (
     "training.steps=6 training.batch_size=4 training.evaluate_every=6 "
-    "training.validation_samples=2 training.log_every=1 training.snapshots=1"
+    "training.validation_samples=2 training.log_every=1 training.snapshots=0"
 )
 CELLS = {"gru": GRU, "lstm": LSTM, "rnn": RNN}
 INITIAL_STATES = {"zeros": Zeros, "last": Last, "bridge": Bridge}

@@ -20,7 +20,7 @@ from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import Rank, hooked_places
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 CONFIGS = ROOT / "configs"
@@ -134,7 +134,7 @@ def in_pytorch(predictor, text, changes=None):
     logits = []
     weights = []
     for step in range(output_bound(predictor.task, len(ids))):
-        with hooked_points(hooks):
+        with hooked_places(hooks, Rank.CHANGE):
             decoded, state = model.step(torch.tensor(tokens[-1:]), state, memory)
         logits.append(decoded.logits[0, 0].numpy())
         likeliest = int(model.choices(decoded.logits, memory)[0, 0].argmax())

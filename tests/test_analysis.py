@@ -235,16 +235,13 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_plain_values_are_drawn(
-    name, tmp_path
-):
+def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_values_are_plain(name):
     before = torch.get_rng_state()
     result = CALLS[name](1)
     assert torch.get_rng_state().equal(before)
     assert CALLS[name](1) == result
     assert (CALLS[name](2) == result) == (name in ("ledger", "masks"))
     assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
-    getattr(figures, f"{name}_figure")(result).savefig(tmp_path / "figure.png")
 
 
 def test_a_figure_shows_what_was_measured():
@@ -281,7 +278,6 @@ QUICK = {
 @pytest.mark.parametrize("name", QUICK)
 def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
     line = f"analyze {name} {QUICK[name]}"
-    assert cli(line).rows()
     done = cli(f"{line} --plot figure.svg")
     assert done.rows()
     assert "figure: figure.svg" in done.err
@@ -295,17 +291,3 @@ def test_values_of_a_table_are_those_of_the_analysis(cli):
     assert found == [
         (row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected
     ]
-
-
-def test_mistakes_are_told_before_anything_is_computed(cli):
-    for arguments, message in (
-        ("variance --widths 0", "Invalid value for '--widths'"),
-        ("variance --widths 16 x", "Invalid value for '--widths': Input should be a valid integer"),
-        ("variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
-        ("variance --scores none", "'none' has no score function"),
-        ("variance --plot figure.jpg", "figure.jpg: a figure's file name ends with one of"),
-        ("entropy --keys 5000", "Invalid value for '--keys'"),
-        ("gradient --scales 0", "Invalid value for '--scales'"),
-        ("ledger --scores mine", "unknown score 'mine'"),
-    ):
-        assert message in cli(f"analyze {arguments}").refusal.replace("\n", " ")

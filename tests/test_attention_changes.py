@@ -16,7 +16,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import Changes, set_weights, valid_hook
 from seq2attn.inference.decoding import BeamSearch, Ensemble
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import hooked, hooked_points
+from seq2attn.model.points import Rank, hooked, hooked_places
 from seq2attn.model.transformer import Transformer
 from seq2attn.parts import TASKS
 
@@ -42,7 +42,7 @@ def outputs(model, hooks=None, source=SOURCE, lengths=LENGTHS, edit=None):
     hooks by name.
     """
     if isinstance(hooks, Changes):
-        context = hooked_points(hooks.hooks(model, source, lengths))
+        context = hooked_places(hooks.hooks(model, source, lengths), Rank.CHANGE)
     else:
         context = hooked(model, hooks or {})
     logits = []
@@ -181,7 +181,7 @@ def test_teacher_forcing_at_once_is_changed_as_single_steps_are(kind):
     change = Changes(
         force={(1, 2): 0.75, (2, 0): 0.5, (2, 1): 0.5}, ban=[3, (0, 1)], temperature=2.0
     )
-    with hooked_points(change.hooks(model, SOURCE, LENGTHS)):
+    with hooked_places(change.hooks(model, SOURCE, LENGTHS), Rank.CHANGE):
         decoded = model(as_batch(SOURCE, LENGTHS, TOKENS))
     logits, weights = outputs(model, change)
     assert_close(decoded.logits, logits)
@@ -305,21 +305,19 @@ def test_changes_need_attention_and_greedy_decoding():
     for change in ({"temperature": 2.0}, {"ban": [0]}, {"force": {(0, 0): 1.0}}):
         with refused("no attention to change"):
             changed(predictor, **change)
-    predictor.search = BeamSearch(2)
     with refused("write needs greedy decoding"):
-        changed(predictor, write={0: "a"})
+        changed(replace(predictor, search=BeamSearch(2)), write={0: "a"})
 
 
 def test_a_beam_of_one_is_changed_as_greedy_decoding_is():
     predictor = make_predictor()
     changes = {"force": {(0, 2): 1.0, (2, 0): 0.5}, "ban": [1], "padding": 2, "mask_padding": False}
     greedy = changed(predictor, **changes)
-    predictor.search = BeamSearch(1)
-    beam = changed(predictor, **changes)
+    beam = changed(replace(predictor, search=BeamSearch(1)), **changes)
     assert beam.output == greedy.output
     assert_close(torch.tensor(beam.weights), torch.tensor(greedy.weights))
-    predictor.search = BeamSearch(3)
-    assert changed(predictor, **changes).weights[0].tolist() == pytest.approx([0, 0, 1, 0, 0])
+    wider = replace(predictor, search=BeamSearch(3))
+    assert changed(wider, **changes).weights[0].tolist() == pytest.approx([0, 0, 1, 0, 0])
 
 
 @pytest.mark.parametrize("arrangement", ["hard_monotonic", "order 0"])

@@ -9,6 +9,7 @@ from math import inf
 import pytest
 import torch
 from models import CPU, SIX_STEPS, first_batch, is_real
+from outcomes import same_tensors
 from torch import nn
 from torch.testing import assert_close
 
@@ -28,7 +29,7 @@ from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.training import step as training_step
-from seq2attn.training.proof import is_due, largest_error, unchanged
+from seq2attn.training.proof import is_due, largest_error, without_trace
 from seq2attn.training.session import NewRun, train
 from seq2attn.training.step import TrainingStep
 
@@ -37,7 +38,8 @@ pytestmark = pytest.mark.usefixtures("own_scores")
 
 SETTINGS = (
     f"model.hidden=6 model.embedding=4 task.alphabet=abcd task.max_length=3 {SIX_STEPS} "
-    "training.steps=12 training.warmup=0 training.evaluate_every=4"
+    "training.steps=12 training.warmup=0 training.evaluate_every=4 training.watched=a "
+    "training.snapshots=4 training.snapshot_weights=true"
 )
 
 
@@ -281,8 +283,7 @@ def wrong_gradients(logits):
     "calls, wrong",
     [
         (0, wrong_logits),
-        (3, wrong_gradients),
-        (9, wrong_gradients),
+        (5, wrong_gradients),  # from step 2 on, after its proof and before the snapshot of step 3
         (15, wrong_logits),
         (99, wrong_logits),
     ],
@@ -298,10 +299,12 @@ def test_a_leaf_that_becomes_wrong_is_caught(calls, wrong, tmp_path, with_formul
 
         return forward
 
-    _, expected, nothing = with_formulas
+    formulas, expected, nothing = with_formulas
     assert nothing == []
     assert expected.state["formulas"] is False
     run, found, said = run_with(leaf, tmp_path)
+    assert run.kept_steps() == [0, 1, 2, 3, 6, 9, 12]
+    assert all(same_tensors(run, formulas, f"step-{step}") for step in run.kept_steps())
     last = "Continuing from the last checkpoint without them."
     assert [text.endswith(last) for text in said] == [True] * (calls < 99)
     assert found.state["formulas"] is (calls < 99)
@@ -366,7 +369,7 @@ def test_a_proof_leaves_generators_and_buffers_as_they_were():
         model.running_mean.clone(),
         random.getstate(),
     ]
-    with unchanged(model):
+    with without_trace(model):
         torch.rand(1), torch.rand(1, generator=model.own), random.random()
         model(torch.rand(3, 2))
     after = [torch.get_rng_state(), model.own.get_state(), model.running_mean]

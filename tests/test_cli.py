@@ -33,7 +33,7 @@ TINY = """\
 task: {alphabet: ab, max_length: 2}
 model: {hidden: 16, embedding: 4}
 training: {steps: 80, batch_size: 16, learning_rate: 0.03, evaluate_every: 80,
-  validation_samples: 10, snapshots: 1}
+  validation_samples: 10, snapshots: 1, watched: a}
 evaluation: {samples: 10}
 """
 
@@ -122,7 +122,9 @@ def test_train_keeps_runs_in_the_runs_dir(monkeypatch):
     assert done.out == "elsewhere/tiny-steps_1-001\n"
     assert done.err.splitlines()[-1] == "Next: seq2attn eval tiny-steps_1-001 --runs-dir elsewhere"
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    assert seq2attn("train -c tiny.yaml --runs-dir runs").err.endswith(" --runs-dir runs\n")
+    assert seq2attn("train -c tiny.yaml --runs-dir runs -s training.steps=1").err.endswith(
+        " --runs-dir runs\n"
+    )
     assert succeed("train -c tiny.yaml -s training.steps=1") == "elsewhere/tiny-steps_1-002\n"
     assert succeed("predict ab --run tiny-steps_1-001").count("\n") == 1
 
@@ -378,14 +380,14 @@ def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
         line for line in done.out.splitlines() if plain(line)
     ]  # an old rich adds one
     assert "ab -> ba" in answer
-    assert "a b $" in head
+    assert "a b ⏎" in head
     assert len(drawn) == 3
     if ground is None:
-        assert all(re.fullmatch(" [ab$]  ([.1-9] ){3}", plain(row)) for row in drawn)
+        assert all(re.fullmatch(" [ab⏎]  ([.1-9] ){3}", plain(row)) for row in drawn)
     else:
         assert [row.count(ground) for row in drawn] == [3, 3, 3]
     weights = "digits: tenths of the weight" if ground is None else "bright: attended to"
-    assert f"rows: output, columns: source, $ <eos>, {weights}" in explained
+    assert f"rows: output, columns: source, ⏎ <eos>, {weights}" in explained
 
 
 def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
@@ -394,7 +396,7 @@ def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
     assert call("--map", "none", terminal=True).out == call().out == "ba\n"
     piped = call("--map", "colour").out  # where there are no colours
     assert piped == call("--map", "digits").out
-    assert piped.startswith("ab -> ba\n    a b $\n b  ")
+    assert piped.startswith("ab -> ba\n    a b ⏎\n b  ")
     coloured = call("--map", "digits", terminal=True).out
     assert (
         plain(coloured).split() == piped.replace("digits:", "bright: attended to, digits:").split()
@@ -407,7 +409,7 @@ def test_predict_notes_a_terminal_too_narrow_for_the_map(monkeypatch):
     short, long = (
         seq2attn(f"predict {text} -r tiny-001", terminal=True) for text in ("ab", "abababab")
     )
-    assert ["a b $" in done.out for done in (short, long)] == [True, False]
+    assert ["a b ⏎" in done.out for done in (short, long)] == [True, False]
     assert "the map is too wide for this terminal; --plot FILE draws it" in long.err
     assert not short.err
 
@@ -483,6 +485,7 @@ def test_runs_are_sorted_by_columns_and_metrics(work):
     assert [row["attention_entropy"] for row in by_entropy[:2]] == ["0.25", "0.5"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_note_is_kept_with_the_run_and_shown(work):
     text = "the first try\x1b[31m <b>"
     config = (work / "runs/second/config.yaml").read_bytes()
@@ -514,13 +517,15 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     copy("newer", created="2999-01-01T00:00:00+00:00")
     assert [row["run"] for row in rows("runs")] == "newer second tiny-001 older".split()
     copy("trial", experiment="widths", created="2999-01-02T00:00:00+00:00")
-    assert "run: runs/newer (the newest; name another" in seq2attn("predict a").err
+    assert "run: runs/newer (the newest; to use another, name it)" in seq2attn("predict a").err
     done = seq2attn("eval --samples 1 --json")
     assert done.json["run"] == "newer"
-    assert "run: runs/newer (the newest; name another" in done.err
+    assert "run: runs/newer (the newest; to use another, name it)" in done.err
     for name in "newer second tiny-001 older".split():
         shutil.rmtree(work / "runs" / name)
-    assert "run: runs/trial (the newest; name another" in seq2attn("eval --samples 1").err
+    assert (
+        "run: runs/trial (the newest; to use another, name it)" in seq2attn("eval --samples 1").err
+    )
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def made(tmp_path_factory):
     (folder / "tiny.yaml").write_text(TINY)
     with (
         contextlib.chdir(folder),
-        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
+        mock.patch("seq2attn.comparison.workers.process_pool", return_value=Inline()),
     ):
         call_main("compare -c tiny.yaml --vary seed=1 --device cpu").check()
     return folder / "runs"
@@ -57,70 +57,6 @@ def compare(cli, line="", *words):
 
 def runs(folder="runs"):
     return sorted(path.name for path in Path(folder).iterdir() if path.is_dir())
-
-
-# ---- refused ----
-
-
-@pytest.mark.parametrize(
-    "arguments, reason",
-    [
-        ("--vary seed=1-9999 --vary model.hidden=8,9", "19,998 trials; at most 10,000 are allowed"),
-        ("--vary seed=1 --vary seed=2", "--vary names seed twice"),
-        ("--vary seed=1 --checkpoint x", "checkpoint (--checkpoint): should be 'best' or 'last'"),
-        ("--vary seed=1 --baseline seed", "expected KEY=VALUE"),
-        ("--vary seed=1 --name a/b", "is not a valid run name"),
-        ("--vary seed=1 --plot tiny.yaml", "tiny.yaml: a figure's file name ends with one of .png"),
-        ("--vary seed=1 -c tinny.yaml", "tinny.yaml: no such file"),
-        ("--vary seed=1 --device tpu", "--device: 'tpu' is not available"),
-        ("--vary seed=1 --metric wer", "metric: wer is measured on files of pairs"),
-        ("--vary seed=1 --executor desk", "--executor: expected dask:ADDRESS, such as dask:tcp"),
-        (
-            "--vary training.learning_rate=log:1e-4..1e-2:1",
-            "expected log:FIRST..LAST:COUNT with 0 < FIRST",
-        ),
-        ("--vary model.attention.score=additive,concat", "additive-seed_1 is there 2 times"),
-        ("--vary seed=1,1-2", "compare-tiny-seed_1 is there 2 times"),
-        ("--vary model.layers=log:1..3:8", "compare-tiny-layers_1-seed_1 is there 3 times"),
-        ("experiment.yaml", "expected an experiment file, or --config"),
-    ],
-)
-def test_mistakes_are_refused_before_anything_is_written(cli, arguments, reason):
-    assert reason in compare(cli, arguments).refusal
-    assert not Path("runs").exists()
-
-
-@pytest.mark.parametrize(
-    "words, reason, hint",
-    [
-        (
-            "compare",
-            "expected an experiment file, or --config FILE and --vary",
-            "seq2attn compare --help",
-        ),
-        (
-            "compare tiny.yaml",
-            "model (tiny.yaml:1): unknown key",
-            "seq2attn compare -c CONFIG --vary seed=1-5",
-        ),
-        (
-            "compare -c tiny.yaml",
-            "nothing to compare",
-            "For example: --vary seed=1-5",
-        ),
-        (
-            "compare experiment.yaml",
-            "nothing to compare",
-            "For example: --vary seed=1-5",
-        ),
-    ],
-)
-def test_what_to_call_instead(cli, words, reason, hint):
-    Path("experiment.yaml").write_text("configs: tiny.yaml\n")
-    said = cli(words).refusal
-    assert reason in said
-    assert said.endswith(f"{hint}\n")
-    assert not Path("runs").exists()
 
 
 # ---- run ----
@@ -201,7 +137,7 @@ def test_a_failing_trial_is_reported_and_the_others_continue(cli):
     assert "4 trials, 2 done, 2 to run" in again.err
 
 
-def test_json_and_figures(cli):
+def test_json_and_figures(cli, blank_figures):
     told = compare(cli, f"{ASKED} --json --plot deep/figures --metric teacher_forced").json
     assert told["metric"] == "teacher_forced"
     assert told["failed"] == {}
@@ -251,7 +187,7 @@ def test_a_stopped_comparison_prints_how_to_continue(cli, monkeypatch):
             return future
 
     with monkeypatch.context() as patch:
-        patch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Stopping())
+        patch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Stopping())
         done = compare(cli, "--vary seed=1-3 --workers 1")
     assert done.code == 130
     assert done.out == ""

@@ -64,6 +64,9 @@ def refusal(*configs, call=plan, **settings):
         ),  # both ends as they are
         ("model.hidden=log:16..256:5", [16, 32, 64, 128, 256]),
         ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
+        # three digits would make .1 and .1001 equal, four would not; whole numbers are few
+        ("training.learning_rate=log:.1..0.1003:4", [0.1, 0.1001, 0.1002, 0.1003]),
+        ("model.hidden=log:1..4:7", [1, 2, 3, 4]),
     ],
 )
 def test_values_are_read_as_yaml(base, text, values):
@@ -83,6 +86,7 @@ def test_values_are_read_as_yaml(base, text, values):
             "training.learning_rate=log:1e-2..1e-4:8",
             "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with",
         ),
+        ("training.learning_rate=log:1e-300..1e300:3", "expected log:FIRST..LAST:COUNT with"),
         ("config=a,b", "not a config key; list base configs with --config FILE"),
     ],
 )
@@ -296,7 +300,7 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
                 "mine.yaml:1): unknown key; did you mean 'configs'?",
                 "mine.yaml:2): should be 'exact_match', 'teacher_forced', ",
                 "mine.yaml:3): '0' is not a length",
-                "mine.yaml:4): should be a valid integer, found 'many'",
+                "mine.yaml:4): should be a whole number, found 'many'",
             ],
         ),
         (
@@ -305,13 +309,13 @@ def test_an_experiment_file_sets_everything(base, monkeypatch):
         ),
         (
             "configs: base.yaml\nvary:\n  model: {hidden: [1]}\n",
-            ["mine.yaml:3): should be a valid integer, found [1]"],
+            ["mine.yaml:3): should be a whole number, found [1]"],
         ),
         (
             "configs: base.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1]\n",
             [
                 "mine.yaml:2): unknown key",
-                "mine.yaml:4): should be greater than or equal to 1, found -1",
+                "mine.yaml:4): should be at least 1, found -1",
             ],
         ),
     ],

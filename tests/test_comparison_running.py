@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -28,10 +29,11 @@ from seq2attn.comparison.trial import (
     find_evaluation,
     train_and_measure,
     versions,
+    worker_name,
 )
 from seq2attn.display.progress import Display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.runs.create import NewRun, create_run
+from seq2attn.runs.create import NewRun, create_run, package_checksum
 from seq2attn.runs.run import Run, is_training, training_lock
 from seq2attn.training.loop import Trainer
 from seq2attn.training.recorder import Recorder
@@ -71,7 +73,7 @@ def trial():
     marker = Path("runs/.comparison")
     marker.parent.mkdir()
     marker.touch()
-    return made, WorkerContext(marker, "cpu", {}, versions())
+    return made, WorkerContext(marker, "cpu", {}, versions(), {})
 
 
 # ---- one trial ----
@@ -184,23 +186,49 @@ def test_a_stopped_trial_is_saved_and_continues_later(trial, monkeypatch, conten
 def test_each_trial_checks_where_it_is_run(trial, tmp_path, own_scores):
     def refused(**changed):
         outcome = train_and_measure(trial[0], replace(trial[1], **changed))
-        assert outcome.state == "failed"
+        assert outcome.state == "refused"
+        assert outcome.worker == worker_name() == f"process {os.getpid()} of {platform.node()}"
         assert not trial[0].run.path.exists()
         return outcome.reason
 
     folder = tmp_path / "nowhere"
     assert (
         refused(marker=folder / "m")
-        == f"this worker does not see the runs directory {folder} of the comparison"
+        == f"it does not see the runs directory of the comparison, {folder}"
     )
-    assert "and the comparison seq2attn 0.0, torch 1.0" in refused(
-        versions="seq2attn 0.0, torch 1.0"
-    )
+    code = package_checksum()
+    assert len(code) == 8
+    other = versions().replace(code, "of another commit")
+    assert f"it has {versions()}, and the comparison {other}: install" in refused(versions=other)
     assert f"{folder / 'p.py'}: no such Python file" in refused(plugins={folder / "p.py": ""})
     plugin = tmp_path / "plugin_of_a_trial.py"
     mine = "@register('mine')\nclass M(Score):\n    def forward(self): ...\n"
     plugin.write_text(f"from seq2attn import Score, register\n{mine}")
     assert f"{plugin} has changed since the comparison" in refused(plugins={plugin: "another"})
+
+
+class Elsewhere(Inline):
+    """Every other trial gets to a worker that does not see the runs directory."""
+
+    def __init__(self, wrong):
+        super().__init__()
+        self.wrong, self.calls = wrong, 0
+
+    def submit(self, call, trial, context):
+        self.calls += 1
+        if self.wrong(self.calls):
+            context = replace(context, marker=Path("/nowhere/marker"))
+        return super().submit(call, trial, context)
+
+
+def test_a_trial_that_a_worker_refuses_goes_to_another(capsys):
+    executor = Elsewhere(lambda call: call % 2)
+    found = compare("seed=1-3", executor=lambda: executor, workers=1, progress=True)
+    assert found.failed == {}
+    assert len(found.groups[0].trials) == 3
+    assert capsys.readouterr().err.count("worker left out") == 1
+    with refused("2 of 2 trials failed\n  e-seed_4: no worker took it; process"):
+        compare("seed=4-5", executor=lambda: Elsewhere(lambda call: True), workers=1)
 
 
 def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
@@ -211,6 +239,16 @@ def test_two_threads_of_a_process_do_not_run_trials_at_once(trial):
     done, failed = sorted(outcomes, key=lambda outcome: outcome.state)
     assert done == Outcome("done")
     assert "another trial in another thread: a worker needs one thread" in failed.reason
+
+
+def test_runs_of_other_code_in_one_table_are_said(capsys):
+    compare("seed=1")
+    file = run(1).path / "environment.json"
+    file.write_text(file.read_text().replace(package_checksum(), "0" * 8))
+    compare("seed=1-2", progress=True)
+    assert "1 of the runs were made by other code of seq2attn than this" in capsys.readouterr().err
+    compare("seed=2-3", progress=True)
+    assert "other code" not in capsys.readouterr().err
 
 
 # ---- many ----
@@ -303,6 +341,9 @@ def test_what_a_killed_comparison_leaves_is_removed_unless_it_may_be_alive(monke
         ),
     )
     assert sorted(seen[0]) == ["elsewhere", "here", "here"]  # two run here, and one elsewhere
+    assert leftovers() == ["elsewhere"]
+    Path("runs/.comparison-0123456789abcdef@here").touch()
+    compare("seed=2")  # nothing is left to train
     assert leftovers() == ["elsewhere"]
 
 

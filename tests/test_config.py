@@ -1,12 +1,15 @@
 import re
+import sys
 from functools import reduce
 from pathlib import Path
 
 import pytest
+from refusal import refused
 
 from seq2attn.config import check_config, flat_values, load_config
+from seq2attn.config.load import place_of
 from seq2attn.config.schema import all_keys, parse_lengths
-from seq2attn.errors import ConfigError, Seq2AttnError
+from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.options import Options
 from seq2attn.parts import HISTORIES
 from seq2attn.text import quoted
@@ -96,31 +99,31 @@ def test_values_are_normalised(key, written, kept):
 @pytest.mark.parametrize(
     "key, value, message",
     [
-        ("model.hidden", "64", "should be a valid integer, found '64'"),
-        ("model.hidden", None, "should be a valid integer, found nothing"),
+        ("model.hidden", "64", "should be a whole number, found '64'"),
+        ("model.hidden", None, "should be a whole number, found nothing"),
         (
             "task.alphabet",
             None,
-            'should be a valid string, found nothing; an empty string is written ""',
+            'should be text, found nothing; an empty string is written ""',
         ),
-        ("model.hidden", 0, "should be greater than or equal to 1, found 0"),
-        ("model.bidirectional", "yes", "should be a valid boolean, found 'yes'"),
+        ("model.hidden", 0, "should be at least 1, found 0"),
+        ("model.bidirectional", "yes", "should be true or false, found 'yes'"),
         ("model", None, "unknown architecture 'None'; allowed: gru, transformer"),
-        ("model.attention", "dot", "should be a valid dictionary, found 'dot'"),
+        ("model.attention", "dot", "should be keys and values, found 'dot'"),
         (WINDOW, None, "unknown window 'None'; allowed: global, "),
         (
             "model",
             "gruu",
             "unknown architecture 'gruu'; did you mean 'gru'? allowed: gru, transformer",
         ),
-        ("model.dropout", 1.0, "should be less than 1, found 1.0"),
+        ("model.dropout", 1.0, "should be below 1, found 1.0"),
         ("model.padding_embedding", "one", "should be 'learned' or 'zero', found 'one'"),
-        ("task.min_length", 0, "should be greater than or equal to 1, found 0"),
+        ("task.min_length", 0, "should be at least 1, found 0"),
         ("task.alphabet", "abca", "repeats 'a'"),
         ("task.alphabet", "a\nb", "contains a line end, '\\n'"),
-        ("seed", 2**63, f"should be less than {2**63}, found {2**63}"),
-        ("training.learning_rate", "3e-3", "should be a valid number, found '3e-3'"),
-        ("training.learning_rate", 0, "should be greater than 0, found 0"),
+        ("seed", 2**63, f"should be below {2**63}, found {2**63}"),
+        ("training.learning_rate", "3e-3", "should be a number, found '3e-3'"),
+        ("training.learning_rate", 0, "should be above 0, found 0"),
         ("training.learning_rate", float("inf"), "should be a finite number, found inf"),
         ("evaluation.lengths", [], "no length given"),
         ("evaluation.lengths", {"a": 1}, "{'a': 1} is not a length"),
@@ -155,7 +158,7 @@ def test_an_invalid_value_is_reported_under_its_key(key, value, message):
             "hidden",
             "did you mean 'model.hidden'? allowed here: evaluation, model, seed, task, training",
         ),
-        ("model.kernel", "did you mean 'model.attention.history.kernel'? "),
+        ("model.kernel", "allowed here: architecture, attention, "),
         ("training.zzz", "allowed here: batch_size, clip_norm, "),
     ],
 )
@@ -163,6 +166,35 @@ def test_an_unknown_key_suggests_a_similar_one(key, guess):
     found = problems(nested(key, 1))
     assert list(found) == [key]
     assert re.sub("^unknown key; ", "", found[key]).startswith(guess)
+
+
+@pytest.mark.parametrize(
+    "overrides, guess",
+    [
+        ("{score}=additive {window}={{name: local_m, width: 3}}", "model.attention.score.width"),
+        ("{score}=general {window}={{name: local_m, width: 3}}", None),
+        ("model.attention.history=location model.kernel=3", "model.attention.history.kernel"),
+        ("weight=1", "training.losses.weight"),
+        ("training.losses=[coverage] weight=1", None),
+        ("model.architecture=transformer heads=2", "model.heads"),
+        ("heads=2", "model.attention.heads"),
+    ],
+)
+def test_a_guess_is_a_key_that_the_config_as_it_stands_takes(overrides, guess):
+    overrides = overrides.format(score="model.attention.score", window=WINDOW)
+    with pytest.raises(ConfigError) as error:
+        check_config({}, re.split(r" (?=[a-z.]+=)", overrides))
+    (problem,) = error.value.problems
+    if guess is None:
+        assert "did you mean" not in problem.message
+    else:
+        assert f"did you mean {guess!r}? " in problem.message
+
+
+def test_a_problem_of_a_key_that_is_not_written_is_placed_at_the_nearest_one_above():
+    written = {"model": "a:1", "model.attention": "a:2", "model.attention.score": "a:3", "seed": ""}
+    problem = Problem("model.attention.heads", "is odd")
+    assert place_of(problem, written) == "a:2"
 
 
 def test_every_key_and_every_option_is_documented():
@@ -235,11 +267,6 @@ COMBINATIONS = [  # overrides, the key to change, the message
         "reads attention weights, with attention score 'none'",
     ),
     (
-        f"{NONE} model.bidirectional=true",
-        "model.bidirectional",
-        "trains a forward direction that nothing reads",
-    ),
-    (
         f"{NONE} model.initial_state=zeros",
         "model.initial_state",
         "leaves the decoder no way to see the source, with",
@@ -270,7 +297,7 @@ COMBINATIONS = [  # overrides, the key to change, the message
         "task.symbols",
         "is set, and so is task.alphabet; set one of them",
     ),
-    ("task.symbols=129", "task.symbols", "should be less than or equal to 128, found 129"),
+    ("task.symbols=129", "task.symbols", "should be at most 128, found 129"),
     (
         "training.warmup=6 training.steps=5",
         "training.warmup",
@@ -519,3 +546,26 @@ def test_a_lone_surrogate_in_a_file_is_refused_before_a_run_is_made(cli, tmp_pat
     ):
         assert where in cli(words).refusal
     assert not Path("runs").exists()
+
+
+def test_unknown_keys_cost_time_in_proportion_to_their_number(tmp_path):
+    def calls(count):
+        """How many functions are called until a file with so many unknown keys is refused."""
+        made = 0
+
+        def counted(frame, event, _):
+            nonlocal made
+            made += event == "call"
+
+        file = tmp_path / "unknown.yaml"
+        file.write_text("".join(f"k{number}: 1\n" for number in range(count)))
+        before = sys.getprofile()
+        sys.setprofile(counted)
+        try:
+            with refused(f"{count} problems"):
+                load_config(file)
+        finally:
+            sys.setprofile(before)
+        return made
+
+    assert calls(900) < 3.3 * calls(300)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from inline import Inline
 from outcomes import metrics
+from refusal import refused
 
 import seq2attn
 from seq2attn.runs.run import Run
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::Depr
 TINY = """\
 model: {hidden: 8, embedding: 4, initial_state: last, attention: {score: none}}
 task: {alphabet: ab, max_length: 3}
-training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validation_samples: 2}
+training: {steps: 40, batch_size: 4, log_every: 5, evaluate_every: 10, validation_samples: 2,
+  snapshots: 0}
 evaluation: {samples: 4}
 """
 ROOT = Path(seq2attn.__file__).parent.parent
@@ -69,11 +71,38 @@ def test_trials_are_the_same_runs_as_in_this_process():
         )
 
 
+def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
+    first = {}  # the address of the worker that is asked first
+    every = []  # filled, all workers are wrong
+
+    def versions():
+        try:
+            address = distributed.get_worker().address
+        except ValueError:  # the comparison
+            return "right"
+        return "another" if every or address == first.setdefault("asked", address) else "right"
+
+    monkeypatch.setattr("seq2attn.comparison.trial.versions", versions)
+    monkeypatch.setattr("seq2attn.comparison.run.versions", versions)
+    with cluster(workers=2) as made:
+        found = compare(f"dask:{made.scheduler_address}", progress=True)
+        assert found.failed == {}
+        assert len(found.groups[0].trials) == 3
+        told = capsys.readouterr().err
+        assert told.count("worker left out") == 1
+        assert (
+            f"worker left out, {first['asked']}: it has another, and the comparison right" in told
+        )
+        every.append(True)
+        with refused("3 of 3 trials failed\n.*no worker took it"):
+            compare(f"dask:{made.scheduler_address}", runs_dir="others")
+
+
 @pytest.mark.parametrize(
     "listens", [False, True]
 )  # the port is closed, or of a server that is no scheduler
 def test_a_scheduler_that_does_not_answer_is_a_sentence(cli, monkeypatch, capfd, listens):
-    monkeypatch.setattr("seq2attn.comparison.run.ANSWER", 0.3)
+    monkeypatch.setattr("seq2attn.comparison.workers.ANSWER", 0.3)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         if listens:

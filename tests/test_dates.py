@@ -97,7 +97,7 @@ def test_training_never_draws_a_held_out_date_and_measuring_draws_no_other():
 
 
 def test_the_lengths_of_training_are_kept():
-    task = Dates(min_length=10, max_length=12)
+    task = Dates(first_year=1999, last_year=2001, min_length=10, max_length=12)
     assert {len(source) for source, _ in drawn(task, 500)} == {10, 11, 12}
     assert first(check_examples, task) is None
 

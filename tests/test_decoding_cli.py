@@ -1,8 +1,12 @@
 """`predict` and `eval` with a beam, and with several runs as an ensemble."""
 
+import shutil
+
 import pytest
 from measured import value_of
+from refusal import refused
 
+import seq2attn
 from seq2attn.inference.decoding import BeamSearch
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.trained_model import load_ensemble, load_run
@@ -10,9 +14,7 @@ from seq2attn.runs.run import Run
 
 
 def beam_of(runs, width):
-    predictor = load_run(Run(runs / "tiny"), device="cpu").predictor
-    predictor.search = BeamSearch(width)
-    return predictor
+    return load_run(Run(runs / "tiny"), device="cpu").searching(BeamSearch(width)).predictor
 
 
 def test_n_best_lines_are_source_output_and_log_probability(cli, runs_copy):
@@ -42,22 +44,59 @@ def test_an_ensemble_of_two_runs(cli, runs_copy):
         [Run(runs_copy / "tiny"), Run(runs_copy / "other")], device="cpu"
     ).predictor
     expected = [one.output for one in predictor.predict(["abc", "hello"])]
-    assert cli("predict abc hello --run tiny --run other").out.split() == expected
-    both, single = (cli(f"eval {runs} --lengths 2 --json").json for runs in ("tiny other", "tiny"))
-    assert both["run"] == "tiny + other"
+    line = "predict abc hello --run tiny --run other --ensemble"
+    assert cli(line).out.split() == expected
+    assert [one["ensemble"] for one in cli(f"{line} --json").json] == [True, True]
+    both, single = (
+        cli(f"eval {runs} --lengths 2 --json").json for runs in ("tiny other --ensemble", "tiny")
+    )
+    assert (both["run"], both["ensemble"]) == ("tiny + other", True)
     assert single["run"] == "tiny"
+    assert "ensemble" not in single
     assert value_of(both, "entropy", 2) != value_of(single, "entropy", 2)
     assert [path.name for path in (runs_copy / "tiny/evaluations").iterdir()] == ["best-001.json"]
+    shown = cli("eval tiny other --ensemble --lengths 2", terminal=True).out
+    assert "ensemble of tiny + other (probabilities averaged)" in shown
+    loaded = seq2attn.load(["tiny", "other"], runs_dir=runs_copy, device="cpu")
+    assert [one.output for one in loaded.predict(["abc", "hello"])] == expected
+    with refused("patch_map looks into one model, and tiny . other is an ensemble"):
+        seq2attn.patch_map(loaded, "abc", "bca", "logits")
+    with refused("load takes runs, or their names; found a int"):
+        seq2attn.load([3], runs_dir=runs_copy)
+
+
+def test_several_runs_stand_side_by_side(cli, runs_copy):
+    (runs_copy.parent / "tiny.yaml").write_text((runs_copy / "tiny/config.yaml").read_text())
+    cli("train --config tiny.yaml --set seed=9 --name other --device cpu").check()
+    alone = {name: cli(f"eval {name} --lengths 1 2 --json").json for name in ("tiny", "other")}
+    both = cli("eval tiny other --lengths 1 2 --json").json
+    assert [one["run"] for one in both] == ["tiny", "other"]
+    for one in both:
+        assert one["rows"] == alone[one["run"]]["rows"]
+    lines = cli("eval tiny other --lengths 1 2").rows()
+    assert {row["run"] for row in lines} == {"tiny", "other"}
+    assert len(lines) == sum(len(one["rows"]) for one in both)
+    shown = cli("eval tiny other --lengths 1 2", terminal=True).out.split()
+    assert shown[:5] == ["exact", "match", "length", "tiny", "other"]
+    outputs = {name: cli(f"predict ab b --run {name}").out.split() for name in ("tiny", "other")}
+    expected = [
+        f"{name}\t{text}\t{outputs[name][index]}"
+        for index, text in enumerate(("ab", "b"))
+        for name in outputs
+    ]
+    assert cli("predict ab b --run tiny --run other").out.splitlines() == expected
+    answers = cli("predict ab b --run tiny --run other --json").json
+    assert [(one["run"], one["source"]) for one in answers][1] == ("other", "ab")
 
 
 @pytest.mark.parametrize(
     "command, says",
     [
-        ("predict abc --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("eval --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-        ("predict abc --n-best 6 --beam 5", "--n-best 6 asks for more outputs than --beam 5 keeps"),
-        ("predict abc --beam 0", "--beam"),
+        ("eval tiny --ensemble", "--ensemble averages two runs or more"),
+        ("predict - --run tiny --run other", "standard input is answered by one run"),
+        ("eval tiny other --errors e.tsv", "--errors writes the wrong answers of one run"),
     ],
 )
-def test_mistakes(cli, runs_copy, command, says):
+def test_what_runs_do_together(cli, runs_copy, command, says):
+    shutil.copytree(runs_copy / "tiny", runs_copy / "other")
     assert says in cli(command).refusal

@@ -218,3 +218,22 @@ def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind):
     assert [line + "\n" in stream.getvalue() for line in ("exact match 0.5", "b: done")] == 2 * [
         kind is not Display
     ]
+
+
+def test_a_latex_table_escapes_what_latex_reads_as_a_command():
+    columns = [Column("a_b"), Column("x, %", right=True, form=".1%"), Column("", key="hidden")]
+    rows = [["10 & $5 #~^ {x}\\", Estimate(-0.125, -0.25, 0.5), 1], ["t͡ʃ", None, 2]]
+    table = Table(columns, rows, "50 %", ["a note"])
+    assert table.latex().splitlines() == [
+        "% 50 %",
+        "% a note",
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"a\_b & x, \% \\",
+        r"\midrule",
+        r"10 \& \$5 \#\textasciitilde{}\textasciicircum{} \{x\}\textbackslash{} & "
+        r"$-$12.5 [$-$25.0, 50.0] \\",
+        r"t͡ʃ & - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]

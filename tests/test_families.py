@@ -19,7 +19,7 @@ from seq2attn.data.vocabulary import SPECIAL
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.parts import SYMBOLS
-from seq2attn.results.evaluation import worst_place
+from seq2attn.results.rows import worst_place
 
 ALL = tuple("random unary periodic two_letter palindrome sorted runs".split())
 
@@ -180,17 +180,7 @@ def test_eval_in_a_pipe_has_a_column_for_the_family_which_a_config_may_name(cli,
     assert cli("eval --lengths 2").out.splitlines()[1].startswith("unary\t2")
 
 
-def test_mistakes_with_families(cli, runs_copy):
-    for line, place in (
-        ("eval --families unray", "--families: "),
-        ("train --config dates --set evaluation.families=[unray]", "evaluation.families"),
-    ):
-        said = cli(line).refusal
-        assert place in said
-        assert "did you mean 'unary'" in said
-
-
-def test_compare_measures_families(cli, trials_here, tmp_path):
+def test_compare_measures_families(cli, trials_here, blank_figures, tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_COMPARISON)
     line = "compare -c tiny.yaml --name t --vary seed=1-2 --device cpu --families"
     places = [("random", 2), ("random", 3), ("runs", 2), ("runs", 3)]
@@ -205,21 +195,3 @@ def test_compare_measures_families(cli, trials_here, tmp_path):
     assert "2 trials, 0 done, 2 to run" in again.err
     assert [row["family"] for row in again.rows()] == ["runs"]
     cli("report t").check()
-
-
-def test_what_a_task_cannot_be_measured_on_is_refused_before_anything_is_trained(tmp_path, cli):
-    (tmp_path / "dates.yaml").write_text(
-        "task: dates\ntraining: {steps: 2, validation_samples: 1}\n"
-    )
-    families = "the task Dates cannot be measured on unary; its families: random"
-    lengths = "no source has 8 characters"
-    unary = "--set evaluation.families=[unary]"
-    for says, line in (
-        (families, "compare --vary seed=1-2 --families unary"),
-        (families, f"train {unary}"),
-        (families, f"compare --vary seed=1-2 {unary} --families random"),
-        (lengths, "compare --vary seed=1-2 --set task=addition --lengths 7,8"),
-        (lengths, "train --set task=addition --set evaluation.lengths=[7,8]"),
-    ):
-        assert cli(f"{line} -c dates.yaml").refusal.count(says) == 1
-    assert not (tmp_path / "runs").exists()

@@ -18,7 +18,7 @@ LAYERS = """
 text, colours
 errors
 display, options
-files, registry
+files, registry, torch_private
 parts
 config, data, results, findings
 model, plotting, plugins
@@ -33,7 +33,7 @@ cli, fixtures
 LAYER = {}  # room -> the number of its layer
 for number, line in enumerate(LAYERS.split("\n")):
     LAYER |= dict.fromkeys(line.split(", ") if line else [], number)
-REACH = {"train": 82, "compare": 95}  # the most modules that a command leads to
+REACH = {"train": 86, "compare": 101}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
@@ -155,12 +155,21 @@ def test_a_ring_inside_a_layer_is_found():
 def test_the_package_is_imported_only_for_its_version():
     assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {
         "seq2attn.cli.app",
+        "seq2attn.comparison.trial",
         "seq2attn.runs.create",
     }
 
 
 def test_there_are_no_import_cycles():
     TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
+
+
+def test_the_doctor_could_be_a_distribution_of_its_own():
+    names = {name for name in TREES if f"{name}.".startswith("seq2attn.doctor.")}
+    used = set().union(*(EVERYWHERE[name] & TREES.keys() for name in names)) - names
+    assert {room(name) for name in used} == {"errors", "findings", "text"}
+    others = set().union(*(EVERYWHERE[name] - TREES.keys() for name in names))
+    assert {name.partition(".")[0] for name in others} - sys.stdlib_module_names == {"torch"}
 
 
 @pytest.mark.parametrize("command", REACH)

@@ -19,6 +19,8 @@ FILES = {
     "plugin.py": "x = 1\n1 / 0\n",
     "scaled.yaml": "seed: 1",
     "empty.yaml": "",
+    "dates.yaml": "task: dates",
+    "alone.yaml": "configs: good.yaml\n",
 }
 
 
@@ -95,11 +97,8 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
     assert message.split("\n") == [
         "bad.yaml: 4 problems",
         "  expected KEY=VALUE with a dotted key, such as model.hidden=64 (--set 'steps')",
-        "  seed (--set 'seed=x'): should be a valid integer, found 'x'",
-        (
-            "  model.embedding (--set 'model.embedding=0'): should be greater than or equal "
-            "to 1, found 0"
-        ),
+        "  seed (--set 'seed=x'): should be a whole number, found 'x'",
+        "  model.embedding (--set 'model.embedding=0'): should be at least 1, found 0",
         "  model.hiden (bad.yaml:1): unknown key; did you mean 'hidden'? allowed here: "
         "architecture, attention, bidirectional, cell, decoder, dropout, embedding, encoder, "
         "hidden, initial_state, layers, "
@@ -216,16 +215,100 @@ def test_mistakes(mistake, runs_copy, own_scores, line, message):
     assert mistake(line).startswith(message)
 
 
+# ---- another table: command, parts of its message ----
+
+GRID = "compare -c good.yaml --vary"
+FEW = "the task Dates cannot be measured on unary; its families: random"
+SHORT = "no source has 8 characters"
+UNARY = "--set evaluation.families=[unary]"
+DASK = "--executor: expected dask:ADDRESS, such as dask:tcp"
+REASONS = [  # with a run `tiny`
+    (f"{GRID} seed=1-9999 --vary model.hidden=8,9", "19,998 trials; at most 10,000 are allowed"),
+    (f"{GRID} seed=1 --vary seed=2", "--vary names seed twice"),
+    (f"{GRID} seed=1 --checkpoint x", "checkpoint (--checkpoint): should be 'best' or 'last'"),
+    (f"{GRID} seed=1 --baseline seed", "expected KEY=VALUE"),
+    (f"{GRID} seed=1 --name a/b", "is not a valid run name"),
+    (f"{GRID} seed=1 --plot good.yaml", f"good.yaml: {FORMAT}"),
+    (f"{GRID} seed=1 -c goood.yaml", "goood.yaml: no such file"),
+    (f"{GRID} seed=1 --device tpu", "--device: 'tpu' is not available"),
+    (f"{GRID} seed=1 --metric wer", "metric: wer is measured on files of pairs"),
+    (f"{GRID} seed=1 --executor desk", DASK),
+    (f"{GRID} training.learning_rate=log:1e-4..1e-2:1", "log:FIRST..LAST:COUNT with 0 < FIRST"),
+    (f"{GRID} model.attention.score=additive,concat", "additive-seed_1 is there 2 times"),
+    (f"{GRID} seed=1,1-2", "compare-good-seed_1 is there 2 times"),
+    (f"{GRID} model.layers=1,2,1,1", "compare-good-layers_1-seed_1 is there 3 times"),
+    (f"{GRID} seed=1 alone.yaml", "expected an experiment file, or --config"),
+    ("compare", "expected an experiment file, or --config FILE and --vary", "compare --help"),
+    ("compare good.yaml", "model (good.yaml:1): unknown key", "compare -c CONFIG --vary seed=1-5"),
+    ("compare -c good.yaml", "nothing to compare", "For example: --vary seed=1-5"),
+    ("compare alone.yaml", "nothing to compare", "For example: --vary seed=1-5"),
+    ("compare -c dates.yaml --vary seed=1-2 --families unary", FEW),
+    (f"compare -c dates.yaml --vary seed=1-2 {UNARY} --families random", FEW),
+    (f"train -c dates.yaml {UNARY}", FEW),
+    ("compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8", SHORT),
+    ("train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8]", SHORT),
+    ("eval --families unray", "--families: ", "did you mean 'unary'"),
+    (
+        "train -c dates.yaml --set evaluation.families=[unray]",
+        "  evaluation.families (--set ",
+        "did you mean 'unary'",
+    ),
+    ("predict abc --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
+    ("eval --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
+    ("predict abc --n-best 6 --beam 5", "--n-best 6 asks for more outputs than --beam 5 keeps"),
+    ("predict abc --beam 0", "--beam"),
+    ("predict a --ideal", "--ideal outlines cells of a figure"),
+    ("analyze variance --widths 0", "Invalid value for '--widths'"),
+    ("analyze variance --widths 16 x", "'--widths': should be a whole number"),
+    ("analyze variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
+    ("analyze variance --scores none", "'none' has no score function"),
+    ("analyze variance --scores nonn", "unknown score 'nonn'; allowed: dot, "),
+    ("analyze variance --plot figure.jpg", f"figure.jpg: {FORMAT}"),
+    ("analyze entropy --keys 5000", "Invalid value for '--keys'"),
+    ("analyze gradient --scales 0", "Invalid value for '--scales'"),
+    ("analyze ledger --scores mine", "unknown score 'mine'"),
+    ("plot attention --string bac --plot x.png", "no recorded attention for 'bac'; recorded: "),
+    ("plot accuracy --plot x.gif", FORMAT),
+    ("plot attention --plot x.gif", FORMAT),
+    ("plot accuracy --plot good.yaml/x.png", "good.yaml is not a folder"),
+    ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
+]
+
+
+@pytest.mark.parametrize("line, parts", [(line, parts) for line, *parts in REASONS])
+def test_reasons(mistake, runs_copy, line, parts):
+    told = mistake(line)
+    assert [part for part in parts if told.count(part) != 1] == []
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("train configs/x.yaml", "train --config configs/x.yaml"),
+        ("inspect -c x.yaml", "inspect x.yaml"),
+        ("inspect --config x.yaml", "inspect x.yaml"),
+        ("eval --run mine", "eval mine"),
+        ("report -r mine", "report mine"),
+    ],
+)
+def test_a_form_that_another_command_has_is_bridged(mistake, typed, meant):
+    assert f"\nDid you mean: seq2attn {meant}\nSee: seq2attn" in mistake(typed)
+
+
 # ---- runs that are missing or damaged ----
 
-MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+MAKE_ONE = (
+    "Make one: seq2attn train --config configs/scaled.yaml    or name another folder of runs: "
+    "--runs-dir FOLDER"
+)
 
 
 def test_no_run_yet(mistake):
     for command in ("eval tiny", "predict abc --run tiny", "train --resume tiny"):
         assert mistake(command) == f"no run 'tiny' in runs; existing: none\n{MAKE_ONE}"
     for command in ("eval", "predict abc"):
-        assert mistake(command) == f"no run in runs yet\n{MAKE_ONE}"
+        here = Path("runs").absolute()
+        assert mistake(command) == f"no trained model in {here} yet\n{MAKE_ONE}"
     Path("runs/notes").mkdir(parents=True)
     assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
 
@@ -374,15 +457,16 @@ def test_completion_offers_only_names_that_a_run_may_have(
     )
 
 
-LIGHT = {
-    "--help": 0,
-    "train --help": 0,
-    "list": 0,
-    "runs": 0,
-    "train -c bad.yaml": 2,
-    "inspect bad.yaml": 2,
-    "eval --lengths 0": 2,
-    "predict abc": 2,
+LIGHT = {  # the code of each, and what else is loaded by then
+    "--help": "0",
+    "train --help": "0",
+    "list": "0",
+    "runs": "0",
+    "train -c bad.yaml": "2",
+    "inspect bad.yaml": "2",
+    "eval --lengths 0": "2",
+    "predict abc --runs-dir elsewhere": "2",
+    "plot attention --plot x.svg": "0 numpy matplotlib",
 }
 WATCH = """\
 import sys
@@ -398,11 +482,11 @@ for words in sys.argv[1:]:
 """
 
 
-def test_light_commands_do_not_import_torch(tmp_path):
+def test_light_commands_do_not_import_torch(tmp_path, runs_copy):
     (tmp_path / "bad.yaml").write_text("seed: x")
     done = process(tmp_path, "-c", WATCH, *LIGHT)
     found = [line.removeprefix("# ") for line in done.out.splitlines() if line.startswith("# ")]
-    assert found == [f"{words} {code}" for words, code in LIGHT.items()]
+    assert found == [f"{words} {after}" for words, after in LIGHT.items()]
 
 
 def test_the_version(cli):

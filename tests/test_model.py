@@ -10,6 +10,7 @@ from models import as_batch, close, make_batch, make_config, make_model
 
 from seq2attn.build import build_model
 from seq2attn.config import check_config, load_config
+from seq2attn.model.interface import Decoded
 from seq2attn.model.scores import Score
 
 
@@ -73,3 +74,14 @@ def test_configs_without_the_key_learn_the_padding_vector():
         ).encoder.embedding.padding_idx
         == 0
     )
+
+
+def test_rows_of_nested_states_are_selected_and_numbers_stay():
+    table = torch.arange(6).view(3, 2)
+    state = (Decoded(table, None), {"past": [table.float()]}, 7)
+    (decoded, past, number) = make_model().select(state, torch.tensor([2, 0, 2]))
+    expected = [[4, 5], [0, 1], [4, 5]]
+    assert isinstance(decoded, Decoded)
+    assert (decoded.logits.tolist(), decoded.weights) == (expected, None)
+    assert past["past"][0].tolist() == expected
+    assert number == 7

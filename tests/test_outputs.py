@@ -15,12 +15,11 @@ WRITERS = [  # a command without its file's name, the file, and what the command
     ("plot attention tiny --plot", "out.svg", "figure"),
     ("analyze masks --plot", "out.svg", "figure"),
     ("report tiny --to", "out.html", "report"),
+    ("eval tiny --lengths 3 --samples 2 --latex", "out.tex", "table for a paper"),
 ]
 
 
-@pytest.fixture(autouse=True)
-def runs(runs_copy):
-    return runs_copy
+pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")
 
 
 @pytest.mark.parametrize("line, file, kind", WRITERS)
@@ -35,6 +34,14 @@ def test_only_what_the_command_wrote_itself_is_replaced(cli, line, file, kind):
     first = path.stat().st_ino
     cli(f"{line} {file}").check()
     assert path.stat().st_ino != first  # written anew
+
+
+@pytest.mark.parametrize("line, file, _", [WRITERS[0], WRITERS[3], WRITERS[6]])
+def test_the_folder_of_a_file_is_made_once_there_is_something_to_write(cli, line, file, _):
+    assert "no run 'nobody'" in cli(f"{line.replace('tiny', 'nobody')} new/folder/{file}").refusal
+    assert not Path("new").exists()
+    cli(f"{line} new/folder/{file}").check()
+    assert Path("new/folder", file).stat().st_size > 100
 
 
 def test_an_empty_file_is_replaced(cli):
@@ -91,9 +98,11 @@ def test_the_next_command_removes_what_a_killed_one_left(cli):
         ".out.svg.fedcba9876543210.part",  # its command is still writing
         ".out.svg.mine.part",
         ".other.svg.0123456789abcdef.part",
+        ".out.svg.0000000000000000.part",  # empty: its command is about to lock it
     ]
-    for name in names:
+    for name in names[:-1]:
         Path(name).write_text("<svg")
+    Path(names[-1]).touch()
     with Path(names[1]).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         cli("analyze masks --plot out.svg").check()

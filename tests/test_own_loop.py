@@ -64,6 +64,7 @@ def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(saved):
     assert metrics(saved.run)[-1]["evaluation"]
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_commands_take_the_run_and_resume_says_that_it_cannot(cli, saved):
     loaded = seq2attn.load("mine")
     assert loaded.step == 6

@@ -28,7 +28,7 @@ SCORE = """\
 import torch
 import torch.nn.functional as F
 from torch import nn
-from seq2attn.model.scores import Score, register
+from seq2attn import Score, register
 
 @register("odd", equal_widths=True)
 class Odd(Score):
@@ -42,7 +42,7 @@ class Odd(Score):
 """  # the code is in line 14
 PART = """\
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import register
+from seq2attn import register
 from seq2attn.model.windows import Window, View
 from seq2attn.model.histories import History
 from seq2attn.model.cells import Cell
@@ -75,6 +75,12 @@ def plugin(tmp_path, monkeypatch):
         load_plugin(Path("odd.py"))
 
     return load
+
+
+@pytest.fixture
+def untried(monkeypatch):
+    """`untried()`: from then on, no part is checked before it is trained."""
+    return lambda: monkeypatch.setattr("seq2attn.training.session.check_parts", lambda *_: None)
 
 
 def score(code, init="pass"):
@@ -132,10 +138,11 @@ LEGAL = {
 
 
 @pytest.mark.parametrize("kind", LEGAL)
-def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
+def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, untried, kind):
     plugin(score(*LEGAL[kind]))
     config = configured("training.weight_decay=0.1")
     whole = trained(config, "whole")
+    untried()
     stopped = trained(config, "stopped", **StopAt(3).given)
     assert load_checkpoint(stopped.checkpoint("last")).state["step"] == 3
     torch.manual_seed(99)  # a resumed run does not depend on the generator's state
@@ -153,11 +160,11 @@ def test_an_odd_score_trains_resumes_exactly_and_is_evaluated(plugin, kind):
         }
 
 
-def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, monkeypatch):
+def test_a_tried_plugin_leaves_seeds_and_weights_as_they_are(plugin, untried):
     plugin(score(LEGAL["dropout"][0]))
     before = torch.get_rng_state()
     tried = trained(configured(), "tried")
-    monkeypatch.setattr("seq2attn.training.session.check_parts", lambda config, task, device: None)
+    untried()
     torch.set_rng_state(before)
     same_tensors(tried, trained(configured(), "untried"))
 
@@ -210,7 +217,7 @@ def test_a_broken_score_is_refused_before_a_run_is_made(plugin, text, message):
             "History",
             "def forward(self, step): return step.past.mT.unsqueeze(1)\n"
             "    def update(self, weights, step): return step.past.add_(weights)",
-            "steps: a step changes in place what it was given",
+            "arguments: state.past is changed in place; make a new tensor",
         ),
         (
             "BahdanauDecoder",
@@ -308,6 +315,49 @@ def test_an_exception_in_a_command_is_cut_to_the_frames_of_the_plugin(cli, tmp_p
     assert "Traceback" not in done.err
 
 
+EXITS = {
+    "exit()": "exit() was called",
+    "raise SystemExit(0)": "exit() was called with the code 0",
+    "raise GeneratorExit": "GeneratorExit",
+    "raise Unsayable": "Unsayable: its text cannot be shown",
+    "raise ValueError('x' * 10_000)": "ValueError: xxxxxxxx",
+    "next(iter(()))": "StopIteration",
+}
+UNSAYABLE = """
+class Unsayable(BaseException):
+    def __str__(self):
+        raise SystemExit
+"""
+
+
+@pytest.mark.parametrize("code", ["exit()", "raise Unsayable", "next(iter(()))"])
+def test_whatever_ends_a_part_is_said_and_never_a_success(cli, tmp_path, code):
+    in_training = f"self.calls += self.training\n        if self.calls > 20: {code}"
+    in_use = f"if keys.size(1) == 7: {code}"
+    for name, lines in (("odd", in_training), ("other", in_use)):
+        own = score(f"{lines}\n        return scores", "self.calls = 0") + UNSAYABLE
+        (tmp_path / f"{name}.py").write_text(own.replace('"odd"', f'"{name}"'))
+    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+    train = "train -c tiny.yaml -s training.steps=25"
+    done = cli(f"{train} --plugin odd.py -s model.attention.score=odd --name run")
+    assert done.code == 1
+    assert f"error: odd.py:15: {EXITS[code]}" in done.err
+    assert len(done.err) < 3000
+    assert '"state": "failed"' in (tmp_path / "runs/run/status.json").read_text()
+    cli(f"{train} --plugin other.py -s model.attention.score=other --name other").check()
+    done = cli("predict --run other abcdef")
+    assert (done.code, done.out) == (1, "")
+    assert f"error: other.py:14: {EXITS[code]}" in done.err
+
+
+@pytest.mark.parametrize("code", EXITS)
+def test_whatever_ends_a_part_breaks_its_contract(cli, tmp_path, one_place, code):
+    (tmp_path / "odd.py").write_text(score(code) + UNSAYABLE)
+    done = cli("check --plugin odd.py")
+    assert done.code == 1
+    assert done.rows(1)[0]["result"].startswith(f"odd.py:14: {EXITS[code]}")
+
+
 def test_an_exception_outside_plugins_is_not_explained():
     with pytest.raises(ZeroDivisionError) as caught:
         1 / 0  # noqa: B018
@@ -365,7 +415,7 @@ def test_docstring_and_limits_describe_the_options(plugin):
     meanings = {"radius": "positions to each side, at most five", "other": "default: 1.5"}
     fields = WINDOWS.get("odd").options.model_fields
     assert {name: one.description for name, one in fields.items() if name != "name"} == meanings
-    with pytest.raises(ConfigError, match="should be less than or equal to 5, found 6"):
+    with pytest.raises(ConfigError, match="should be at most 5, found 6"):
         configured("model.attention.window=odd", "model.attention.window.radius=6", score="scaled")
 
 
@@ -375,3 +425,106 @@ def test_docstring_and_limits_describe_the_options(plugin):
 def test_an_unfinished_part_is_refused_when_it_is_registered(plugin, base, missing):
     with refused(f"odd.py:10: .* 'odd': class Odd does not define {missing}$"):
         plugin(PART.format(base=base, body="pass"))
+
+
+LOSS = """\
+import torch
+from seq2attn import Loss, register
+
+@register("own")
+class Own(Loss):
+    calls = 0
+
+    def forward(self, decoded, batch):
+        {code}
+"""
+NO_GRADIENT = {
+    "constant": "return torch.tensor(1.0)",
+    "integer": "return decoded.logits.argmax()",
+    "inference": (
+        "with torch.inference_mode():\n            return decoded.logits.detach().mean()"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_GRADIENT)
+def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, tmp_path, kind):
+    (tmp_path / "own.py").write_text(LOSS.format(code=NO_GRADIENT[kind]))
+    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+    assert "the loss has no gradient" in cli("check --plugin own.py").rows(1)[0]["result"]
+    refusal = cli("train -c tiny.yaml --plugin own.py -s training.losses=own").refusal
+    assert "loss: the loss has no gradient" in refusal
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("calls, kept", [(0, False), (20, True)])
+def test_a_loss_that_loses_its_gradient_is_said(cli, tmp_path, calls, kept):
+    """After so many calls in float32, of which the contract makes none."""
+    lost = (
+        "loss = decoded.logits[batch.decoder_output != 0].mean()\n"
+        "        self.calls += loss.dtype == torch.float32\n"
+        f"        return loss.detach() if self.calls > {calls} else loss"
+    )
+    (tmp_path / "own.py").write_text(LOSS.format(code=lost))
+    (tmp_path / "tiny.yaml").write_text(TINY_FILE)
+    done = cli("train -c tiny.yaml --plugin own.py -s training.losses=own --name lost")
+    assert done.code == 1
+    assert "error: training.losses: own: there is no gradient in this step" in done.err
+    assert (tmp_path / "runs/lost").exists() == kept
+
+
+def test_a_loss_that_counts_its_calls_is_told_so(cli, tmp_path):
+    counts = "self.calls += 1\n        return self.calls * decoded.logits.mean()"
+    (tmp_path / "own.py").write_text(LOSS.format(code=counts))
+    result = cli("check --plugin own.py").rows(1)[0]["result"]
+    assert "the same outputs give another loss; keep nothing between calls" in result
+
+
+@pytest.mark.parametrize(
+    "kind, body, told",
+    [
+        (
+            "Encoder",
+            "def encode(self, embedded, lengths):\n"
+            "        lengths.clamp_(max=2)\n"
+            "        return super().encode(embedded, lengths)",
+            "source_lengths is changed in place",
+        ),
+        (
+            "Normaliser",
+            "def forward(self, scores, valid):\n"
+            "        valid.logical_or_(valid)[..., -1] = False\n"
+            "        return super().forward(scores, valid)",
+            "memory.valid is changed in place",
+        ),
+    ],
+)
+def test_a_part_that_changes_its_callers_tensors_is_noticed(cli, tmp_path, kind, body, told):
+    base = {"Encoder": "RecurrentEncoder", "Normaliser": "Softmax"}[kind]
+    module = {"Encoder": "encoder", "Normaliser": "normalisers"}[kind]
+    (tmp_path / "odd.py").write_text(
+        "from seq2attn import register\n"
+        f"from seq2attn.model.{module} import {base}\n\n"
+        f'@register("odd")\nclass Odd({base}):\n    {body}\n'
+    )
+    row = cli("check --plugin odd.py").rows(1)[-1]
+    assert row["rule"] == "arguments"
+    assert told in row["result"]
+
+
+def test_a_buffer_made_in_a_step_and_a_point_that_nothing_passes_are_found(cli, tmp_path):
+    made = "self.register_buffer('seen', keys.detach())\n        return scores"
+    (tmp_path / "odd.py").write_text(score(made))
+    row = cli("check --plugin odd.py").rows(1)[-1]
+    assert (
+        row["rule"],
+        "buffer decoder.attention.score.seen is made in a step" in row["result"],
+    ) == (
+        "training",
+        True,
+    )
+    idle = score("return scores", "self.squares = Point('squares', 'step', 'source')")
+    (tmp_path / "odd.py").write_text(f"from seq2attn import Point\n{idle}")
+    row = cli("check --plugin odd.py").rows(1)[-1]
+    assert row["rule"] == "points"
+    assert "nothing passes through the point squares" in row["result"]

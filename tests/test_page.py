@@ -36,7 +36,7 @@ from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import points
+from seq2attn.model.points import places
 from seq2attn.pages import asset
 from seq2attn.parts import TASKS
 
@@ -545,7 +545,8 @@ def graphs(fixed, predictor, exported):
 def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed, graphs, monkeypatch):
     monkeypatch.setattr(page_module, "export_graphs", graphs.get)
     open_page(browser, tmp_path, render([fixed]))
-    (known,) = points(fixed.predictor.model)["attention.weights"]
+    (place,) = places(fixed.predictor.model)["attention.weights"]
+    known = place.point
     assert known.fixed
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
@@ -838,7 +839,7 @@ def test_mistakes_are_explained(cli, runs_copy):
     cli("train --config b.yaml --name other").check()
     for arguments, message in (
         ("tiny --to tiny.txt", "a page's file name ends with .html"),
-        ("tiny --to nowhere/tiny.html", "there is no directory nowhere"),
+        ("tiny --to mine.html/tiny.html", "mine.html/tiny.html: mine.html is not a folder"),
         ("tiny --to mine.html", "mine.html exists and is not a page"),
         ("tiny tiny tiny", "a page shows one run, or two side by side"),
         ("tiny --text ABC", "'ABC' has characters the model never saw"),

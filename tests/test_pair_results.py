@@ -14,8 +14,9 @@ from seq2attn.data.vocabulary import EOS
 from seq2attn.inference.evaluation import error_rates, evaluate_pairs
 from seq2attn.inference.predictor import Predictor
 from seq2attn.results.edits import align
-from seq2attn.results.evaluation import Evaluation, PairAnswer, rows_of
-from seq2attn.results.statistics import share
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import PairAnswer, rows_of
+from seq2attn.results.statistics import Estimate, share
 from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse
 
@@ -80,7 +81,7 @@ def test_the_record_is_plain_json_and_reads_back():
 # ---- a model whose answers are known ----
 
 
-def measured(folder, pairs, written):
+def measured(folder, pairs, written, **options):
     """The evaluation of a model that writes `written[source]`; the task learned a to d, and a' to
     e' as targets.
     """
@@ -91,7 +92,7 @@ def measured(folder, pairs, written):
     write = task.target_vocabulary.encode
     outputs = {read(source)[0]: [*write(text), EOS] for source, text in written.items()}
     model = FakeModel(lambda ids: outputs[ids[0]], size=len(task.target_vocabulary))
-    return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs)
+    return evaluate_pairs(Predictor(model, task, source_eos=True, device=CPU), pairs, **options)
 
 
 def test_error_rates_by_hand(tmp_path):
@@ -125,3 +126,43 @@ def test_a_source_with_several_right_answers_is_one_word_and_any_of_them_counts(
     assert result.get("wer").value == 1 / 2
     assert result.get("ser").value == 1 / 3
     assert [row.samples for row in result.by_length("exact_match")] == [2]
+
+
+TWICE = [("a", "a'"), ("a", "a'"), ("a", "b'"), ("b", "b'"), ("c", "c'"), ("c", "a'")]
+
+
+def test_lines_of_a_source_count_together(tmp_path):
+    """a is right and has three lines, b is wrong with one, c wrong with two: 3 of 6 lines."""
+    result = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "b' b'"}, tokens=True)
+    found = [(one.source, one.right, one.others, one.words) for one in result.answers]
+    expected = [("a", "b'", ("a'",), 3), ("b", "b'", (), 1), ("c", "c'", ("a'",), 2)]
+    assert found == expected
+    rates = {name: result.get(name) for name in ("wer", "ser", "cut_off")}
+    assert [(row.value, row.samples) for row in rates.values()] == [(1 / 2, 6), (5 / 6, 6), (0, 6)]
+    (by_length,) = result.by_length("exact_match")
+    assert (by_length.value, by_length.samples) == (1 / 2, 6)
+    # of three sources drawn with replacement, all are a in 1 of 27: within 95 % of the resamples
+    assert (rates["wer"].low, rates["wer"].high) == (0, 1)
+
+
+def test_pairs_of_answers_are_found_by_their_source(tmp_path):
+    good = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"}, tokens=True)
+    bad = measured(tmp_path, TWICE[::-1], {"a": "c'", "b": "b'", "c": "a'"}, tokens=True)
+    # a counts three times for the first, b once for the second: 4 sums of +-3 +-1, of which 4
+    # are at least 2 from 0
+    *counts, difference = good.paired(bad)
+    assert counts == [3, 1, 1.0]
+    # of three sources drawn, 1 of 27 times only a is drawn, as often only b
+    assert difference == Estimate(-2 / 6, -1, 1)
+    once = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"})
+    assert once.paired(once)[:3] == (0, 0, 1.0)
+    with refused("'a' counts 3 times in A, 1 in B"):
+        good.paired(once)
+    with refused("the right answers to 'c' are 2 for A and 1 for B"):
+        once.paired(measured(tmp_path, TWICE[:5], {"a": "b'", "b": "a'", "c": "a'"}))
+    with refused("the right answers to 'b' are .b'. for A and .a'. for B"):
+        other = [(source, target if source != "b" else "a'") for source, target in TWICE]
+        once.paired(measured(tmp_path, other, {"a": "b'", "b": "a'", "c": "a'"}))
+    with refused("only B has 'dd'"):
+        written = {"a": "b'", "b": "a'", "c": "a'", "dd": "a'"}
+        once.paired(measured(tmp_path, [*TWICE, ("dd", "a'")], written))

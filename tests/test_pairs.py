@@ -3,8 +3,6 @@
 import hashlib
 import json
 import os
-import re
-import shlex
 from dataclasses import replace
 
 import pytest
@@ -94,6 +92,58 @@ def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    "content, options, pairs",
+    [
+        (
+            "a\t/x/, /y z/, /x/\n",
+            {"target_alternatives": ", ", "target_quotes": "/"},
+            [("a", "x"), ("a", "y z")],
+        ),
+        ("a\t[x]~[ y ]\n", {"target_alternatives": "~", "target_quotes": "[]"}, "ax ay"),
+        ("walk\tx\tV; PST\n", {"features_column": 3}, [("walk\tV;PST", "x")]),
+        ("w\tx\tV|PST\n", {"features_column": 3, "features_separator": "|"}, [("w\tV;PST", "x")]),
+        ("IPA\tno\tword\nx\t1\ta\n", {"source_column": "word", "target_column": "IPA"}, "ax"),
+        (
+            "no,word,ipa,note\n1,a,x,\n",
+            {"delimiter": ",", "source_column": "word", "target_column": 3},
+            "ax",
+        ),
+        ("a,b,c\na,x,1\n", {"delimiter": ",", "header": True}, "ax"),  # three columns, as named
+        ('a,"x\n', {"delimiter": ",", "quotation": False}, [("a", '"x')]),
+        ('"a"\t"x\ty"\n', {"quotation": True}, [("a", "x\ty")]),
+        ("a\tx\nb\n\ufeffc\tz\nd\ty\ufeffz\n", {"skip_bad": 2}, "ax cz"),  # joined files
+    ],
+    ids=ascii,
+)
+def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
+    file = load_pairs(written(tmp_path / "a.tsv", content), Format(**options))
+    assert file.pairs == tuple(map(tuple, pairs.split() if isinstance(pairs, str) else pairs))
+
+
+@pytest.mark.parametrize(
+    "content, options, says",
+    [
+        ("a\tx\n", {"target_quotes": "/"}, "line 1: an answer is not between / and /: 'a\\tx'"),
+        ("a\t/x/, y\n", {"target_alternatives": ",", "target_quotes": "/"}, "not between / and /"),
+        ("a\tx,\n", {"target_alternatives": ","}, "line 1: the target (column 2) is empty"),
+        ("a\ty\ufeffz\n", {}, "line 1: a byte order mark, as where two files were joined"),
+        (
+            "Word\tIPA\na\tx\n",
+            {"source_column": "word"},
+            "task.source_column: 'word' names no column; did you mean 'Word'? the header has",
+        ),
+        ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names several columns; the header has"),
+        ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),
+        ("x\ty\na\tx\n", {"source_column": "y"}, "one column is used twice: source, target"),
+        ("b\nc\n", {"skip_bad": 2}, "2 of 2 lines cannot be read"),
+    ],
+    ids=ascii,
+)
+def test_what_a_cell_may_not_hold(tmp_path, content, options, says):
+    assert says in unreadable(tmp_path / "a.tsv", content, **options)
+
+
 def test_texts_are_normalised_unless_asked_not_to(tmp_path):
     file = written(tmp_path / "a.tsv", "e\u0301\tx\né\ty\n한\tz\n")
     read = {
@@ -162,61 +212,7 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
     assert "the features (column 3) is empty, has an empty part" in featured
 
 
-ONE = ("ab", "x y")
-TWO = ("b", "y")
-
-
-@pytest.mark.parametrize(
-    "content, options, pairs",
-    [
-        ("ab,x y\nb,y\n", {"delimiter": ","}, [ONE, TWO]),
-        (
-            '"word","ipa"\r\n"ab","x y"\r\n"b","y"\r\n',
-            {"delimiter": ","},
-            [("word", "ipa"), ONE, TWO],
-        ),
-        ('ab;"x ; ""y"\nb;y\n', {"delimiter": ";"}, [("ab", 'x ; "y'), TWO]),
-        ("ab | x y\nb | y\n", {"delimiter": "|", "strip": True}, [ONE, TWO]),
-        ("ab, x y\nb, y\n", {"delimiter": ",", "strip": True}, [ONE, TWO]),
-        ("ab   x y\nb y\n", {"delimiter": " "}, [ONE, TWO]),
-        (
-            "sep=;\r\nab;x y;;\r\nb;y;;\r\n",
-            {"delimiter": ";", "columns": 4, "comment": "sep="},
-            [ONE, TWO],
-        ),
-        ("ab\tx y\t\nb\ty\t\n", {"columns": 3}, [ONE, TWO]),
-        ("ab\tx y \nb\ty \n", {"strip": True}, [ONE, TWO]),
-        ("# a list\n# of words\nab\tx y\nb\ty\n", {"comment": "#"}, [ONE, TWO]),
-        ("ab\tx y\nb\ty\n" * 600 + "b\ty \n", {"strip": True}, [ONE, TWO] * 600 + [TWO]),
-    ],
-    ids=lambda value: ascii(value)[:30],
-)
-def test_a_refused_file_names_the_options_that_read_it(tmp_path, content, options, pairs):
-    with pytest.raises(Seq2AttnError) as caught:
-        load_pairs(written(tmp_path / "a.csv", content), Format(target_separator=" "))
-    first, _, header = caught.value.hint.partition("\n")
-    words = [
-        word.partition("=")
-        for word in shlex.split(first.partition(": train --set ")[2])
-        if word != "--set"
-    ]
-    assert {key.removeprefix("task."): json.loads(value) for key, _, value in words} == options
-    assert first.startswith(f"{len(pairs):,} of ")
-    assert " -> ".join(map(repr, pairs[0])) in first
-    first_is_bad = re.search(r"line 1:|lines \(1,", caught.value.message)
-    assert header == ("If line 1 is a header: --set task.header=true" if first_is_bad else "")
-    assert load_pairs(tmp_path / "a.csv", Format(target_separator=" ", **options)).pairs == tuple(
-        pairs
-    )
-
-
-def test_a_file_that_no_options_read_gets_the_rules(tmp_path):
-    for content in ("ab\n", "\n\n\n", '"ab\n', "#\n#\n"):
-        with pytest.raises(Seq2AttnError) as caught:
-            load_pairs(written(tmp_path / "a.csv", content), Format())
-        assert caught.value.hint.startswith(
-            "Save it as UTF-8, one pair a line, a tab between columns."
-        )
+def test_quotation_marks_and_tabs_are_as_the_format_says(tmp_path):
     assert "unmatched quotation marks: '\"ab,x'" in unreadable(
         tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=","
     )
@@ -314,27 +310,67 @@ def test_notes_say_what_spoils_a_training(tmp_path):
 
     assert notes() == ""
     assert "warning: 1 of 2 dev pairs are also in the training file" in notes(TRAIN, "b\ty\na\tx\n")
-    whole = "no target contains the separator ' ', so that each target is one symbol"
-    assert whole in notes("ab\txy\n", "a\txy\n")
-    assert notes("ab\txy\n", "b\tx\n", target_separator="") == ""
-    for targets in ("x", "x y"):  # of one character, and separated
-        assert notes(f"ab\t{targets}\n", "a\tx\n") == ""
-    header = (
-        "warning: line 1, 'word' -> 'ipa', is read as a pair; if it is a header, add "
-        "--set task.header=true"
+    assert "warning: 1 of 2 dev sources differ from one of the training file only in case" in notes(
+        TRAIN, "B\ty\na\tx\n"
     )
-    assert header in notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n")
+    header = "warning: line 1, {}, is read as a pair, not as a header; {}add --set task.header=true"
+    assert header.format("'word' -> 'ipa'", "") in notes(f"word\tipa\n{TRAIN}")
+    assert header.format("'mot' -> 'api'", "if not meant so, ") in notes(
+        f"mot\tapi\n{TRAIN}", "mot\tapi\na\tx\n"
+    )
     assert notes(f"word\tipa\n{TRAIN}", "word\tipa\na\tx\n", header=True) == ""
     assert "warning: a pair has 2,000 characters, the median 4; mem" in notes(
         TRAIN + "ab" * 1000 + "\tx\n"
     )
-    assert "warning: all targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
-    raw = notes("ab\tx y\nab(2)\tx # z\n(3)\tx\n", "a\tx\n")
-    assert "1 of the sources end in a number in parentheses, as 'ab(2)'; if it counts" in raw
-    assert "1 of the targets contain ' #', as 'x # z'; if a comment begins there, add --set " in raw
+    assert "warning: all 1 targets are in quotation marks" in notes('ab\t"x y"\n', 'a\t"x"\n')
+    raw = notes("ab\tx y\nab(2)\tx # z\n(3)\tx\nb(2)\ty\n", "a\tx\n")
+    assert "1 of the sources count right answers, as 'ab(2)'; add --set task.variants=true" in raw
+    assert "1 of the targets end in a comment, as 'x # z'; add --set 'task.comment=\"#\"'" in raw
+    assert notes("ab\tx y\nb(2)\tx\n", "a\tx\n") == "", "there is no b"
+    assert notes("ab\tx # y\nb\ty x # x\n", "a\tx\n") == "", "# is a symbol between words"
     unseen = notes(TRAIN, "bé\tx\na\tq y\nb\tq\n")
     assert "1 of 3 dev sources have symbols that the training file lacks: 'é' (U+00E9)" in unseen
     assert "2 of 3 dev targets have symbols that the training file lacks: 'q'" in unseen
+    assert "note: 1 of 21 dev targets" in notes(TRAIN, "a\tx\n" * 20 + "a\tq\n"), "few"
+
+
+NUMBERED = [(f"{first}{second}", f"{second}{first}x") for first in "abcd" for second in "efgh"]
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
+    def notes(pairs, dev, separator):
+        if side == "source":
+            pairs, dev = ([pair[::-1] for pair in some] for some in (pairs, dev))
+        texts = ["".join(f"{one}\t{other}\n" for one, other in some) for some in (pairs, dev)]
+        separators = {
+            "source_separator": "",
+            "target_separator": "",
+            f"{side}_separator": separator,
+        }
+        return " | ".join(make(tmp_path, *texts, **separators).notes)
+
+    whole = notes([*NUMBERED, ("ij", "j i")], [("eh", "hex"), ("ae", "eax")], " ")
+    assert (
+        f"warning: 16 of 17 {side}s (94%) do not contain the separator ' ': each is one symbol; 1 "
+        f"of 2 dev {side}s have symbols that training lacks; add --set 'task.{side}_separator=\"\"'"
+    ) in whole
+    spaced = [(source, " ".join(target)) for source, target in NUMBERED]
+    assert f"the {side}s are symbols with blanks between them, as 'e a x', and" in notes(
+        spaced, spaced[:1], ""
+    )
+    assert "separator" not in notes(spaced, spaced[:1], " ")
+    words = [(source, "one two" if source < "c" else "two") for source, _ in NUMBERED]
+    assert "separator" not in notes(words, words[:1], " "), "words of few kinds are symbols, too"
+
+
+def test_forms_of_a_lemma_ask_for_the_lemma(tmp_path):
+    pairs = "".join(f"{word}\t{word}{end}\n" for word in ("ab", "ba") for end in "xyz")
+    (note,) = make(tmp_path, pairs, "b\tbx\n", target_separator="").notes
+    assert note == (
+        "warning: a source has 3.0 answers on average, and an answer one source; add "
+        "--set task.source_column=2 --set task.target_column=1"
+    )
 
 
 def test_the_note_on_composed_letters_that_training_lacks_names_the_option(tmp_path):
@@ -372,6 +408,8 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
     assert one.hypotheses[0].output == one.output
     (one,) = replace(searching, search=None, changes=Changes(force={(0, 2): 0.5})).predict(["abé"])
     assert one.output_symbols[:2] == ("é", "a")
+    (one,) = replace(searching, search=None, changes=Changes(force={(0, 0): 0.5})).predict(["xa"])
+    assert one.output_symbols[0] == "x"  # which the source's vocabulary lacks, not the target's
     greedy = replace(searching, search=None)
     (answer,) = evaluate_pairs(greedy, [("é", "é")]).answers
     assert set(answer.answer.split()) == {"é"}
@@ -407,3 +445,18 @@ def test_ids_decide_where_a_symbol_of_the_file_is_called_like_a_special_one(tmp_
     assert one.output == "<eos> d"
     with refused("the targets have a symbol called like the model's own"):
         next(replace(predictor, changes=Changes(write={0: "<eos>"})).predict(["dab"]))
+
+
+def test_inspect_shows_the_first_of_many_symbols(cli, tmp_path):
+    symbols = [chr(0x4E00 + index) for index in range(300)]
+    lines = "".join(f"{symbol}\t{symbol}\n" for symbol in symbols)
+    (tmp_path / "many.tsv").write_text(lines)
+    (tmp_path / "many.yaml").write_text("task: {name: pairs, train: many.tsv, dev: many.tsv}\n")
+    shown = [
+        line
+        for line in cli("inspect many.yaml").out.splitlines()
+        if line.startswith(("# source:", "# target:"))
+    ]
+    assert len(shown) == 2
+    assert all(line.endswith('"] and 100 more (--json has them)') for line in shown)
+    assert len(cli("inspect many.yaml --json").json["task"]["source"]) == 300

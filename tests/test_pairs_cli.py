@@ -1,6 +1,7 @@
 """`eval` and `predict` for a run on pairs of strings from files."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -142,13 +143,73 @@ def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
     assert row["only_b_right"] == both.count((False, True))
     assert row["wer_a"] == pytest.approx(1 - sum(first) / len(first))
     assert 0 < row["p"] <= 1
+    shown = cli("eval words more --data train.tsv", terminal=True).out
+    assert "error rates on train.tsv" in shown
+    assert {("words", "8"), ("more", "8")} <= {
+        tuple(line.split()[:2]) for line in shown.splitlines()
+    }
     done = cli("eval words --data dev.tsv --paired")
     assert done.code == 2
     assert "--paired compares two runs or more on a file of pairs" in done.err
 
 
+def test_runs_that_read_other_words_are_not_paired(cli, run):
+    refusal = cli("eval words turned --data dev.tsv --paired").refusal
+    assert "A = words, B = turned: A and B were measured on different words" in refusal
+    assert "only A has 'bb'" in refusal
+
+
+def cells(file):
+    """The cells of the rows of a LaTeX table, and the comments above it."""
+    comments, table = Path(file).read_text("utf-8").split("\\begin{tabular}")
+    rows = [row.removesuffix(r" \\").split(" & ") for row in table.splitlines() if " & " in row]
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]], comments
+
+
+def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run):
+    cli("eval words more --data train.tsv --latex tables/a_b.tex").check()
+    (one, other), comments = cells("tables/a_b.tex")
+    assert comments.startswith("% seq2attn eval words more --data train.tsv --latex tables/a_b.tex")
+    (pair,) = cli("eval words more --data train.tsv --paired --json").json
+    assert (one["run"], one["seed"], other["run"], other["seed"]) == ("words", "1", "more", "5")
+    count = int(one["n"])
+    for row, name in ((one, "a"), (other, "b")):
+        assert float(row[r"WER, \%"].split()[0]) == pytest.approx(
+            100 * pair[f"wer_{name}"], abs=0.05
+        )
+    b, c = pair["only_a_right"], pair["only_b_right"]
+    value, low, high = map(float, re.findall(r"[\d.-]+", other["difference"].replace("$", "")))
+    assert value == pytest.approx(100 * (b - c) / count, abs=0.05)
+    centre, width = (b - c) / (count + 2), (b + c + 1 - (b - c) ** 2 / (count + 2)) ** 0.5
+    ends = [100 * (centre + sign * 1.96 * width / (count + 2)) for sign in (-1, 1)]
+    assert [low, high] == pytest.approx(ends, abs=0.06)  # Agresti and Min 2005
+    assert float(other["p"]) == pytest.approx(pair["p"], rel=0.01)
+    assert one["difference"] == one["p"] == "-"
+    assert "difference: in WER from words; p: McNemar's exact test" in comments
+
+
+def test_lines_that_are_left_out_are_said_in_every_later_table(cli, run, trials_here):
+    for name in ("train", "dev", "test"):
+        with open(f"{name}.tsv", "a") as file:
+            file.write("bad\n" * (name != "dev"))
+    left_out = "--set task.skip_bad=1 --set training.epochs=1"
+    done = cli(f"train --config pairs.yaml {left_out} --name left --device cpu").check()
+    assert "note: malformed lines left out of train.tsv: 1" in done.err
+    both = {"train.tsv": 1, "test.tsv": 1}
+    assert cli("eval left --data test.tsv --json").json["left_out"] == both
+    shown = cli("eval left --data test.tsv", terminal=True)
+    paired = cli("eval left words --data dev.tsv --paired", terminal=True)
+    compared = cli(f"compare -c pairs.yaml --vary seed=1 -w 1 {left_out}", terminal=True)
+    for done in (shown, paired, compared):
+        assert "malformed lines left out of train.tsv: 1" in done.err, done
+    assert "malformed lines left out of test.tsv: 1" in shown.err
+    assert '"left_out": 1' in cli("inspect left").out
+    with open(cli("report left").check().out.strip()) as page:
+        assert '<th class="right">lines left out</th>' in page.read()
+
+
 def test_an_ensemble_on_pairs(cli, run):
-    record = cli("eval words more --beam 2 --data dev.tsv --json").json
+    record = cli("eval words more --ensemble --beam 2 --data dev.tsv --json").json
     assert record["run"] == "words + more"
     assert len(record["answers"]) == 3
 
@@ -221,6 +282,23 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
     assert "read as <unk>" not in cli("predict ab --run words").err
 
 
+def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
+    Path("words.txt").write_text("a x\na(2) y\nab x y # old\n")
+    Path("words.yaml").write_text(
+        "task: {name: pairs, train: words.txt, dev: words.txt, delimiter: ' ', variants: true,\n"
+        "       comment: '#', target_separator: ' '}\n"
+        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
+    )
+    cli("train --config words.yaml --name words --device cpu").check()
+    words = predict_lines(cli, "a\nab\n")
+    assert predict_lines(cli, "a(2)\nab # old\n") == words
+    done = cli("predict --run words", "a(2)", "ab # old").check()
+    assert done.out == words
+    assert done.err == cli("predict --run words", "a", "ab").err, "no unseen symbols"
+    model = seq2attn.load("words", runs_dir="runs")
+    assert model.predict("a(2)").source == "a"
+
+
 def test_features_are_asked_for_after_a_tab(cli, tmp_path):
     Path("forms.tsv").write_text("go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n")
     Path("forms.yaml").write_text(
@@ -258,6 +336,7 @@ def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
 
 def test_python_measures_a_file_as_eval_does(cli, run):
     record = cli("eval words --data test.tsv --json").json
+    assert {row["family"] for row in record["rows"]} == {None}  # of the families of drawn strings
     saved = lambda: len(list((run / "evaluations").iterdir()))  # noqa: E731
     before = saved()
     found = seq2attn.evaluate("words", data="test.tsv", runs_dir=run.parent)
@@ -265,6 +344,10 @@ def test_python_measures_a_file_as_eval_does(cli, run):
     assert saved() == before + 1
     assert seq2attn.load("words", runs_dir=run.parent).evaluate(data="test.tsv").rows == found.rows
     assert saved() == before + 1
+    seq2attn.evaluate("words", data="test.tsv", per="token", runs_dir=run.parent)
+    assert saved() == before + 2
+    seq2attn.evaluate("words", data="test.tsv", temperature=2.0, runs_dir=run.parent)
+    assert saved() == before + 2
 
 
 # ---- from a shipped config to a run ----

@@ -10,11 +10,11 @@ LAYERS = "--vary model.hidden=8,16 --vary seed=1-2 --name widths"
 
 
 @pytest.fixture(autouse=True)
-def work(cli, tmp_path, trials_here):
+def work(cli, tmp_path, trials_here, blank_figures):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
     write("train.tsv", WORDS)
     write("dev.tsv", "bb aa ab bba aabb".split())
-    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 8"))
+    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 6"))
     return tmp_path
 
 
@@ -62,6 +62,13 @@ def test_error_rates_over_seeds_in_every_output(cli):
         "widths-results.png",
         "widths-loss.png",
     }
+    compare(cli, f"{LAYERS} --latex table.tex")
+    table = Path("table.tex").read_text("utf-8")
+    for row in rows:
+        if row["metric"] != "cut_off":
+            rate = f"{row['group']} & {row['metric'].upper()} & 2 & 5 & "
+            assert f"{rate}{100 * float(row['mean']):.1f} [" in table
+    assert "% difference: from hidden=8, seed by seed; p: of its paired t-test" in table
     by_length = compare(cli, f"{LAYERS} --metric exact_match").rows()
     assert [row["length"] for row in by_length] == ["2", "3", "4"] * 2
     assert "hidden=8: word error rate, the baseline" in compare(cli, LAYERS, terminal=True).out

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import matplotlib
 import pytest
-from inline import process
 from PIL import Image
 
 from seq2attn.results.maps import AttentionMap
@@ -121,21 +120,6 @@ def test_one_string_can_be_chosen(cli, tiny):
         assert one.size[0] < both.size[0]
 
 
-def test_mistakes_are_errors(cli, tiny):
-    for command, message in (
-        (
-            "plot attention --string abc --plot x.png",
-            "has no recorded attention for 'abc'; recorded: ",
-        ),
-        ("plot accuracy --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
-        ("plot attention --plot x.gif", "a figure's file name ends with one of .png, .svg, .pdf"),
-        ("plot accuracy --plot nowhere/x.png", "there is no directory nowhere"),
-        ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
-        ("predict a --ideal", "--ideal outlines cells of a figure"),
-    ):
-        assert message in cli(command).refusal
-
-
 def test_a_run_without_attention_is_an_error_with_its_reason(cli, tiny):
     tiny.attention_file.unlink()
     said = cli("plot attention --plot x.png").refusal
@@ -194,15 +178,3 @@ def test_a_damaged_record_is_an_error_with_its_line(cli, tiny):
         file.write_text(text)
         assert f"{file.name}{message}" in cli("report tiny").refusal
         file.unlink()
-
-
-def test_plot_imports_no_torch(tiny, tmp_path):
-    code = (
-        "import sys; from seq2attn.cli import main\ntry: main()\nfinally: print('torch' "
-        "in sys.modules)"
-    )
-    done = process(
-        tmp_path, "-c", code, "plot", "attention", "--plot", "x.svg", SEQ2ATTN_RUNS="runs"
-    )
-    assert done.out == "False\n"
-    assert (tmp_path / "x.svg").exists()

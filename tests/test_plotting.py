@@ -340,26 +340,26 @@ DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
         (
             one_map("abcdefghijk", "x", (TENTHS, TENTHS[::-1])),
             [
-                "    a b c d e f g h i j k $",
+                "    a b c d e f g h i j k ⏎",
                 " x  . . 1 2 3 4 5 6 7 8 9 9",
-                " $  9 9 8 7 6 5 4 3 2 1 . .",
+                " ⏎  9 9 8 7 6 5 4 3 2 1 . .",
             ],
         ),
         (
             one_map(columns=("<sos>", " ", "<pad>"), rows=(" ",), weights=((0, 0, 0),)),
-            ["    ^ _ 0", " _  . . ."],
+            ["    ⊢ ␣ ∅", " ␣  . . ."],
         ),
         (
             one_map("文b", "é", DIAGONAL),
-            ["    文b $", " é  . 9 .", " $  . . 9"],
+            ["    文b ⏎", " é  . 9 .", " ⏎  . . 9"],
         ),  # 文 is two cells wide
         (
             one_map("x\u0303", "\u0303", DIAGONAL),
-            ["    x \u25cc\u0303 $", " \u25cc\u0303  . 9 .", " $  . . 9"],
+            ["    x \u25cc\u0303 ⏎", " \u25cc\u0303  . 9 .", " ⏎  . . 9"],
         ),
         (  # the widest symbol has 5 cells: columns of 6
             one_map(columns=("a", "V;PST", "<eos>"), rows=("t͡ʃ", "<eos>"), weights=DIAGONAL),
-            ["    a     V;PST $", " t͡ʃ .     9     .", " $  .     .     9"],
+            ["    a     V;PST ⏎", " t͡ʃ .     9     .", " ⏎  .     .     9"],
         ),
         (
             one_map(columns=("abcdefghijk", "b"), rows=("abcdefghijk",), weights=((1.0, 0.0),)),
@@ -370,6 +370,17 @@ DIAGONAL = ((0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 def test_without_colours_weights_are_digits_under_their_symbols(one, lines):
     for screen in (console(), console(colours="standard"), console(colours="256", NO_COLOR="1")):
         assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == lines
+
+
+def test_a_terminal_without_unicode_gets_ascii_signs():
+    file = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    screen = Console(file=file, width=80, force_terminal=True, color_system=None)
+    one = one_map(columns=("<sos>", " ", "<eos>"), rows=("<eos>",), weights=((0, 0, 1),))
+    assert [line.rstrip() for line in heat_map(one, screen).plain.split("\n")] == [
+        "    ^ _ $",
+        " $  . . 9",
+    ]
+    assert "$ <eos>, ^ <sos>, _ space" in legend(one, screen)
 
 
 def test_colours_are_those_of_the_figures():
@@ -408,12 +419,12 @@ def test_a_map_wider_than_the_terminal_is_left_out():
 def test_the_legend_explains_the_signs_that_are_used():
     assert (
         legend(one_map(), console(colours="256"))
-        == "rows: output, columns: source, $ <eos>, bright: attended to"
+        == "rows: output, columns: source, ⏎ <eos>, bright: attended to"
     )
     spaced = one_map(columns=(" ",), rows=("a",))
     assert (
         legend(spaced, console())
-        == "rows: output, columns: source, _ space, digits: tenths of the weight"
+        == "rows: output, columns: source, ␣ space, digits: tenths of the weight"
     )
 
 

@@ -1,10 +1,9 @@
 import pytest
 import torch
-from models import CPU, make_config
+from models import CPU
 from refusal import refused
 from test_evaluation import FakeModel, one_hot
 
-from seq2attn.build import build_model
 from seq2attn.data.tasks import Solution, Task
 from seq2attn.data.vocabulary import EOS, SOS, Vocabulary
 from seq2attn.inference import predictor as predictor_module
@@ -195,13 +194,3 @@ def test_texts_are_read_and_predicted_in_blocks(monkeypatch, limits, texts, keep
             assert (one.weights is not None) == (keep_weights and len(wanted) <= 2)
             assert place > 1 or read[-len(block.split()) :] == block.split()
     assert next(predictions, None) is None
-
-
-def test_a_predictors_model_is_in_evaluation_mode_and_keeps_no_gradients():
-    model = build_model(make_config(f"task.alphabet={ALPHABET} model.hidden=6"))
-    make_predictor(model.train(), source_eos=True)
-    assert not model.training
-    decoding = greedy_decode(
-        model, torch.tensor([[3, EOS]]), torch.tensor([2]), max_steps=3, keep_weights=True
-    )
-    assert not decoding.weights.requires_grad

@@ -8,11 +8,10 @@ from refusal import refused
 
 import seq2attn
 from seq2attn import parts
-from seq2attn.cli.configs import KINDS
 from seq2attn.config import check_config
 from seq2attn.errors import ConfigError, Seq2AttnError
 from seq2attn.options import options, signature_options
-from seq2attn.parts import SCORES
+from seq2attn.parts import KINDS, SCORES
 from seq2attn.plugins import load_plugin
 from seq2attn.registry import Entry, Registry, register
 
@@ -136,7 +135,7 @@ def test_a_part_of_any_kind_is_registered_chosen_and_made_in_the_same_way(regist
     assert registry.make(registry.choose("mine", size=4), "a", 2).made_with == (("a", 2), 4)
     key = next(key for key, one in KINDS.values() if one is registry)
     assert not told(f"{key}.size=5", f"{key}=mine")
-    assert f"{key}.size (--set '{key}.size=x'): should be a valid integer" in told(
+    assert f"{key}.size (--set '{key}.size=x'): should be a whole number" in told(
         f"{key}=mine", f"{key}.size=x"
     )
     with pytest.raises(Seq2AttnError) as caught:
@@ -194,7 +193,7 @@ def test_every_listed_name_is_accepted_by_its_key():
 # ---- plug-ins ----
 
 DISTANCE = """\
-from seq2attn.model.scores import Score, register
+from seq2attn import Score, register
 
 
 @register("distance", synonyms=("euclid",))

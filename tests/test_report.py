@@ -21,6 +21,7 @@ from seq2attn.pages.report import render, report_of_comparison, report_of_runs
 from seq2attn.results.maps import AttentionMap
 from seq2attn.runs.create import NewRun, create_run
 
+BLANK = pytest.mark.usefixtures("blank_figures")
 NASTY = "</script><!--\"'&{{style}}<img src=x onerror=alert(1)>"
 ALPHABET = "</script>&\"'"
 BASE = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
@@ -102,10 +103,11 @@ def weights(text):
 # ---- runs ----
 
 
+@BLANK
 def test_the_report_of_two_runs(two_runs):
     two_runs[1].status_file.write_text(json.dumps({"state": "finished", "step": 20, "wer": 0.125}))
     title, sections = report_of_runs(two_runs)
-    assert title == "one, two"
+    assert title == "Report: one, two"
     header, first, second = cells(sections["Summary"])
     row = dict(zip(header, first, strict=True))
     assert row["run"] == "one"
@@ -117,7 +119,7 @@ def test_the_report_of_two_runs(two_runs):
     assert second[header.index("WER")] == "0.125"
     assert "SER" not in header  # nothing measured it
     assert (
-        sections["Training"].count("<svg") == 5
+        sections["Through training"].count("<svg") == 5
     )  # exact match, loss, teacher-forced, alignment, entropy
     lengths = cells(sections["Accuracy by string length"])
     assert lengths[:3] == [
@@ -137,6 +139,7 @@ def test_the_report_of_two_runs(two_runs):
     assert weights(sections["Attention"])[:6] == [0.7, 0.3, 0.3, 0.7, 0.3, 0.3]
 
 
+@BLANK
 def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(two_runs):
     run = two_runs[0]
     _, sections = report_of_runs([run])
@@ -155,12 +158,13 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
         [
             ("last", {**record, "checkpoint": "last", "rows": length(12, 1.0)}),  # of other weights
             ("best", record),
+            ("best", {**record, "rows": length(11, 1.0), "data": {"name": "other.tsv"}}),
             ("best", newest),
         ]
     ):
         saved = {**saved, "created": f"2030-01-0{number + 1}T12:00:00+00:00"}
         (run.evaluations / f"{checkpoint}-00{number}.json").write_text(json.dumps(saved))
-    (run.evaluations / "best-003.json").touch()  # an `eval` that is still running
+    (run.evaluations / "best-004.json").touch()  # an `eval` that is still running
     _, sections = report_of_runs([run])
     assert "one: eval of best" in sections["Accuracy by string length"]
     rows = cells(sections["Accuracy by string length"])[1:]
@@ -171,13 +175,17 @@ def test_one_run_is_shown_through_training_and_its_last_eval_takes_precedence(tw
     ]
 
 
+@BLANK
 def test_runs_without_attention_or_without_training_are_reported(tmp_path):
     plain = make_run(tmp_path, "plain", "model.attention.score=none", attends=False)
     new = create_run(NewRun(tmp_path, "new"), check_config({}), {})
     assert report_of_runs([plain])[1]["Attention"] == ""
     _, sections = report_of_runs([new])
     assert (
-        sections["Training"] == sections["Accuracy by string length"] == sections["Attention"] == ""
+        sections["Through training"]
+        == sections["Accuracy by string length"]
+        == sections["Attention"]
+        == ""
     )
 
 
@@ -214,15 +222,20 @@ def work(made, cli, tmp_path):
     return tmp_path
 
 
+@BLANK
 def test_the_report_of_a_comparison(work):
     title, sections = report_of_comparison(load_plan("experiment", work / "runs"), work / "runs")
-    assert title == "experiment"
+    assert title == "Comparison: experiment"
+    assert list(sections)[:3] == ["Result", "Each group", "Through training"]
+    best = "<strong>Best: scaled. These seeds do not show that it is better than "
+    assert sections["Result"].startswith(f"<p>{best}")
+    assert sections["Result"].count("<svg") == 1
     # scaled at 3: 0.8, 0.7, 0.9, which is 0.3, 0.1, 0.2 more than dot; 4.3027 x 0.1 / sqrt(3) =
     # 0.248
     row = ["3", "0.800 [0.552, 1.000]", "0.100", "0.700", "2", "0.900", "+0.200 [-0.048, +0.448]"]
-    assert row in cells(sections["Summary"])
-    assert "scaled: exact match, against dot" in sections["Summary"]
-    assert sections["Figures"].count("<svg") == 2  # loss, results
+    assert row in cells(sections["Each group"])
+    assert "<details><summary>scaled: exact match, against dot" in sections["Each group"]
+    assert sections["Through training"].count("<svg") == 1  # the loss
     names = ["dot", "scaled", "none"]
     assert cells(sections["Config"])[:2] == [["key", *names], ["model.attention.score", *names]]
     assert ["seed", *["1, 2, 3"] * 3] in cells(sections["Config"])
@@ -231,12 +244,13 @@ def test_the_report_of_a_comparison(work):
     ]  # fmt: skip
 
 
+@BLANK
 @pytest.mark.parametrize("name", ["experiment", "experiment.yaml"])
 def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_named(
     cli, work, name
 ):
     assert cli("report", name) == (0, "report.html\n", "")
-    assert "<title>seq2attn: experiment</title>" in Path("report.html").read_text()
+    assert "<title>Comparison: experiment (seq2attn)</title>" in Path("report.html").read_text()
     (work / "runs/experiment-dot-seed_2/status.json").unlink()
     assert cli(f"report {name} --to missing.html") == (0, "missing.html\n", "")
     assert (
@@ -254,8 +268,8 @@ def test_mistakes_are_errors(cli, work):
         ("missing.yaml", "missing.yaml: no such file"),
         ("experiment-dot-seed_1 --to page.txt", "page.txt: a report's file name ends with .html"),
         (
-            "experiment-dot-seed_1 --to missing/page.html",
-            "missing/page.html: there is no directory missing",
+            "experiment-dot-seed_1 --to base.yaml/page.html",
+            "base.yaml/page.html: base.yaml is not a folder",
         ),
     ):
         assert cli(f"report {words}").refusal.startswith(f"error: {message}")
@@ -265,6 +279,7 @@ def test_mistakes_are_errors(cli, work):
 # ---- the file ----
 
 
+@BLANK
 def test_a_report_is_replaced_and_any_other_file_is_kept(cli, runs_copy):
     assert cli("report tiny") == (0, "report.html\n", "")
     assert cli("report").out == "report.html\n"
@@ -294,12 +309,15 @@ def test_the_page_runs_nothing_refers_to_nothing_and_fits_the_window(
         browser.open(path)
         assert browser.run("return document.documentElement.scrollWidth") <= width
     assert browser.run("return [document.title, document.images.length]") == [
-        f"seq2attn: report {NASTY}",
+        f"report {NASTY} (seq2attn)",
         0,
     ]
     assert NASTY in browser.run("return document.body.textContent")
     headings = browser.run(
         "return [...document.querySelectorAll('h2')].map(one => one.textContent).join()"
     )
-    assert headings == "Summary,Training,Accuracy by string length,Attention,Config,Environment"
+    assert (
+        headings
+        == "Summary,Accuracy by string length,Through training,Attention,Config,Environment"
+    )
     assert browser.console() == []

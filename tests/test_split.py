@@ -21,7 +21,7 @@ def parts(folder="."):
 
 def test_all_lines_of_a_word_are_in_one_part(cli):
     write(FORMS)
-    rows = cli(f"split forms.tsv --dev 20 --test 10 {FEATURES}").check().rows()
+    rows = cli(f"split forms.tsv --dev 17 --test 8 {FEATURES}").check().rows()  # 1.7 and 0.8
     assert [(row["file"], row["words"], row["lines"]) for row in rows] == [
         ("train.tsv", "7", "14"),
         ("dev.tsv", "2", "4"),
@@ -49,13 +49,11 @@ def test_parts_depend_on_the_seed_alone(cli):
 
 def test_a_file_is_read_with_the_keys_of_training_and_its_header_kept(cli):
     write(FORMS, HEADER)
-    Path("parts").mkdir()
     read = f'{FEATURES} --set task.header=true --set task.comment="#"'
     cli(f"split forms.tsv --to parts {read}").check()
     train, dev, _ = parts("parts")
     assert train[:3] == dev[:3] == HEADER.splitlines()
     assert (len(train), len(dev)) == (3 + 16, 3 + 2)
-    Path("others").mkdir()
     assert "forms.tsv: 22 of 23 lines cannot be read" in cli("split forms.tsv --to others").refusal
 
 
@@ -77,5 +75,81 @@ def test_no_file_is_replaced_without_force_and_never_the_file_itself(
 
 def test_too_few_words_for_a_part_are_refused(cli):
     write(FORMS[:3])
-    assert "too few words: none is left for dev" in cli(f"split forms.tsv {FEATURES}").refusal
+    said = "too few words, or values to split by: none is left for dev"
+    assert said in cli(f"split forms.tsv {FEATURES}").refusal
     assert not Path("train.tsv").exists()
+
+
+LETTERS = "abcdefghijklmnopqrst"
+
+
+def test_what_a_warning_knows_to_be_the_same_word_is_in_one_part(cli):
+    write([f"{one}{two}\tx y" for one in LETTERS for two in ("", "(2)", " # old")])
+    said = cli("split forms.tsv --dev 30 --test 30").check().err
+    write([f"{one}\tx y" for one in LETTERS + LETTERS.upper()])
+    cased = cli("split forms.tsv --dev 30 --test 30 --to cased").check().err
+    for folder in (".", "cased"):
+        words = [{line[0].lower() for line in part} for part in parts(folder)]
+        assert sum(map(len, words)) == len(set().union(*words)) == 20
+    assert "count right answers, as 'a(2)'; add --set task.variants=true" in said
+    assert "20 words differ from another one only in case, and are in its part" in cased
+
+
+def test_split_warns_of_what_training_on_its_parts_warns_of(cli):
+    rows = [f"{one}{two}\t/{one}/" for one in LETTERS for two in ("a", "a(2)", "b")]
+    rows += [f"{one}c\t/{one}/, /{one}z/" for one in LETTERS]
+    write([*rows, f"q\t/{'y' * 1500}/", "word\t/é/"])
+    warned = cli("split forms.tsv --dev 20 --test 0 --set task.target_separator=x").check().err
+    small = "--set model.hidden=8 --set training.epochs=1 --set training.snapshots=0"
+    train = (
+        f"--set task.train=train.tsv --set task.dev=dev.tsv --set task.target_separator=x {small}"
+    )
+    trained = cli(f"train --config pairs/small {train}").check().err
+    lines = [[line for line in one.splitlines() if "warning" in line] for one in (warned, trained)]
+    assert lines[0] == lines[1]
+    assert len(lines[0]) >= 5, lines
+
+
+def test_a_column_is_split_by_its_values(cli):
+    rows = [
+        f"{lemma}{end}\t{end}{number % 3}\t{lemma}\tl{number % 2}"
+        for number, (lemma, end) in enumerate((one, two) for one in LETTERS for two in "xy")
+    ]
+    write(rows, "form\ttag\tlemma\tlang\n")
+    header = "--set task.header=true"
+    by_word = cli(f"split forms.tsv --dev 20 --test 20 --to words {header}").check()
+    lemmas = [{line.split("\t")[2] for line in part[1:]} for part in parts("words")]
+    train, dev, test = ([line.split("\t") for line in part[1:]] for part in parts("words"))
+    shared = [sum(row[2] in lemmas[0] for row in part) for part in (dev, test)]
+    assert min(shared) > 0
+    known = {row[1] for row in train}
+    tags = [sum(row[1] in known for row in part) for part in (dev, test)]
+    assert (
+        f"0 share their source with train, {tags[0]} their target, {shared[0]} their lemma, 8 their"
+        in (by_word.err)
+    )
+    for column in ("lemma", "3"):
+        done = cli(
+            f"split forms.tsv --by {column} --dev 20 --test 20 --to {column} {header}"
+        ).check()
+        assert [(row["words"], row["lines"]) for row in done.rows()] == [
+            ("12", "24"), ("4", "8"), ("4", "8"),
+        ]  # fmt: skip
+        lemmas = [{line.split("\t")[2] for line in part[1:]} for part in parts(column)]
+        assert len(set().union(*lemmas)) == sum(map(len, lemmas)) == 20
+        assert ", 0 their lemma, 8 their lang" in done.err
+    assert "'nothing' names no column" in cli(f"split forms.tsv --by nothing {header}").refusal
+    assert "there is no column 5; lines have 4" in cli(f"split forms.tsv --by 5 {header}").refusal
+
+
+def test_what_pairs_tell_of_themselves_is_found_and_said(cli):
+    rows = [f"{one}\tx y {one}\tV|{one.upper()}" for one in LETTERS]
+    write([*rows[:19], "broken"], "word\tipa\ttags\n")
+    done = cli(
+        f"split forms.tsv --set task.skip_bad=1 {FEATURES} --set task.target_column=2"
+    ).check()
+    assert "read with --set 'task.target_separator=\" \"'" in done.err
+    assert "19 of 20 features have '|' and no ';', as 'V|A'; read with" in done.err
+    assert "note: malformed lines left out of forms.tsv: 1" in done.err
+    assert all(part[0] == "word\tipa\ttags" for part in parts())
+    assert "broken" not in str(parts())

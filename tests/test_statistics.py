@@ -8,7 +8,9 @@ from seq2attn.results.statistics import (
     bootstrap,
     mcnemar,
     mean_over_seeds,
+    paired_difference,
     share,
+    sign_flips,
     t_quantile,
 )
 
@@ -49,7 +51,8 @@ def test_the_interval_contains_the_value_and_stays_within_0_and_1(count):
 
 
 def ratio(above, below, seed=0):
-    return bootstrap(lambda words: above[words].sum() / below[words].sum(), len(above), seed)
+    (found,) = bootstrap([above], below, seed)
+    return found
 
 
 def test_the_bootstrap_of_a_share_is_close_to_the_normal_interval_and_depends_on_its_seed_alone():
@@ -113,7 +116,33 @@ def test_an_interval_is_cut_to_the_range_of_possible_means_and_one_number_has_no
         (0, 5, 2 / 32),
         (1, 1, 1.0),
         (0, 0, 1.0),
+        # scipy.stats.binomtest(10_000, 20_200).pvalue
+        (10_000, 10_200, 0.16146401541462277),
     ],
 )
 def test_mcnemars_exact_test(first, second, p):
     assert mcnemar(first, second) == pytest.approx(p, rel=1e-12)
+
+
+def test_sign_flips_of_equal_differences_are_mcnemars_test():
+    assert sign_flips([1] * 10 + [-1] * 2 + [0] * 9) == mcnemar(10, 2)
+    assert sign_flips([3] * 10 + [-3] * 2) == mcnemar(10, 2)
+    assert sign_flips([0, 0]) == 1
+
+
+def test_sign_flips_of_different_sizes_are_those_of_every_choice_of_signs():
+    """Of the 16 sums of +-3 +-2 +-1 +-1, 6 are at least 5 from 0: 7, 5, 5, and -7, -5, -5."""
+    assert sign_flips([3, 2, 1, -1]) == pytest.approx(6 / 16, abs=0.005)
+    assert sign_flips([-3, -2, -1, 1]) == sign_flips([3, 2, 1, -1])
+    assert sign_flips([5, 4] * 30) == 1e-5  # none of 99,999 is as far
+
+
+def test_the_difference_of_two_error_rates_by_hand():
+    """Agresti & Min 2005: half a word is added to each of the four cells; of 10 words A alone has 1
+    right, B alone 4: the rate of A is 3/10 higher.
+    """
+    value, low, high = paired_difference(1, 4, 10)
+    assert value == pytest.approx(0.3)
+    spread = Z * math.sqrt(6 - 9 / 12) / 12
+    assert (low, high) == pytest.approx((3 / 12 - spread, 3 / 12 + spread))
+    assert paired_difference(4, 1, 10) == pytest.approx((-0.3, -high, -low))

@@ -162,5 +162,7 @@ def test_the_share_of_strings_that_training_has_drawn():
 
 def test_eval_says_which_strings_training_has_drawn(cli, runs_copy):
     err = cli("eval tiny --lengths 1 3 9").check().err
-    assert "training has drawn about 10 % of length 1" in err  # 1 - exp(-8 / 3 / 26)
+    assert (
+        "of the possible strings, training saw about 10 % of those of length 1" in err
+    )  # 1 - exp(-8 / 3 / 26)
     assert "length 9" not in err

@@ -1,5 +1,7 @@
 """Vocabularies: the ids of symbols, of texts that are taken apart, and what is refused."""
 
+import unicodedata
+
 import pytest
 
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary, abridged
@@ -115,8 +117,11 @@ def test_symbols_of_several_characters_and_features():
 def test_letters_and_marks_of_normal_form_d_are_put_together_again():
     apart = Vocabulary(["c", "e", "\u0301"], normalise="nfd")
     assert apart.joined([*apart.symbols_of("éc"), "\u0301", "<eos>"]) == ("é", "ć", "<eos>"), (
-        "letters are counted"
+        "code points of form C are counted"
     )
+    for text in ("g\u0332", "e\u0323\u0301", "m\u0329", "\u0439"):  # g̲, ẹ́, m̩, й
+        points = unicodedata.normalize("NFC", text)
+        assert apart.joined(apart.symbols_of(text)) == tuple(points)
     assert apart.joined(["\u0301", "<eos>", "\u0301"]) == ("\u0301", "<eos>", "\u0301")
     separated = Vocabulary(["e", "\u0301"], separator=" ", normalise="nfd")
     assert separated.joined(["e", "\u0301", "e\u0301"]) == ("e", "\u0301", "é")

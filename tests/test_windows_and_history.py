@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
-from seq2attn.model.monotonic import DynamicConvolution, Monotonic
+from seq2attn.model.monotonic import Monotonic
 
 D = 4
 
@@ -112,15 +112,3 @@ def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)
     assert slopes.isfinite().all()
     assert slopes.abs().max() > 1e-4
-
-
-@torch.no_grad()
-def test_a_dynamic_convolution_advances_by_its_prior_at_first():
-    history = DynamicConvolution(D, D, 1, kernel=3)
-    history.v.weight.zero_()
-    first, second = advance(history, torch.zeros(1, 1, D), steps=2, size=30)
-    # n = 10, a = .1, b = .9: by hand P(0) = .9 x 1.9 x ... x 9.9 / 10! = .7400, P(1) = .0747;
-    # beyond 10 there is the least
-    assert first[:2].tolist() == pytest.approx([0.740023, 0.0747498], rel=1e-4)
-    assert float(first[11] / first[0]) == pytest.approx(1e-6 / 0.740023, rel=1e-3)
-    assert float(second[0]) == pytest.approx(0.740023**2, rel=1e-3)

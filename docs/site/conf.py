@@ -21,8 +21,8 @@ import seq2attn
 ROOT = Path(__file__).parents[2]
 RESULTS = [  # what functions return, where `import seq2attn` does not offer it
     "seq2attn.inference.answer.Hypothesis",
-    "seq2attn.results.evaluation.Row",
-    "seq2attn.results.evaluation.PairAnswer",
+    "seq2attn.results.rows.Row",
+    "seq2attn.results.rows.PairAnswer",
 ]
 PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.register",

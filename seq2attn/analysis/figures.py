@@ -10,6 +10,7 @@ from seq2attn.colours import BLUE, COLOUR_MAP, ORANGE, score_colour
 from seq2attn.plotting.style import GREY, MARKERS, clean, column, draw_intervals, legend, new_panels
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from seq2attn.analysis import Analysis
@@ -163,7 +164,7 @@ def importance_figure(result: Analysis) -> Figure:
     return figure
 
 
-def _groups(rows: Iterable[Any], field: str) -> dict[Any, list[Any]]:
+def _groups(rows: Iterable[object], field: str) -> dict[Any, list[Any]]:
     """Group rows by the value of a field, in their order."""
     groups: dict[Any, list[Any]] = {}
     for row in rows:
@@ -171,7 +172,7 @@ def _groups(rows: Iterable[Any], field: str) -> dict[Any, list[Any]]:
     return groups
 
 
-def _draw_by_width(panel: Any, rows: Iterable[Any], field: str, theory: str) -> None:
+def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) -> None:
     """Draw `field` with two standard errors against width, a colour per score, and `theory` as a
     line where it is known.
     """

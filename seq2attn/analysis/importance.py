@@ -18,7 +18,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
 from seq2attn.model.interface import Model
-from seq2attn.model.points import Hook, Point, points
+from seq2attn.model.points import At, Hook, Place, places
 from seq2attn.results.evaluation import Evaluation
 
 
@@ -73,11 +73,12 @@ class OtherWeights(Changes):
     hook: Callable[[Tensor, Tensor], Hook]
     """source (B, S) and lengths (B,) -> the hook of `attention.weights`"""
 
-    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> dict[Point, Hook]:
-        places = points(model).get("attention.weights")
-        if not places:
+    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
+        weights = places(model).get("attention.weights")
+        if not weights:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        return dict.fromkeys(places, self.hook(source, lengths))
+        hook = self.hook(source, lengths)
+        return [(place, hook) for place in weights]
 
 
 def uniform(source: Tensor, lengths: Tensor) -> Hook:
@@ -93,7 +94,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
     random = generator(source.device, seed, "permuted weights", source.size(1))
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
-    def hook(weights: Tensor, first: int) -> Tensor:
+    def hook(weights: Tensor, at: At) -> Tensor:
+        first = at.first
         last = first + weights.size(-2)
         while len(orders) < last:
             keys = torch.rand(valid.shape, generator=random, device=source.device)
@@ -113,7 +115,8 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
         raise Seq2AttnError("the run named with --frozen has no attention (its score is `none`)")
     kept = decoded.squeeze(1)
 
-    def hook(weights: Tensor, first: int) -> Tensor:
+    def hook(weights: Tensor, at: At) -> Tensor:
+        first = at.first
         steps = torch.arange(first, first + weights.size(-2), device=kept.device)
         rows = kept[:, steps.clamp(max=kept.size(1) - 1)]  # (B, L, S)
         return _each_head(rows.to(weights), weights)

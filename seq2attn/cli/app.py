@@ -3,7 +3,9 @@
 import contextlib
 import io
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,8 +13,8 @@ import typer
 from seq2attn import __version__
 from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
-from seq2attn.cli.options import Command, UsageError, group
-from seq2attn.display.console import escape_streams, print_error
+from seq2attn.cli.options import Command, group
+from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
@@ -70,19 +72,21 @@ def main() -> None:
             sys.stdout.flush()  # here, where an error can still be reported
     except typer.Exit as stop:
         code = stop.exit_code
-    except UsageError as error:
+    except typer.TyperException as error:
         code = 2
-        _print_usage_error(error)
+        _print_group_error(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         code = 141
-    except Exception as error:
+    except BaseException as error:  # somebody's part may raise SystemExit, or worse
         explained = _explain(error)
         if explained is None:
             raise
         code = explained.exit_code
         print_error(explained)
+        if explained.settings:
+            _print_command(explained.settings)
     finally:
         _drop_closed_streams()
     sys.exit(code)
@@ -98,16 +102,31 @@ def _run(command: Any) -> None:
         command.invoke(context)
 
 
-def _print_usage_error(error: Any) -> None:
-    """Print an error of the command line, with the known commands and where to read on."""
-    message = error.format_message().replace("Value error, ", "")
+def _print_group_error(error: Any) -> None:
+    """Print an error in the words before a command, with the known commands and where to read
+    on.
+    """
+    message = error.format_message()
     if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
         print(message)
         return
-    command = error.ctx.command_path if error.ctx else "seq2attn"
-    names = getattr(error.ctx and error.ctx.command, "commands", ())
-    allowed = f"Commands: {', '.join(names)}\n" if names else ""
-    print_error(Seq2AttnError(message, hint=f"{allowed}See: {command} --help"))
+    hint = "See: seq2attn --help"
+    if error.ctx is not None:
+        names = ", ".join(error.ctx.command.commands)
+        hint = f"Commands: {names}\nSee: {error.ctx.command_path} --help"
+    print_error(Seq2AttnError(message, hint=hint))
+
+
+def _print_command(settings: Sequence[str]) -> None:
+    """Print the command that was called with settings that would mend it; one without --set reads
+    files as its run does.
+    """
+    command: Any = typer.main.get_command(app)
+    words = [word for setting in settings for word in ("--set", setting)]
+    if any("--set" in option.opts for option in command.commands[sys.argv[1]].params):
+        say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
+    else:
+        say(f"A run reads files as it read its training files; such files need {shlex.join(words)}")
 
 
 def _prepare_streams() -> None:
@@ -137,7 +156,7 @@ def _drop_closed_streams() -> None:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _explain(error: Exception) -> Seq2AttnError | None:
+def _explain(error: BaseException) -> Seq2AttnError | None:
     """Return what a user can do about an exception; None for a bug of ours, which gets a
     traceback.
     """

@@ -139,6 +139,9 @@ def check(
             rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
     _show(rows, as_json)
     say("Options had their default values. `train` checks the values that its config chooses.")
+    declared = [part for part in chosen if _is_straight_through(part)]
+    if declared:
+        say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
     broken = sum(row["result"] != "passed" for row in rows)
     if broken:
         raise Seq2AttnError(
@@ -168,6 +171,13 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     if different:
         names = ", ".join(different)
         raise Seq2AttnError(f"scores that differ from {expect}: {names}", exit_code=1)
+
+
+def _is_straight_through(part: str) -> bool:
+    from seq2attn.contract.models import STRAIGHT_THROUGH
+
+    kind, _, name = part.partition("/")
+    return getattr(CHECKED[kind].load(name), "gradient", "") == STRAIGHT_THROUGH
 
 
 def _show(rows: list[dict[str, str]], as_json: bool) -> None:

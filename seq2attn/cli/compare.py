@@ -21,7 +21,15 @@ from seq2attn.cli.options import (
     option,
     stop,
 )
-from seq2attn.cli.outputs import Dark, Force, Scale, check_figure, save_figure
+from seq2attn.cli.outputs import (
+    Dark,
+    Force,
+    Latex,
+    Scale,
+    check_figure,
+    save_figure,
+    save_latex,
+)
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.results.metrics import METRICS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, runs_dir_option
@@ -93,6 +101,7 @@ def compare(
             "x-loss.svg and so on, or .pdf.",
         ),
     ] = None,
+    latex: Latex = None,
     force: Force = False,
     dark: Dark = False,
     scale: Scale = 1.0,
@@ -143,7 +152,6 @@ def compare(
             check_format(plot)
         files = figure_files(composed.name, plot)
         for path in files.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
             check_figure(path, force)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
@@ -154,6 +162,8 @@ def compare(
     else:
         for table in comparison.tables() if on_terminal() else [comparison.table()]:
             table.show()
+    if latex and comparison.groups:
+        save_latex(comparison.paper_table(), latex)
     if plot:
         for drawn, figure in figures_of(comparison).items():
             save_figure(figure, files[drawn])

@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from seq2attn import parts
 from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.parts import KINDS
 from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 from seq2attn.text import did_you_mean, quoted
@@ -21,21 +21,7 @@ if TYPE_CHECKING:
 
     from seq2attn.config import Config
 
-KINDS = {
-    "scores": ("model.attention.score", parts.SCORES),
-    "tasks": ("task", parts.TASKS),
-    "normalisers": ("model.attention.normaliser", parts.NORMALISERS),
-    "windows": ("model.attention.window", parts.WINDOWS),
-    "histories": ("model.attention.history", parts.HISTORIES),
-    "cells": ("model.cell", parts.CELLS),
-    "encoders": ("model.encoder", parts.ENCODERS),
-    "decoders": ("model.decoder", parts.DECODERS),
-    "initial-states": ("model.initial_state", parts.INITIAL_STATES),
-    "losses": ("training.losses", parts.LOSSES),
-    "architectures": ("model.architecture", parts.ARCHITECTURES),
-    "schedules": ("training.schedule", parts.SCHEDULES),
-    "families": ("evaluation.families", parts.FAMILIES),
-}
+MOST_SYMBOLS = 200  # of a vocabulary, for people
 COLUMNS = [
     Column("", key="kind"),
     Column("name"),
@@ -56,7 +42,7 @@ def list_names(
     as_json: AsJson = False,
     plugin: Plugins = None,
 ) -> None:
-    """Show every name that a config can use, with its formula and source.
+    """Show the names that a config can use; of one kind with formulas and sources.
 
     s is the query (the decoder's state), h a key (an encoder's state), D their width, n a string's
     length.
@@ -75,8 +61,22 @@ def list_names(
     if as_json:
         write_json(everything.records())
         return
-    for table in tables if on_terminal() else [everything]:
-        table.show()
+    if not on_terminal():
+        everything.show()
+    elif kind is None:
+        _overview().show()
+    else:
+        tables[0].show()
+
+
+def _overview() -> Table:
+    """Return a row for each kind, with its names."""
+    rows = []
+    for kind, (_, registry) in KINDS.items():
+        names = dict.fromkeys([*registry.names(), *registry.installed()])
+        rows.append((kind, ", ".join(names)))
+    note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
+    return Table([Column("kind"), Column("names")], rows, notes=[note])
 
 
 def _table(kind: str) -> Table:
@@ -162,7 +162,11 @@ def inspect(
         for line, meaning in lines:
             print(f"{line:<40}  # {meaning}" if meaning else line)
     for name, value in (learned or {}).items():
-        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}")
+        more = ""
+        if isinstance(value, list | tuple) and len(value) > MOST_SYMBOLS:
+            more = f" and {len(value) - MOST_SYMBOLS:,} more (--json has them)"
+            value = value[:MOST_SYMBOLS]
+        print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
     for part, count in parameters.items():
         print(f"# parameters of {part}: {count}")
 

@@ -1,10 +1,11 @@
 """`seq2attn eval`"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn.cli.options import (
+    AsEnsemble,
     AsJson,
     Beam,
     CheckpointName,
@@ -19,18 +20,23 @@ from seq2attn.cli.options import (
     Samples,
     beam_search,
     find_runs,
-    note_checkpoint,
+    load_models,
     option,
 )
-from seq2attn.cli.outputs import Force, check_output
+from seq2attn.cli.outputs import Force, Latex, check_output, save_latex, write_output
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.results.tables import ERRORS_HEADER, errors_table, paired_table
-from seq2attn.runs.run import DEFAULT_ROOT, Run
+from seq2attn.results.tables import (
+    ERRORS_HEADER,
+    errors_table,
+    paired_table,
+    paper_table,
+    side_by_side,
+)
+from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel
@@ -46,12 +52,12 @@ def evaluate(
     per: Annotated[
         str, option("type|token", "Of pairs, count each source once, or each line.")
     ] = "type",
-    paired: Annotated[
-        bool, option("", "Of pairs, test if the runs differ, instead of an ensemble.", "--paired")
-    ] = False,
+    as_ensemble: AsEnsemble = False,
+    paired: Annotated[bool, option("", "Of pairs, test if the runs differ.", "--paired")] = False,
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
+    latex: Latex = None,
     force: Force = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
@@ -78,9 +84,9 @@ def evaluate(
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
     seen in training.
 
-    Several runs form an ensemble, which averages their probabilities. The results of an ensemble,
-    or with --beam, are printed but not saved with the run. With a beam, all columns but the
-    teacher-forced ones describe the beam's output.
+    Several runs are measured side by side. With --ensemble they are one model, which averages their
+    probabilities. The results of an ensemble, or with --beam, are printed but not saved with the
+    run. With a beam, all columns but the teacher-forced ones describe the beam's output.
 
     A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
     are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
@@ -88,19 +94,23 @@ def evaluate(
     If a source has several right answers, any of them counts. A source on several lines is one
     word, as in published word error rates, or with --per token as many as it has lines.
 
-    --paired does not form an ensemble: it measures each run, counts the words that only one of two
-    runs has right, and tests whether that may be chance (McNemar's exact test).
+    --paired counts the words that only one of two runs has right, and tests whether that may be
+    chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
+    since the lines of a source share an answer.
 
     --families measures other kinds of strings than random ones, such as one letter repeated, and
     prints exact match by family and length. --errors writes each wrong answer next to the right
     one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
     was added.
 
+    --latex writes a table for a paper: error rates with intervals and the differences of the runs
+    from the first, or exact match by length.
+
     Examples:
 
       seq2attn eval --lengths 3 5 7 10
 
-      seq2attn eval gru lstm --data test.tsv --beam 5
+      seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
 
       seq2attn eval gru lstm --data test.tsv --paired
     """
@@ -108,20 +118,19 @@ def evaluate(
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     search = beam_search(beam, length_penalty)
     runs = find_runs(runs_dir, names)
-    if paired and (len(runs) < 2 or data is None or errors):
+    if paired and (len(runs) < 2 or data is None or as_ensemble):
         raise Seq2AttnError(
-            "--paired compares two runs or more on a file of pairs, without --errors",
+            "--paired compares two runs or more on a file of pairs",
             hint="Such as: seq2attn eval gru lstm --data test.tsv --paired",
         )
-    from seq2attn.inference.trained_model import load_ensemble
+    if errors and len(runs) > 1 and not as_ensemble:
+        raise Seq2AttnError("--errors writes the wrong answers of one run, or with --ensemble")
     from seq2attn.runs.logs import save_evaluation
 
-    measured = []
-    for group in [[run] for run in runs] if paired else [runs]:
-        trained = load_ensemble(group, checkpoint, device)
-        trained.predictor.search = search
-        trained.predictor.steps = decoding_steps
-        note_checkpoint(trained, checkpoint)
+    loaded = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
+    models = [trained.searching(search, decoding_steps) for trained in loaded]
+    measured = {}
+    for trained in models:
         evaluation = trained.evaluate(
             lengths,
             samples=samples,
@@ -131,55 +140,73 @@ def evaluate(
             per=per,
             errors=errors is not None,
         )
-        measured.append((trained.run, evaluation))
-        _note_drawn(trained, evaluation.lengths)
+        measured[trained.name] = evaluation
+        _note_drawn(trained, evaluation.lengths, f"{trained.name}: " if len(models) > 1 else "")
         files = (trained.task.learned() or {}).get("files", {})
         if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
-            say(
-                f"{trained.run.name} was trained on this file: the rates show how well it remembers"
-            )
+            say(f"{trained.name} was trained on this file: the rates show how well it remembers")
     try:
-        if search is None and (paired or len(runs) == 1):
-            for run, evaluation in measured:
-                save_evaluation(evaluation, run)
+        if search is None and not as_ensemble:
+            for trained in models:
+                save_evaluation(measured[trained.name], trained.run)
     finally:  # print the results even if they cannot be saved
         if paired:
-            _print_paired(measured, as_json)
+            _print_table(paired_table(measured), as_json)
         else:
-            _print(evaluation, " + ".join(run.name for run in runs), as_json)
+            _print(measured, as_json, as_ensemble=as_ensemble)
+    if latex:
+        seeds = {} if as_ensemble else {trained.name: trained.config.seed for trained in models}
+        save_latex(paper_table(measured, seeds), latex)
     if errors:
         table = errors_table(evaluation)
-        write_atomically(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
+        write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 
-def _note_drawn(trained: "TrainedModel", lengths: Sequence[int]) -> None:
+def _note_drawn(trained: "TrainedModel", lengths: Sequence[int], who: str) -> None:
     """Say how many of the strings of these lengths were trained on, if it is 1 % or more."""
     examples = trained.step * trained.config.training.batch_size
     shares = []
     for length in lengths:
         share = trained.task.share_drawn(length, examples)
         if share and share >= 0.01:
-            shares.append(f"{100 * share:.0f} % of length {length}")
+            shares.append(f"{100 * share:.0f} % of those of length {length}")
     if shares:
-        say(f"of all strings, training has drawn about {', '.join(shares)}")
+        say(f"{who}of the possible strings, training saw about {', '.join(shares)}")
 
 
-def _print_paired(measured: Sequence[tuple[Run, Evaluation]], as_json: bool) -> None:
-    table = paired_table({run.name: evaluation for run, evaluation in measured})
+def _print_table(table: Table, as_json: bool) -> None:
     if as_json:
         write_json(table.records())
     else:
         table.show()
 
 
-def _print(evaluation: Evaluation, title: str, as_json: bool) -> None:
+def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bool) -> None:
+    """Print evaluations by the name of their run: one alone, several side by side."""
     if as_json:
-        write_json(evaluation.to_json(title))
-        return
-    records = evaluation.records()
-    if evaluation.data:  # its words are of no family
-        records = [{**record, "family": None} for record in records]
-    everything = Table.of_records(records)
-    for table in evaluation.tables(title) if on_terminal() else [everything]:
-        table.show()
+        records = [evaluation.to_json(name) for name, evaluation in measured.items()]
+        if as_ensemble:
+            records[0]["ensemble"] = True
+        write_json(records if len(records) > 1 else records[0])
+    elif not on_terminal():
+        _print_table(Table.of_records(_records(measured)), as_json=False)
+    elif len(measured) > 1:
+        for table in side_by_side(measured):
+            table.show()
+    else:
+        ((name, evaluation),) = measured.items()
+        title = name if evaluation.data else ""
+        if as_ensemble:
+            title = f"ensemble of {name} (probabilities averaged)"
+        for table in evaluation.tables(title):
+            table.show()
+
+
+def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
+    """Return every row of the evaluations; of several, with the name of the run."""
+    records = []
+    for name, evaluation in measured.items():
+        run = {"run": name} if len(measured) > 1 else {}
+        records += [{**run, **record} for record in evaluation.records()]
+    return records

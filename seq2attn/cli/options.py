@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperCommand
 
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
 from seq2attn.runs.run import Run, all_runs, find_run, is_training
+from seq2attn.text import sentence
 
 if TYPE_CHECKING:
     from seq2attn.inference.decoding import BeamSearch
     from seq2attn.inference.trained_model import TrainedModel
-
-UsageError: Any = typer.BadParameter.__bases__[0]  # its module differs between versions of Typer
 
 VARIADIC = {
     "--lengths": "[0-9][0-9,-]*",
@@ -45,9 +45,30 @@ class Command(TyperCommand):
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
-        except UsageError as error:
-            error.ctx = error.ctx or ctx
-            raise
+        except typer.TyperException as error:
+            raise _usage_error(error, ctx.command_path, args) from None
+
+
+def _usage_error(error: typer.TyperException, command: str, words: list[str]) -> Seq2AttnError:
+    """Return an error in the words of a command as one of this package."""
+    if isinstance(error.__cause__, ValidationError):  # of the value of an option
+        error.message = sentence(error.__cause__.errors()[0])
+    message = error.format_message()
+    meant = _meant(command, message, words)
+    return Seq2AttnError(message, hint=f"{meant}See: {command} --help")
+
+
+def _meant(command: str, message: str, words: list[str]) -> str:
+    """Return a line that says how this command takes what another one takes as an option, or as an
+    argument; empty if that is not the mistake.
+    """
+    if command.endswith(" train") and "unexpected extra argument" in message:
+        files = [word for word in words if word.endswith((".yaml", ".yml"))]
+        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
+    for option in ("--run", "-r", "--config", "-c"):
+        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
+            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
+    return ""
 
 
 def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
@@ -134,7 +155,7 @@ RunOptions = Annotated[
     Texts,
     option(
         "RUN",
-        f"{NEWEST} If repeated, the runs form an ensemble.",
+        f"{NEWEST} May be repeated.",
         "--run",
         "-r",
         autocompletion=run_names,
@@ -192,6 +213,9 @@ LengthPenalty = Annotated[
     float | None,
     option("A", "Exponent of the beam's length normalisation. Default: 0, none.", min=0, max=10),
 ]
+AsEnsemble = Annotated[
+    bool, typer.Option("--ensemble", help="Average the probabilities of the runs, as one model.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment in the figure.")]
 
@@ -227,8 +251,28 @@ def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
     if names:
         return [find_run(root, name) for name in dict.fromkeys(names)]
     run = find_run(root, None)
-    say(f"run: {run.path} (the newest; name another to use that)")
+    say(f"run: {run.path} (the newest; to use another, name it)")
     return [run]
+
+
+def load_models(
+    runs: Sequence[Run], *, as_ensemble: bool, checkpoint: str, device: str
+) -> list[TrainedModel]:
+    """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint is
+    used where it is not the wanted one.
+    """
+    from seq2attn.inference.trained_model import load_ensemble
+
+    if as_ensemble and len(runs) < 2:
+        raise Seq2AttnError(
+            "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
+        )
+    models = []
+    for group in [runs] if as_ensemble else [[run] for run in runs]:
+        trained = load_ensemble(group, checkpoint, device)
+        note_checkpoint(trained, checkpoint)
+        models.append(trained)
+    return models
 
 
 def note_checkpoint(trained: TrainedModel, wanted: str) -> None:

@@ -1,16 +1,24 @@
 """The files that a command writes where its user says."""
 
 import os
+import shlex
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seq2attn.cli.options import option
-from seq2attn.display.console import say
+from seq2attn.display.console import printable, say
+from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import reading
+from seq2attn.files import reading, write_atomically, writing
 from seq2attn.runs.run import is_in_run
+
+LATEX = "% seq2attn "  # a table for a paper begins with its command
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
@@ -20,8 +28,9 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
     a run, a link, a pipe and a device are never replaced.
     """
-    if not path.parent.is_dir():
-        raise Seq2AttnError(f"{path}: there is no directory {path.parent}")
+    folder = next(folder for folder in path.parents if os.path.lexists(folder))
+    if not folder.is_dir():
+        raise Seq2AttnError(f"{path}: {folder} is not a folder")
     if not os.path.lexists(path):
         return
     hint = "Name another file."
@@ -34,6 +43,17 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
         raise Seq2AttnError(f"{path} exists and is not a {kind}", hint=hint)
 
 
+def write_output(path: Path, data: bytes) -> None:
+    """Write a file that `check_output` allowed, and make its folder."""
+    _make_folder(path)
+    write_atomically(path, data)
+
+
+def _make_folder(path: Path) -> None:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+
 def check_figure(path: Path, force: bool) -> None:
     """Raise `Seq2AttnError` if a command may not write the figure `path`."""
     from seq2attn.plotting.style import CREATOR, check_format
@@ -42,14 +62,28 @@ def check_figure(path: Path, force: bool) -> None:
     check_output(path, "figure", CREATOR, force)
 
 
-def save_figure(figure: Any, path: Path) -> None:
+def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure and say where."""
     from seq2attn.plotting.style import save_figure as save
 
+    _make_folder(path)
     note = save(figure, path)
     say(f"figure: {path}")
     if note:
         say(note)
+
+
+def save_latex(table: Table, path: Path) -> None:
+    """Write a table for a paper, below the command that made it, and say where."""
+    command = f"{LATEX}{printable(shlex.join(sys.argv[1:]))}"
+    write_output(path, f"{command}\n{table.latex()}".encode(errors="backslashreplace"))
+    say(f"table for a paper: {path}")
+
+
+def _check_latex(context: typer.Context, path: Path | None) -> Path | None:
+    if path is not None and not context.resilient_parsing:
+        check_output(path, "table for a paper", LATEX, context.params["force"])
+    return path
 
 
 def _check_plot(context: typer.Context, path: Path | None) -> Path | None:
@@ -76,6 +110,10 @@ Force = Annotated[
         is_eager=True,  # `_check_plot` needs it
         help="Replace a file that seq2attn did not write. A file of a run is never replaced.",
     ),
+]
+Latex = Annotated[
+    Path | None,
+    option("FILE", "Also write a table for a paper, in LaTeX.", callback=_check_latex),
 ]
 Plot = Annotated[
     Path | None,

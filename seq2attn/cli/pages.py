@@ -21,10 +21,17 @@ from seq2attn.cli.options import (
     group,
     option,
 )
-from seq2attn.cli.outputs import Dark, FigurePath, Force, Scale, check_output, save_figure
+from seq2attn.cli.outputs import (
+    Dark,
+    FigurePath,
+    Force,
+    Scale,
+    check_output,
+    save_figure,
+    write_output,
+)
 from seq2attn.display.progress import make_display
 from seq2attn.errors import Seq2AttnError
-from seq2attn.files import write_atomically
 from seq2attn.runs.run import DEFAULT_ROOT, runs_dir_option
 from seq2attn.text import first_of, quoted
 
@@ -159,7 +166,7 @@ def _check_page(path: Path, kind: str, force: bool) -> None:
 
 def _write(path: Path, text: str) -> None:
     """Write a page and print its path."""
-    write_atomically(path, text.encode(errors="backslashreplace"))
+    write_output(path, text.encode(errors="backslashreplace"))
     print(path)
 
 

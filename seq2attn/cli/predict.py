@@ -6,13 +6,14 @@ import functools
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from seq2attn.cli.options import (
+    AsEnsemble,
     AsJson,
     Beam,
     CheckpointName,
@@ -25,7 +26,7 @@ from seq2attn.cli.options import (
     argument,
     beam_search,
     find_runs,
-    note_checkpoint,
+    load_models,
     option,
 )
 from seq2attn.cli.outputs import Dark, Force, Plot, Scale, save_figure
@@ -54,6 +55,7 @@ def predict(
         argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
     ],
     names: RunOptions = None,
+    as_ensemble: AsEnsemble = False,
     beam: Beam = None,
     length_penalty: LengthPenalty = None,
     n_best: Annotated[
@@ -85,6 +87,9 @@ def predict(
     --map none, only the outputs are printed, one per line. With --n-best, each of these lines holds
     a source, one of its outputs and the output's log-probability, separated by tabs.
 
+    Several runs answer each string in turn; with --ensemble they are one model, which averages
+    their probabilities. In a pipe, the lines of several runs begin with the name of the run.
+
     A run on pairs of strings prints source and output, separated by a tab, and - also accepts the
     lines of a file of pairs. A line of standard input that the model cannot read gets an empty line
     as its answer. --json prints an object for one string, a list for several, and an object per
@@ -95,40 +100,46 @@ def predict(
       seq2attn predict hello
 
       seq2attn predict hello world --run scaled-001 --plot attention.svg --ideal
+
+      seq2attn predict hello --run scaled-001 --run none-001
     """
-    if ideal and plot is None:
-        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
-    if heat and as_json:
-        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
-    if plot and texts == ["-"]:
-        raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
+    _check_options(texts, plot=plot is not None, ideal=ideal, heat=heat is not None, json=as_json)
     search = beam_search(beam, length_penalty, n_best or 0)
     runs = find_runs(runs_dir, names)
+    if texts == ["-"] and len(runs) > 1 and not as_ensemble:
+        raise Seq2AttnError(
+            "standard input is answered by one run, or with --ensemble by several as one model",
+            hint="Call predict once for each run.",
+        )
     from seq2attn.data.tasks.pairs import Pairs
-    from seq2attn.inference.trained_model import load_ensemble
 
-    trained = load_ensemble(runs, checkpoint, device)
-    trained.predictor.search = search
-    trained.predictor.steps = decoding_steps
-    note_checkpoint(trained, checkpoint)
-    with_source = isinstance(trained.task, Pairs)
     heat = heat or ("colour" if on_terminal() else "none")
     keep_weights = as_json or plot is not None or heat != "none"
-    answers = _answers(trained.predictor, texts, keep_weights)
+    models = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
+    answered: list[Iterator[Answer | None]] = []
+    for trained in models:
+        predictor = trained.searching(search, decoding_steps).predictor
+        answered.append(_noted(_answers(predictor, texts, keep_weights), predictor))
+    titles = [trained.name if len(models) > 1 else "" for trained in models]
+    together = {"run": models[0].name, "ensemble": True} if as_ensemble else {}
     maps = []
     records = []
-    for answer in _noted(answers, trained.predictor):
+    for name, answer in _in_turn(titles, answered):
         if answer is None:
             if not as_json:
                 print()
             continue
         answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
         if not as_json:
-            _print(answer, heat, with_source=with_source, with_rates=n_best is not None)
-        elif len(texts) == 1:
-            write_json(answer.to_json(), indent=None)
+            with_source = isinstance(answer.task, Pairs)
+            _print(answer, name, heat, with_source=with_source, with_rates=n_best is not None)
         else:
-            records.append(answer.to_json())
+            whose = {"run": name} if name else together
+            record = {**whose, **answer.to_json()}
+            if len(texts) == len(models) == 1:
+                write_json(record, indent=None)
+            else:
+                records.append(record)
         if plot and answer.map is not None:
             maps.append(answer.map)
     if records:
@@ -137,6 +148,24 @@ def predict(
         from seq2attn.plotting.attention import attention_figure
 
         save_figure(attention_figure(maps, ideal=ideal), plot)
+
+
+def _check_options(texts: list[str], *, plot: bool, ideal: bool, heat: bool, json: bool) -> None:
+    """Raise `Seq2AttnError` for options that do not go together."""
+    if ideal and not plot:
+        raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
+    if heat and json:
+        raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
+    if plot and texts == ["-"]:
+        raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
+
+
+def _in_turn(
+    names: Sequence[str], answered: Sequence[Iterator[Answer | None]]
+) -> Iterator[tuple[str, Answer | None]]:
+    """Yield the answer of each run to the first string, then to the second, and so on."""
+    for answers in zip(*answered, strict=True):
+        yield from zip(names, answers, strict=True)
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -220,20 +249,26 @@ def _lines() -> Iterator[str]:
         yield line.strip("\ufeff\r\n")
 
 
-def _print(answer: Answer, heat: str, *, with_source: bool, with_rates: bool) -> None:
-    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone."""
+def _print(answer: Answer, name: str, heat: str, *, with_source: bool, with_rates: bool) -> None:
+    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone.
+
+    name: of the run, where there are several; with_source: before the output.
+    """
+    start = f"{name}\t" if name else ""
+    if name or with_source or with_rates:
+        start += f"{answer.source}\t"
     if heat != "none":
-        _print_map(answer, digits=heat == "digits")
+        _print_map(answer, name, digits=heat == "digits")
     if with_rates:
         for best in answer.hypotheses:
-            print(f"{answer.source}\t{best.output}\t{best.log_probability:.6f}")
+            print(f"{start}{best.output}\t{best.log_probability:.6f}")
     elif heat == "none":
-        print(f"{answer.source}\t{answer.output}" if with_source else answer.output)
+        print(f"{start}{answer.output}")
     if not answer.finished:
         say(f"{quoted(answer.source)}: cut off at the longest output allowed, without <eos>")
 
 
-def _print_map(answer: Answer, *, digits: bool) -> None:
+def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
     from rich.text import Text
 
     from seq2attn.inference.predictor import LONGEST_WITH_WEIGHTS
@@ -242,6 +277,8 @@ def _print_map(answer: Answer, *, digits: bool) -> None:
     console = stdout()
     source = answer.source.replace("\t", " ")  # the tab before its features
     line = Text(printable(f"{source} -> {answer.output}"), style="bold")
+    if name:
+        line = Text(printable(f"{name}: ")) + line
     if answer.expected not in (None, answer.output):
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)

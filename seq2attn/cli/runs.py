@@ -50,7 +50,7 @@ def runs(
     records = [_record(run) for run in newest_first(runs_dir)]
     columns = list(COLUMNS)
     if not records:
-        say(f"no run in {runs_dir} yet. {MAKE_ONE}")
+        say(f"no trained model in {runs_dir.absolute()} yet. {MAKE_ONE}")
     if sort:
         key = sort.removeprefix("-")
         known = [column.name for column in columns]

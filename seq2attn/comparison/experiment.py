@@ -5,12 +5,13 @@ Python, or from both.
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from seq2attn.comparison.loops import Loop, Train, read_loops
 from seq2attn.config import Config
 from seq2attn.config.load import Overrides, Values, describe_errors, override_list, place_of
 from seq2attn.config.schema import Count, Families, Lengths, all_keys
@@ -23,6 +24,7 @@ from seq2attn.runs.run import check_name
 from seq2attn.text import quoted
 
 CONFIG = "config"  # the axis of several base configs
+TRAIN = "train"  # the axis of several training loops of the user's own
 MAX_TRIALS = 10_000
 COMPARED = tuple(metric.name for metric in METRICS.values() if metric.heading)
 HINT = (
@@ -31,6 +33,7 @@ HINT = (
 )
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
+MOST_DIGITS = 17  # significant ones, of a float
 LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
 
 
@@ -79,6 +82,8 @@ class Experiment:
     axes: Mapping[str, Sequence[Any]]
     """what varies, the base configs first; the last one changes fastest"""
     places: Mapping[str, str]  # key, of the config or of the settings -> where it is written
+    loops: Mapping[str, Loop] = field(default_factory=dict)
+    """the user's own training loops by name; empty: `seq2attn.train`"""
 
 
 def compose_experiment(
@@ -89,12 +94,14 @@ def compose_experiment(
     *,
     name: str | None = None,
     baseline: Overrides = (),
+    train: Train | Mapping[str, Train] | None = None,
     **options: Any,
 ) -> Experiment:
     """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
     replace the file's settings. Configs given as mappings are called `config_1`, `config_2`, ...
 
-    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; options: `metric`, `lengths`,
+    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; train: a function that trains a
+    model, or several by name; options: `metric`, `lengths`,
     `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every
     problem found in the settings.
     """
@@ -129,6 +136,9 @@ def compose_experiment(
             f"two base configs have the same name: {', '.join(settings.configs)}",
             hint="Rename one.",
         )
+    loops = read_loops(train)
+    if len(loops) > 1:
+        axes = {TRAIN: tuple(loops), **axes}
     if len(bases) > 1:
         axes = {CONFIG: tuple(bases), **axes}
     if not axes:
@@ -139,7 +149,7 @@ def compose_experiment(
         default = "compare" if len(bases) > 1 else f"compare-{next(iter(bases))}"
         name = run_word(file.stem if file else default) or "compare"
     check_name(name)
-    return Experiment(name, source, bases, settings, axes, places)
+    return Experiment(name, source, bases, settings, axes, places, loops)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -232,8 +242,10 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written; those
-    between are rounded to three significant digits, or to whole numbers for a key that needs them.
+    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written.
+
+    Those between are rounded to three significant digits, or more where they would be equal; for a
+    key that needs whole numbers, to these, each once.
     """
     match = LOG_GRID.fullmatch(text)
     words = match.groups() if match else "000"
@@ -243,8 +255,12 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
             "log:1e-4..1e-2:8"
         )
-    numbers = [first]
-    for index in range(1, count - 1):
-        number = first * (last / first) ** (index / (count - 1))
-        numbers.append(round(number) if whole else float(f"{number:.3g}"))
-    return [*numbers, last]
+    ratios = [(last / first) ** (index / (count - 1)) for index in range(1, count - 1)]
+    if whole:
+        return list(dict.fromkeys([first, *(round(first * ratio) for ratio in ratios), last]))
+    numbers: list[float] = []
+    for digits in range(3, MOST_DIGITS):
+        numbers = [first, *(float(f"{first * ratio:.{digits}g}") for ratio in ratios), last]
+        if len(set(numbers)) == count:
+            break
+    return numbers

@@ -15,7 +15,7 @@ from seq2attn.results.statistics import SeedMean, mean_over_seeds
 from seq2attn.runs.logs import read_metrics
 from seq2attn.runs.records import Metrics
 
-ValuesBySeed = dict[tuple[str, int | None], dict[int, float]]
+ValuesBySeed = dict[tuple[str | None, int | None], dict[int, float]]
 """(family, length) -> seed -> value of a metric"""
 
 
@@ -40,7 +40,7 @@ class Summary:
     words of a file.
     """
 
-    family: str
+    family: str | None
     length: int | None  # None: all words of the dev file
     metric: str
     trained: bool
@@ -56,7 +56,7 @@ class Summary:
     by_seed: Mapping[int, float]
 
     @property
-    def length_or_rate(self) -> Any:
+    def length_or_rate(self) -> int | str:
         """The length, or the name of the error rate."""
         return self.length or self.metric.upper()
 

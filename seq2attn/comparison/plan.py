@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, Experiment, Settings
+from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, TRAIN, Experiment, Settings
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
@@ -28,7 +28,15 @@ from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
 
-UNLABELLED = (CONFIG, "model", "model.attention.score", "model.architecture", "task", "task.name")
+UNLABELLED = (
+    CONFIG,
+    TRAIN,
+    "model",
+    "model.attention.score",
+    "model.architecture",
+    "task",
+    "task.name",
+)
 """keys of which labels show only the value"""
 LONGEST_NAME = 80  # characters of a run's name; a longer one ends with the seed and a digest
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
@@ -107,14 +115,16 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     base = given.get(CONFIG, next(iter(experiment.bases)))
     overrides = {**settings.fixed, **given}
     overrides.pop(CONFIG, None)
+    loops = experiment.loops
+    loop = loops.get(overrides.pop(TRAIN, next(iter(loops), "")))
     config = load_config(experiment.bases[base], overrides)
     flat = flat_values(config)
     values = {}
     labels = {}
     for key, value in given.items():
         if _has_options(key, value):
-            values[key] = _describe(value)
-            labels[key] = _describe(value, experiment.axes[key])
+            values[key] = _in_short(value)
+            labels[key] = _in_short(value, experiment.axes[key])
         elif key != "seed":
             values[key] = labels[key] = _resolved(key, flat.get(key, value))
     lengths = settings.lengths or config.evaluation.lengths or ()
@@ -122,26 +132,25 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
         from seq2attn.build import build_task
 
         lengths = tuple(build_task(config).trained_lengths)
-    trial = Trial(
+    return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
         group=", ".join(name_values(labels).values()) or base,
         values=values,
         settings=config.model_dump(mode="json"),
+        loop=loop.key if loop else "",
         root=root,
         lengths=lengths,
         samples=settings.samples or config.evaluation.samples,
         families=settings.families or config.evaluation.families,
         checkpoint=settings.checkpoint,
     )
-    vars(trial)["config"] = config  # the cached property: this process validates it only once
-    return trial
 
 
 def _resolved(key: str, value: Any) -> Any:
     """Return a value as `Trial.values` has it: a number or text, the name of a part, no synonym."""
     if _has_options(key, value):
-        return _describe(value)
+        return _in_short(value)
     with contextlib.suppress(KeyError, Seq2AttnError):  # an unknown name is that of no group
         return PARTS[key].get(str(value)).name
     return _text(value) if isinstance(value, list) else value
@@ -152,7 +161,7 @@ def _has_options(key: str, value: Any) -> bool:
     return isinstance(value, dict) or (key in PARTS and isinstance(value, list))
 
 
-def _describe(given: Any, axis: Sequence[Any] = ()) -> str:
+def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
     """Return a part or a section with its options, as `local_m(radius=3)` and `score=additive,
     history=shift`, without those options that all other values of its axis share; and a list of
     parts, as `cross_entropy + coverage(weight=0.1)`.
@@ -160,7 +169,7 @@ def _describe(given: Any, axis: Sequence[Any] = ()) -> str:
     if isinstance(given, str):
         return given
     if isinstance(given, list):
-        return " + ".join(map(_describe, given))
+        return " + ".join(map(_in_short, given))
     options = flat_values(given)
     name = options.pop("name", "")
     others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]

@@ -7,11 +7,12 @@ from typing import Any
 
 from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Column, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
-from seq2attn.results.evaluation import worst_place
 from seq2attn.results.metrics import METRICS
+from seq2attn.results.rows import worst_place
+from seq2attn.text import left_out_notes
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -29,7 +30,7 @@ ALL = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Tabular):
     """An experiment's results, ready for tables and figures."""
 
     name: str
@@ -42,12 +43,6 @@ class Comparison:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     #: what the experiment set in every trial: config key -> value
 
-    def __repr__(self) -> str:
-        return "\n\n".join(map(str, self.tables()))
-
-    def _repr_html_(self) -> str:
-        return "".join(map(Table.html, self.tables()))
-
     @property
     def all_trained(self) -> bool:
         """True if all the lengths that were measured occur in training."""
@@ -57,13 +52,13 @@ class Comparison:
 
     def tables(self) -> list[Table]:
         """Return a table for each group, and one of all groups with their ranking."""
-        return [*map(self._group_table, self.groups), self._ranking_table()]
+        return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
-            Column("" if families <= {RANDOM} else "family", key="family"),
+            Column("" if families <= {RANDOM, None} else "family", key="family"),
             Number("rate" if metric.of_file else "length", key="length_or_rate"),
             Number("mean"),
             Number("sd", optional=True),
@@ -85,7 +80,8 @@ class Comparison:
             notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
         return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
 
-    def _ranking_table(self) -> Table:
+    def ranking(self) -> Table:
+        """Return the table of all groups, the best first; its first note says which is the best."""
         rows = []
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
             trials = f"{len(group.trials)} of {group.planned}"
@@ -100,7 +96,46 @@ class Comparison:
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
+        notes += self._left_out()
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
+
+    def paper_table(self) -> Table:
+        """Return a table for a paper: each group's mean over seeds at each length, or of each error
+        rate, and its difference from the baseline, seed by seed.
+        """
+        metric = METRICS[self.metric]
+        form = ".1%" if metric.is_share or metric.of_file else ".3f"
+        columns = [
+            Column("group"),
+            Number("rate" if metric.of_file else "length", key="length_or_rate"),
+            Number("seeds", form="d"),
+            Number("n"),
+            Number("mean, %" if form == ".1%" else "mean", key="mean", form=form),
+            Number("difference", form=f"+{form}"),
+            Column("p", form=".2g"),
+        ]
+        rows = []
+        for group in self.groups:
+            about = {"group": group.label, "n": group.trials[0].evaluation.rows[0].samples}
+            for row in group.rows:
+                if row.metric != "cut_off":
+                    about["p"] = row.difference and row.difference.p_value
+                    label = str(row.length_or_rate)
+                    rows.append({**vars(row), **about, "length_or_rate": label})
+        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
+        text = "means over seeds with 95 % intervals (Student's); n: words or strings"
+        notes = [f"{metric.heading}: {text}"]
+        if baselines:
+            names = ", ".join(map(str, baselines))
+            notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
+        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
+
+    def _left_out(self) -> list[str]:
+        """Say how many malformed lines of the files were left out."""
+        counts: dict[str, int] = {}
+        for group in self.groups:
+            counts |= group.trials[0].evaluation.left_out or {}
+        return left_out_notes(counts)
 
     def _verdict(self) -> list[str]:
         """Return a sentence that says which group is the best, and whether these seeds show it."""
@@ -111,7 +146,7 @@ class Comparison:
             elif group.ranked.not_worse_than_best:
                 near.append(group.label)
         if not best:
-            return []
+            return ["These numbers have no best: neither more nor less is better."]
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."

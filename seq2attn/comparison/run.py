@@ -2,29 +2,22 @@
 one stops no other.
 """
 
-import asyncio
 import contextlib
-import logging
 import math
-import multiprocessing
 import os
 import platform
-import re
 import secrets
-import signal
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 from concurrent.futures import Executor, Future
 from dataclasses import replace
-from multiprocessing import resource_tracker
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
 from seq2attn.comparison.experiment import Experiment
+from seq2attn.comparison.loops import Loop
 from seq2attn.comparison.plan import make_plan, save_plan
 from seq2attn.comparison.results import Comparison, gather
 from seq2attn.comparison.trial import (
@@ -35,27 +28,23 @@ from seq2attn.comparison.trial import (
     train_and_measure,
     versions,
 )
-from seq2attn.display.console import escape_streams
+from seq2attn.comparison.workers import DASK, ExecutorWord, Workers, open_workers
 from seq2attn.display.progress import Display, make_display
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import writing
 from seq2attn.plugins import loaded
-from seq2attn.runs.create import run_word
+from seq2attn.runs.create import package_checksum, run_word
 from seq2attn.runs.logs import last_step
-from seq2attn.runs.machine import available_cores, choose_device
+from seq2attn.runs.machine import choose_device
 from seq2attn.runs.run import is_training
-from seq2attn.text import quoted
+from seq2attn.text import error_text, quoted
 from seq2attn.training.signals import StopRequest, stop_on_signals
 
 POLL = 0.25  # seconds
-ANSWER = 5  # seconds for a Dask scheduler to answer
 DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
-
-ExecutorWord = str | Callable[[], Executor] | None
-"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
-DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
+REFUSALS = 3  # of a trial, by workers that cannot be left out
 
 
 def compare(
@@ -84,25 +73,25 @@ def compare(
     planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     with make_display(progress) as display, stop_on_signals() as request:
+        _remove_markers(root)
         if not trials:
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
         if not isinstance(executor, str):
             choose_device(device)  # raises if this machine has no such device
-        for note in _read_tasks(trials):
+        for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (
-            _executors(executor, workers, len(trials)) as executors,
-            _worker_context(root.absolute(), device, plugins) as context,
+            open_workers(executor, workers, len(trials)) as places,
+            _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
-            _, at_once = executors
             display.say(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
-                f"to run, {at_once():,} at a time; runs in {root}"
+                f"to run, {places.at_once():,} at a time; runs in {root}"
             )
-            outcomes = run_trials(trials, context, executors, display, request)
+            outcomes = run_trials(trials, context, places, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
     failed = {}
     busy = []
@@ -133,119 +122,45 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
+def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
+    """Say how many runs of these trials were made by another commit of the package."""
+    codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
+    others = sum(code not in (None, package_checksum()) for code in codes)
+    if others:
+        yield f"{others:,} of the runs were made by other code of seq2attn than this"
+
+
 @contextlib.contextmanager
-def _worker_context(root: Path, device: str, plugins: Sequence[str]) -> Iterator[WorkerContext]:
+def _worker_context(
+    root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
+) -> Iterator[WorkerContext]:
     """Yield what the trials will check, while its marker is in the runs directory, locked by this
-    process. The markers of comparisons that were killed are removed.
+    process.
     """
-    machine = run_word(platform.node())  # a lock may not reach the others that share the disk
-    marker = root / f".comparison-{secrets.token_hex(8)}@{machine}"
+    marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
     with writing(marker):
         root.mkdir(parents=True, exist_ok=True)
-        for other in root.glob(f".comparison-*@{machine}"):
-            with contextlib.suppress(OSError), FileLock(other).acquire(timeout=0):
-                other.unlink()
         lock = FileLock(marker, thread_local=False).acquire()
     with lock:
         try:
-            yield WorkerContext(marker, device, {file: loaded[file] for file in files}, versions())
+            contents = {file: loaded[file] for file in files}
+            by_key = {loop.key: loop for loop in loops.values()}
+            yield WorkerContext(marker, device, contents, versions(), by_key)
         finally:
             marker.unlink(missing_ok=True)
 
 
-# ---- where trials run ----
-
-Executors = tuple[Callable[[], Executor], Callable[[], int]]
-"""a function that makes executors, and one that tells how many trials can run at a time now"""
-
-
-@contextlib.contextmanager
-def _executors(executor: ExecutorWord, workers: int | None, trials: int) -> Iterator[Executors]:
-    """Yield what runs the trials, as long as it is connected."""
-    if not isinstance(executor, str):
-        count = max(1, min(workers or available_cores(), trials))
-        yield executor or (lambda: process_pool(count)), lambda: count
-        return
-    with _dask_client(executor.removeprefix("dask:")) as client:
-
-        def at_once() -> int:
-            with contextlib.suppress(Exception):  # no connection: the trials' futures tell
-                return workers or max(1, len(client.nthreads()))
-            return 1
-
-        yield lambda: client.get_executor(pure=False), at_once
+def _marker(token: str) -> str:
+    """Return a marker's name; a lock may not reach the other machines that share the disk."""
+    return f".comparison-{token}@{run_word(platform.node())}"
 
 
-def process_pool(workers: int) -> Executor:
-    """Processes of this machine that end when this process ends, however it ends."""
-    context = SpawnContext()
-    context.Process = _Worker  # type: ignore[misc]
-    return futures.ProcessPoolExecutor(workers, mp_context=context)
-
-
-class _Worker(SpawnProcess):
-    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the
-    parent handles them.
-    """
-
-    def start(self) -> None:
-        if not hasattr(signal, "pthread_sigmask"):  # Windows
-            super().start()
-            return
-        resource_tracker.ensure_running()  # starting it later would unblock SIGINT
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP}
-        )  # which a child inherits
-        try:
-            super().start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def run(self) -> None:
-        escape_streams()
-        threading.Thread(target=_end_with_parent, daemon=True).start()
-        super().run()
-
-
-def _end_with_parent() -> None:
-    multiprocessing.parent_process().join()  # type: ignore[union-attr]
-    os._exit(1)
-
-
-def _dask_client(address: str) -> Any:
-    """Connect to the Dask scheduler at `address`. Its workers must be processes of one thread that
-    see the runs directory.
-    """
-    try:
-        import distributed
-    except ImportError as error:
-        raise Seq2AttnError(
-            f"--executor dask needs the package distributed ({error})",
-            hint='Install it: pip install "seq2attn[dask]"',
-        ) from None
-    dask: Any = distributed  # without types
-    for name in ("distributed", "distributed.client", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
-
-    async def identity() -> Any:
-        secure = dask.Security().get_connection_args("client")
-        async with dask.rpc(address, connection_args=secure) as server:
-            return await asyncio.wait_for(server.identity(), ANSWER)
-
-    try:  # ask first, since a Client waits forever if nothing answers
-        with futures.ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
-            kind = thread.submit(asyncio.run, identity()).result()["type"]
-        if kind != "Scheduler":
-            raise ValueError(f"it is a {kind}")
-        return dask.Client(address, timeout=ANSWER, set_as_default=False)
-    except Exception as error:  # of its libraries, anything
-        reason = str(error) or f"nothing after {ANSWER} seconds"
-        raise Seq2AttnError(
-            f"no Dask scheduler answers at {address}: {reason}",
-            hint="Start one with: dask scheduler    and workers with: "
-            "dask worker ADDRESS --nthreads 1",
-        ) from None
+def _remove_markers(root: Path) -> None:
+    """Remove the markers of comparisons of this machine that were killed."""
+    for marker in root.glob(_marker("*")):
+        with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
+            marker.unlink()
 
 
 # ---- the queue ----
@@ -253,65 +168,116 @@ def _dask_client(address: str) -> Any:
 Running = dict[Future[Outcome], Trial]
 
 
+class Queue:
+    """The trials of a comparison: those that wait, those that run, and how the others ended.
+
+    If a process dies, trials that ran at that time are run again, each alone, so that only the one
+    that kills its process fails. A trial that another process trains is left to it; one that its
+    worker refuses goes back, and the worker gets no other where it can be left out.
+    """
+
+    def __init__(
+        self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
+    ) -> None:
+        self.context = context
+        self.workers = workers
+        self.display = display
+        self.count = len(trials)
+        self.waiting = list(trials)
+        self.running: Running = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.executor = workers.make()
+        self._suspects: set[str] = set()  # ran when a process died, and have to run alone
+        self._refusals: Counter[str] = Counter()  # of each trial
+        self._refusing: set[str] = set()  # workers
+        self._done = 0  # the length of the trials that have ended
+
+    def start(self) -> None:
+        """Start as many trials as can run now."""
+        while self.waiting and len(self.running) < self._at_once():
+            trial = self.waiting.pop(0)
+            self.display.begin(trial.name, trial.length)
+            try:
+                future = self._submit(trial)
+            except futures.BrokenExecutor:
+                self.executor.shutdown(wait=False)
+                self.executor = self.workers.make()
+                _check_start(self.executor)
+                future = self._submit(trial)
+            self.running[future] = trial
+
+    def _at_once(self) -> int:
+        return 1 if self._suspects else self.workers.at_once()
+
+    def _submit(self, trial: Trial) -> Future[Outcome]:
+        place = self.workers.place()
+        return self.executor.submit(train_and_measure, trial, self.context, **place)
+
+    def collect(self) -> None:
+        """Wait for a moment, and take the outcomes of the trials that have ended."""
+        futures.wait(self.running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
+        for future in [future for future in self.running if future.done()]:
+            trial = self.running.pop(future)
+            outcome = _outcome(future)
+            if outcome is DIED and trial.name not in self._suspects:
+                self._suspects.add(trial.name)
+                self._put_back(trial)
+            elif outcome.state == "refused" and self._is_tried_elsewhere(trial, outcome):
+                self._put_back(trial)
+            else:
+                self._end(trial, outcome)
+        now = self._done + _show_running(self.running, self.display)
+        self.display.step(ALL, now, f"{len(self.outcomes):,}/{self.count:,} trials")
+
+    def _put_back(self, trial: Trial) -> None:
+        self.waiting.insert(0, trial)
+        self.display.end(trial.name)
+
+    def _is_tried_elsewhere(self, trial: Trial, outcome: Outcome) -> bool:
+        """Leave out the worker that refused a trial, and say so once; return whether another may
+        take it.
+        """
+        if outcome.worker not in self._refusing:
+            self._refusing.add(outcome.worker)
+            self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
+        self._refusals[trial.name] += 1
+        others = self.workers.leave_out(outcome.worker)
+        return self._refusals[trial.name] < REFUSALS if others is None else others
+
+    def _end(self, trial: Trial, outcome: Outcome) -> None:
+        if outcome.state == "refused":
+            outcome = Outcome("failed", f"no worker took it; {outcome.worker}: {outcome.reason}")
+        self._suspects.discard(trial.name)
+        self.outcomes[trial.name] = outcome
+        self._done += trial.length
+        self.display.end(trial.name, str(outcome))
+
+
 def run_trials(
     trials: Sequence[Trial],
     context: WorkerContext,
-    executors: Executors,
+    workers: Workers,
     display: Display,
     request: StopRequest,
 ) -> dict[str, Outcome]:
-    """Run every trial until `request` has a signal; return how each ended, by its name.
-
-    If a process dies, trials that ran at that time are run again, each alone, so that only the one
-    that kills its process fails. A trial that another process trains is left to it.
-    """
-    make_executor, at_once = executors
-    executor = make_executor()
-    waiting = list(trials)
-    suspects: set[str] = set()  # ran when a process died, and have to run alone
-    running: Running = {}
-    outcomes: dict[str, Outcome] = {}
-    done = 0  # the length of the trials that have ended
+    """Run every trial until `request` has a signal; return how each ended, by its name."""
+    queue = Queue(trials, context, workers, display)
     display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
     try:
-        while (waiting or running) and request.signal is None:
-            while waiting and len(running) < (1 if suspects else at_once()):
-                trial = waiting.pop(0)
-                display.begin(trial.name, trial.length)
-                try:
-                    future = executor.submit(train_and_measure, trial, context)
-                except futures.BrokenExecutor:
-                    executor.shutdown(wait=False)
-                    executor = make_executor()
-                    _check_start(executor)
-                    future = executor.submit(train_and_measure, trial, context)
-                running[future] = trial
-            futures.wait(running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
-            for future in [future for future in running if future.done()]:
-                trial = running.pop(future)
-                outcome = _outcome(future)
-                if outcome is DIED and trial.name not in suspects:
-                    suspects.add(trial.name)
-                    waiting.insert(0, trial)
-                    display.end(trial.name)
-                else:
-                    suspects.discard(trial.name)
-                    outcomes[trial.name] = outcome
-                    done += trial.length
-                    display.end(trial.name, str(outcome))
-            now = done + _show_running(running, display)
-            display.step(ALL, now, f"{len(outcomes):,}/{len(trials):,} trials")
-        if running:
+        while (queue.waiting or queue.running) and request.signal is None:
+            queue.start()
+            queue.collect()
+        if queue.running:
             display.say("stopping: the running trials are saved")
             context.stop()
-            outcomes |= _saved(running)
+            queue.outcomes |= _saved(queue.running)
     except BaseException:  # also a second signal
         context.stop()
-        executor.shutdown(wait=False)
+        queue.executor.shutdown(wait=False)
         raise
-    executor.shutdown()
+    queue.executor.shutdown()
     display.end(ALL)
-    return outcomes
+    return queue.outcomes
 
 
 def _check_start(executor: Executor) -> None:
@@ -361,4 +327,4 @@ def _outcome(future: Future[Outcome]) -> Outcome:
             LOST, hint="Start it again; then the same command continues.", exit_code=1
         ) from None
     except Exception as error:  # of the executor: `train_and_measure` raises none
-        return Outcome("failed", f"{type(error).__name__}: {error}")
+        return Outcome("failed", error_text(error))

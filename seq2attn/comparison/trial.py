@@ -5,6 +5,10 @@ whichever process it is given to.
 import contextlib
 import functools
 import itertools
+import os
+import platform
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -13,20 +17,33 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from seq2attn import __version__
+from seq2attn.comparison.loops import Loop
 from seq2attn.config import Config, check_config
 from seq2attn.config.load import Values
 from seq2attn.errors import Seq2AttnError, memory_error
 from seq2attn.plugins import changed_plugins, load_plugin, loaded, plugin_error
 from seq2attn.results.evaluation import Evaluation
-from seq2attn.runs.create import NewRun, RunExists, check_same_files, first_change
+from seq2attn.runs.create import (
+    NewRun,
+    RunExists,
+    check_same_files,
+    first_change,
+    package_checksum,
+)
 from seq2attn.runs.logs import evaluations, save_evaluation
 from seq2attn.runs.run import BeingTrained, Run, check_plain, training_lock
+from seq2attn.text import error_text
 
 STOP = b"stop"
 STOP_SECONDS = 0.5  # between two looks at the marker during training
 
 # torch's random generator and its number of threads belong to the whole process
 _one_trial = threading.Lock()
+
+
+class _Refused(Exception):
+    """This worker lacks what the trials need, and another may have it."""
 
 
 class _Stopped(Exception):
@@ -46,6 +63,7 @@ class WorkerContext:
     device: str
     plugins: Mapping[Path, str]  # absolute path of each plug-in's file -> SHA-256
     versions: str
+    loops: Mapping[str, Loop]  # by their keys
     due: float = 0.0  # when `should_stop` may look again
 
     def stop(self) -> None:
@@ -89,6 +107,8 @@ class Trial:
     families: tuple[str, ...]
     checkpoint: str
     root: Path  # the runs directory, an absolute path
+    loop: str = ""
+    """the key of the user's own training loop; empty: `seq2attn.train`"""
 
     @functools.cached_property
     def config(self) -> Config:
@@ -125,8 +145,11 @@ class Trial:
 class Outcome:
     """How a trial ended."""
 
-    state: str  # done, stopped, failed, or busy: another process trains its run
+    state: str
+    """done, stopped, failed, busy (another process trains its run) or refused (by its worker)"""
     reason: str = ""
+    worker: str = ""
+    """which refused: its address for Dask, otherwise its process and machine"""
 
     def __str__(self) -> str:
         return f"{self.state}: {self.reason}" if self.reason else self.state
@@ -140,10 +163,13 @@ def blocked_by(trial: Trial) -> str | None:
     try:
         changed = first_change(check_plain(run).config, trial.config)
         plugins = changed_plugins(trial.config, run.environment.plugin_contents)
+        loop = run.environment.loop
     except Seq2AttnError as error:
         return f"cannot be used: {error.message}"
     if plugins:
         return f"made before {plugins[0]} was changed"
+    if loop != trial.loop:
+        return f"trained by {loop or 'seq2attn.train'}, not by {trial.loop or 'seq2attn.train'}"
     return f"another config: {changed}" if changed else None
 
 
@@ -165,9 +191,21 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
 
 
 def versions() -> str:
-    """Return what must be the same in every process; of torch without the part for its build."""
+    """Return what must be the same in every process: versions, of torch without the part for its
+    build, and the package's own code, since another commit may have the same number.
+    """
     torch = metadata.version("torch").partition("+")[0]
-    return f"seq2attn {metadata.version('seq2attn')}, torch {torch}"
+    return f"seq2attn {__version__} (code {package_checksum()}), torch {torch}"
+
+
+def worker_name() -> str:
+    """Return Dask's address of this process, if it is one of its workers; otherwise process and
+    machine.
+    """
+    if "distributed" in sys.modules:
+        with contextlib.suppress(ValueError):  # this is no worker
+            return str(sys.modules["distributed"].get_worker().address)
+    return f"process {os.getpid()} of {platform.node()}"
 
 
 def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
@@ -184,34 +222,40 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
         return Outcome("done")
     except _Stopped:
         return Outcome("stopped")
+    except _Refused as reason:
+        return Outcome("refused", str(reason), worker_name())
     except (BeingTrained, RunExists) as error:
         return Outcome("busy", error.message)
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of somebody's parts, anything
         explained = error if isinstance(error, Seq2AttnError) else None
         explained = explained or memory_error(error) or plugin_error(error)
-        return Outcome("failed", str(explained or f"{type(error).__name__}: {error}"))
+        return Outcome("failed", str(explained or error_text(error)))
     finally:
         _one_trial.release()
 
 
 def _check_worker(context: WorkerContext) -> None:
-    """Raise `Seq2AttnError` if this process lacks what its trials need; load the plug-ins."""
+    """Raise `_Refused` if this process lacks what its trials need; load the plug-ins."""
     if not context.marker.exists():
-        raise Seq2AttnError(
-            f"this worker does not see the runs directory {context.marker.parent} of the comparison"
+        raise _Refused(
+            f"it does not see the runs directory of the comparison, {context.marker.parent}"
         )
     if versions() != context.versions:
-        raise Seq2AttnError(
-            f"this worker has {versions()}, and the comparison {context.versions}: "
-            "install the same versions"
+        raise _Refused(
+            f"it has {versions()}, and the comparison {context.versions}: install the same"
         )
     for path, needed in context.plugins.items():
         if path not in loaded:
-            load_plugin(path)  # says if there is no such file
+            try:
+                load_plugin(path)  # says if there is no such file
+            except Seq2AttnError as error:
+                raise _Refused(error.message) from error
         if loaded[path] != needed:
-            raise Seq2AttnError(
-                f"{path} has changed since the comparison or this worker loaded it: "
-                "start both again"
+            raise _Refused(
+                f"{path} has changed since the comparison or this worker loaded it: start both "
+                "again"
             )
 
 
@@ -223,20 +267,46 @@ def _run(trial: Trial, context: WorkerContext) -> None:
     if blocked := blocked_by(trial):
         raise Seq2AttnError(f"{run.path}: {blocked}", exit_code=1)
     if run.status().state != "finished":
-        plugins = list(map(str, context.plugins))
-        new = NewRun(trial.root, trial.name, plugins=plugins, experiment=trial.experiment)
-        train(
-            trial.config,
-            run if run.config_file.is_file() else new,
-            device=context.device,
-            threads=1,
-            should_stop=context.should_stop,
+        new = NewRun(
+            trial.root,
+            trial.name,
+            plugins=list(map(str, context.plugins)),
+            experiment=trial.experiment,
+            loop=trial.loop,
         )
+        if trial.loop:
+            _train_in_loop(trial, new, context)
+        else:
+            train(
+                trial.config,
+                run if run.config_file.is_file() else new,
+                device=context.device,
+                threads=1,
+                should_stop=context.should_stop,
+            )
         if run.status().state != "finished":
             raise _Stopped
     with training_lock(run):  # so that two processes do not measure it
         if find_evaluation(trial) is None:
             _measure(trial, context)
+
+
+def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
+    """Let a loop of the user's own train the model of the trial, and save it as the run."""
+    import torch
+
+    from seq2attn.training.session import new_model
+
+    torch.set_num_threads(1)
+    model = new_model(trial.config, device=context.device)
+    model.watch = context.raise_if_stopping
+    with torch.random.fork_rng():
+        torch.manual_seed(trial.config.seed)
+        context.loops[trial.loop].train(model)
+    if trial.run.config_file.is_file():  # a process was killed while it saved
+        with training_lock(trial.run):
+            shutil.rmtree(trial.run.path)
+    model.save_as(new, "finished")
 
 
 def _measure(trial: Trial, context: WorkerContext) -> None:

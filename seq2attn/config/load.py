@@ -6,9 +6,11 @@ An override replaces the value at its key. The name of a part, as in
 options stay; `={name: local_m}` replaces them too.
 """
 
+import contextlib
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +22,7 @@ from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
-from seq2attn.text import did_you_mean, quoted
+from seq2attn.text import did_you_mean, quoted, sentence
 
 Values = Mapping[str, Any]
 """keys and values of a config, nested"""
@@ -109,9 +111,7 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
         return Config.model_validate(values), []
     except ValidationError as error:
         problems = describe_errors(error, Config, values)
-    valid = values
-    for problem in problems:
-        valid = _without(valid, problem.path.split("."))
+    valid = _without(values, [problem.path.split(".") for problem in problems])
     config, others = _validate(valid if valid != values else {})
     return config, problems + others
 
@@ -210,12 +210,20 @@ def surrogates(values: Values) -> list[Problem]:
     return problems
 
 
-def _without(values: Values, path: Sequence[str]) -> Values:
-    """Return a copy of `values` without the key at `path`, or without the list that contains it."""
-    name, *below = path
-    if below and isinstance(values.get(name), Mapping):
-        return {**values, name: _without(values[name], below)}
-    return {key: value for key, value in values.items() if key != name}
+def _without(values: Values, paths: Iterable[Sequence[str]]) -> Values:
+    """Return a copy of `values` without the keys at `paths`, or without the lists that contain
+    them.
+    """
+    below: dict[str, list[Sequence[str]]] = {}
+    for name, *rest in paths:
+        below.setdefault(name, []).append(rest)
+    kept = {}
+    for name, value in values.items():
+        if name not in below:
+            kept[name] = value
+        elif all(below[name]) and isinstance(value, Mapping):
+            kept[name] = _without(value, below[name])
+    return kept
 
 
 def _is_in(key: str, section: str) -> bool:
@@ -226,6 +234,8 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     """Return where the problem's key is written, or else a key below it, a key that the problem
     rests on, or the nearest key above.
     """
+    if problem.path in places:
+        return places[problem.path]
     for key in (problem.path, *problem.rests_on):
         for written, place in places.items():
             if _is_in(written, key):
@@ -234,49 +244,82 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     return places[max(above, key=len)] if above else None
 
 
-# ---- messages in place of those of pydantic ----
+# ---- messages ----
 
 
 def describe_errors(
-    error: ValidationError, section: type[BaseModel] = Config, values: Any = None
+    error: ValidationError, section: type[BaseModel], values: Values
 ) -> list[Problem]:
     """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
     problems = []
-    for detail in error.errors():
-        path, value = ".".join(map(str, detail["loc"])), detail["input"]
-        message = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        if detail["type"] == "extra_forbidden":
-            message = _unknown_key(detail["loc"], section, values)
-        elif detail["type"] == "missing":
-            message = "is missing"
-        elif message.startswith("should "):
-            message = message.partition(" or instance of ")[0]
-            message += f", found {'nothing' if value is None else quoted(value)}"
-            if value is None and detail["type"] == "string_type":
-                message += '; an empty string is written "", and # is written "#"'
-        problems.append(Problem(path, message))
+    details = error.errors()
+    by_name: dict[str, list[str]] = defaultdict(list)  # the last word of a key -> such keys
+    if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
+        for key, _ in all_keys():
+            by_name[key.rpartition(".")[2]].append(key)
+    for detail in details:
+        message = (
+            _unknown_key(detail["loc"], section, values, by_name)
+            if detail["type"] == "extra_forbidden"
+            else sentence(detail)
+        )
+        problems.append(Problem(".".join(map(str, detail["loc"])), message))
     return problems
 
 
-def _unknown_key(location: Sequence[Any], section: type[BaseModel], values: Any) -> str:
+def _unknown_key(
+    location: Sequence[Any],
+    section: type[BaseModel],
+    values: Values,
+    by_name: Mapping[str, Sequence[str]],
+) -> str:
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
-    path, part = ".".join(map(str, location)), ""
-    for key in location[:-1]:
-        values = values[key]
-        if isinstance(key, str):  # not the index of one of several parts
+    name = str(location[-1])
+    here, part = _section_at(location[:-1], section, values)
+    allowed = sorted(_keys_of(here) - {"name"})
+    guess = did_you_mean(name, allowed) or _elsewhere(by_name.get(name, ()), values)
+    of_part = f" of {part!r}" if part else ""
+    return f"unknown key{of_part}; {guess}allowed here: {', '.join(allowed) or 'none'}"
+
+
+def _keys_of(section: type[BaseModel]) -> set[str]:
+    return {field.alias or key for key, field in section.model_fields.items()}
+
+
+def _section_at(
+    location: Sequence[Any], section: type[BaseModel], values: Any
+) -> tuple[type[BaseModel], str]:
+    """Return the section at a location in values of `section`, and the name of the part whose
+    options it has; a part that is not chosen there is the default one.
+
+    Raises `KeyError` if the values leave no section there.
+    """
+    part = ""
+    registry = None
+    for key in location:
+        if isinstance(key, int):  # of one of several parts
+            values = values[key]
+        else:
             field = section.model_fields[key]
             registry = registry_of(field)
+            values = values.get(key) if isinstance(values, Mapping) else None
         if registry is None:
             section = field.annotation  # type: ignore[assignment]
-        elif isinstance(values, Mapping):
-            entry = registry.get(str(values.get(registry.key, registry.default)))
+        elif not isinstance(values, list):
+            name = values.get(registry.key) if isinstance(values, Mapping) else values
+            entry = registry.get(str(name or registry.default))
             section = entry.options
-            part = f" of {entry.name!r}" if registry.key == "name" else ""
-    fields = section.model_fields.items()
-    allowed = sorted({field.alias or key for key, field in fields} - {"name"})
-    name = path.rpartition(".")[2]
-    guess = did_you_mean(name, allowed)
-    elsewhere = next((key for key, _ in all_keys() if key.rpartition(".")[2] == name), path)
-    if not guess and elsewhere != path:
-        guess = f"did you mean {elsewhere!r}? "
-    return f"unknown key{part}; {guess}allowed here: {', '.join(allowed) or 'none'}"
+            part = entry.name if registry.key == "name" else ""
+    return section, part
+
+
+def _elsewhere(keys: Sequence[str], values: Values) -> str:
+    """Return a guess that a key belongs elsewhere: where the parts that are chosen have it. keys:
+    all that end with its name.
+    """
+    for key in keys:
+        *above, name = key.split(".")
+        with contextlib.suppress(KeyError, Seq2AttnError):
+            if name in _keys_of(_section_at(above, Config, values)[0]):
+                return f"did you mean {key!r}? "
+    return ""

@@ -131,7 +131,7 @@ def _files(config: Config) -> Iterator[Problem]:
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
                 "task",
             )
-    columns: dict[str, int] = {}
+    columns: dict[str, int | str] = {}
     for name in COLUMNS:
         number = task.get(name)
         if number is not None:
@@ -140,7 +140,8 @@ def _files(config: Config) -> Iterator[Problem]:
                 message = f"{number} is also {' and '.join(same)}; name another column"
                 yield _problem(f"task.{name}", message, *same)
             columns[f"task.{name}"] = number
-    width, last = task.get("columns"), max(columns.values(), default=0)
+    numbers = [column for column in columns.values() if isinstance(column, int)]
+    width, last = task.get("columns"), max(numbers, default=0)
     if width is not None and width < last:
         message = f"{width} is below the last column that is used, {last}; change one of them"
         yield _problem("task.columns", message, *columns)
@@ -200,8 +201,6 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
         reasons["training.losses"] = "reads attention weights"
     if config.training.decoder_reset:
         reasons["training.decoder_reset"] = "destroys all that is known of the source"
-    if model.bidirectional and model.layers == 1:  # a second layer reads both directions
-        reasons["model.bidirectional"] = "trains a forward direction that nothing reads"
     if DECODERS.get(model.decoder.name).needs_attention:
         reasons["model.decoder"] = "cannot work"
     if model.initial_state.name == "zeros":

@@ -155,10 +155,13 @@ def shipped_folder() -> Path:
 
 
 def shipped_names() -> list[str]:
-    """Return what `--config` calls the shipped configs: `scaled`, `pairs/small`."""
+    """Return what `--config` calls the shipped configs: `scaled`, which others begin with, then
+    `pairs/small` and so on.
+    """
     folder = shipped_folder()
     files = sorted(folder.rglob("*.yaml"))
-    return [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+    names = [file.relative_to(folder).with_suffix("").as_posix() for file in files]
+    return sorted(names, key=lambda name: (name != "scaled", "/" in name, name))
 
 
 def hint_for_missing(path: Path) -> str:

@@ -5,7 +5,8 @@ only the first counts. It may leave its subject in training mode or with gradien
 new subject.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,10 +21,11 @@ from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import At, Point, Rank, hooked_points
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
+STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
@@ -61,7 +63,7 @@ def _results(subject: Subject) -> Results:
     full = (B, L, width)
     for score in subject.parts(Score):
         keys = draw(B, width, score.key_width)
-        yield "scores", score(draw(B, L, score.query_width), score.project(keys)), full
+        yield "scores", _scores(subject, score, draw(B, L, score.query_width), keys), full
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
         yield "weights", normaliser(draw(*full), subject.valid), full
@@ -83,10 +85,17 @@ def _results(subject: Subject) -> Results:
     yield from _state_results("final state", encoded.final, finals, cell.width)
     first = model.initial_state(encoded)
     yield from _state_results("first state", first, cell.state_tensors, cell.width)
-    logits, weights = model(batch)
+    logits, weights, _ = model(batch)
     yield "logits", logits, (B, L, model.decoder.output.out_features)
     if weights is not None:
         yield "weights", weights, full
+
+
+def _scores(subject: Subject, score: Score, query: Tensor, keys: Tensor) -> Any:
+    """Return what a score makes of query (B, L, ...) and keys (B, S, ...) not yet projected."""
+    allowed = subject.valid.expand(-1, L, -1)
+    now = AttentionStep(query, None, None, subject.valid, allowed)
+    return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
 
 
 def _history_results(subject: Subject, history: History) -> Results:
@@ -126,18 +135,50 @@ def check_randomness(subject: Subject) -> Found:
         yield "other-result"
 
 
+def check_arguments(subject: Subject) -> Found:
+    """No part changes what it is given: tokens, lengths, masks, the memory or the state."""
+    model, batch = subject.model, subject.batch
+    yield from _changed(vars(batch), subject.forward)
+    memory, state = model.encode(batch.source, batch.source_lengths)
+    given = {"memory": memory, "state": state}
+    yield from _changed(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+
+
+def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
+    """Yield which of the tensors in `given` a call changes."""
+    tensors = dict(_tensors(given))
+    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    call()
+    for name, tensor in tensors.items():
+        if not torch.equal(tensor, before[name]):
+            yield "argument-in-place", name
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield every tensor in mappings and tuples, with the way to it, such as `memory.valid`."""
+    if isinstance(value, Tensor):
+        yield name, value
+    if isinstance(value, tuple):
+        value = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
+    if isinstance(value, Mapping):
+        for key, member in value.items():
+            yield from _tensors(member, f"{name}.{key}" if name else str(key))
+
+
 def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
     nor gradients.
 
     Rows sum to 1, or to 0 where no key is allowed; with a window's factor, or a history that says
-    so, to at most 1; to anything if the normaliser says so.
+    so, to at most 1; to anything if the normaliser says so. Weights of a normaliser or history that
+    is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
     weights = subject.forward()[..., -subject.width :]
-    if (weights < 0).any():
+    signed = attention.normaliser.signed or attention.history.signed
+    if not signed and (weights < 0).any():
         yield "weights-below-0"
     if weights.masked_select(~subject.valid).any():
         yield "weight-on-padding"
@@ -147,7 +188,7 @@ def check_mask(subject: Subject) -> Found:
         (gradients,) = torch.autograd.grad(total, scores)
         if gradients.any():
             yield "closed-row"
-    if attention.normaliser.sums_to_one:
+    if attention.normaliser.sums_to_one and not signed:
         is_exact = attention.history.sums_to_one
         if attention.window is not None:
             query = subject.draw(B, 1, attention.score.query_width)
@@ -160,10 +201,9 @@ def check_mask(subject: Subject) -> Found:
 
 
 def check_steps(subject: Subject) -> Found:
-    """Single steps without gradients give what teacher forcing gives, and change no argument.
+    """Single steps without gradients give what teacher forcing gives.
 
-    A part breaks this that looks at later queries, that keeps the keys of the last strings, or that
-    updates the state of a step in place.
+    A part breaks this that looks at later queries, or that keeps the keys of the last strings.
     """
     model, batch = subject.model, subject.batch
     expected = subject.forward()
@@ -173,9 +213,6 @@ def check_steps(subject: Subject) -> Found:
         model.encode(batch.source.flip(0), batch.source_lengths.flip(0))
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
-            again, _ = model.step(tokens, state, memory)
-            if not torch.equal(step.logits, again.logits):
-                yield "step-in-place"
             real = batch.decoder_lengths > position
             results = subject.results_of(step)
             if differ(results[real, 0], expected[real, position]):
@@ -208,14 +245,15 @@ def check_batch(subject: Subject) -> Found:
 
 
 def check_training(subject: Subject) -> Found:
-    """A step has a finite loss and finite gradients, makes no parameter, and changes no buffer that
-    checkpoints leave out.
+    """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
+    no buffer that checkpoints leave out.
 
-    A resumed training would differ from an uninterrupted one otherwise.
+    A resumed training would differ from an uninterrupted one otherwise, or could not be loaded.
     """
+    saved = subject.model.state_dict()
+    subject.forward()
     model = subject.model.train()
     parameters = set(model.parameters())
-    saved = model.state_dict()
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     if not abs(loss) < torch.inf:
@@ -226,6 +264,10 @@ def check_training(subject: Subject) -> Found:
             yield "late-parameter", name
         if gradient is not None and not gradient.isfinite().all():
             yield "gradient-infinite", name
+    buffers = dict(model.named_buffers())
+    for name in sorted(model.state_dict().keys() - saved.keys()):
+        if name in buffers:
+            yield "late-buffer", name
     for name, before in unsaved.items():
         if not torch.equal(model.get_buffer(name), before):
             yield "unsaved-buffer", name
@@ -242,7 +284,9 @@ def check_context(subject: Subject) -> Found:
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
-    with hooked_points({attention.context: lambda context, _: contexts.append(context)}):
+    with hooked_points(
+        {attention.context: lambda context, _: contexts.append(context)}, Rank.CACHE
+    ):
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
@@ -271,8 +315,11 @@ def check_pairs(subject: Subject) -> Found:
     """A score of all queries and keys at once gives what it gives for each pair.
 
     Shifts that a softmax does not notice break this too: histories read scores before the softmax.
+    A score that sees the step may depend on the other keys.
     """
     for score in subject.parts(Score):
+        if score.sees_now:
+            continue
         query = subject.draw(B, L, score.query_width)
         keys = subject.draw(B, L, score.key_width)
         scores = score(query, score.project(keys))
@@ -281,6 +328,26 @@ def check_pairs(subject: Subject) -> Found:
                 alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))
                 if differ(alone[:, 0, 0], scores[:, t, j]):
                     yield "pair", t, j
+
+
+def check_points(subject: Subject) -> Found:
+    """A value passes through every point of the part, or hooks and caches would miss it."""
+    points = {}
+    for part in subject.parts():
+        for attribute, value in vars(part).items():
+            if isinstance(value, Point):
+                points[value] = attribute
+    passed: set[Point] = set()
+    hooks = {point: partial(_pass, passed, point) for point in points}
+    with hooked_points(hooks, Rank.CACHE):
+        subject.forward()
+    for point, name in points.items():
+        if point not in passed:
+            yield "point-missed", name
+
+
+def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
+    passed.add(point)
 
 
 def check_parameters(subject: Subject) -> Found:
@@ -296,7 +363,12 @@ def check_parameters(subject: Subject) -> Found:
 
 
 def check_gradients(subject: Subject) -> Found:
-    """The gradients of all results agree with central differences, in a random direction."""
+    """The gradients of all results agree with central differences, in a random direction.
+
+    Not checked for a part that says otherwise: `gradient = "straight_through"`.
+    """
+    if any(getattr(part, "gradient", "") == STRAIGHT_THROUGH for part in subject.parts()):
+        return
     parameters = {
         name: parameter.detach()
         for name, parameter in subject.model.named_parameters()
@@ -325,6 +397,7 @@ def check_gradients(subject: Subject) -> Found:
 
 WHILE_TRAINING: Rules = {
     "shape": check_shape,
+    "arguments": check_arguments,
     "randomness": check_randomness,
     "steps": check_steps,
     "mask": check_mask,
@@ -339,6 +412,7 @@ RULES: Rules = {
     "context": check_context,
     "state": check_state,
     "pairs": check_pairs,
+    "points": check_points,
     "parameters": check_parameters,
     "gradients": check_gradients,
 }

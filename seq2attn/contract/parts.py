@@ -132,7 +132,9 @@ def _reason(
             if finding is None:
                 return ""
             error, reason = None, finding.text
-        except Exception as raised:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as raised:
             if is_out_of_memory(raised):
                 raise
             if explained := plugin_error(raised):

@@ -67,7 +67,7 @@ class Subject:
 
     def results_of(self, decoded: Decoded) -> Tensor:
         """Return logits and weights side by side, (B, L, V + S)."""
-        logits, weights = decoded
+        logits, weights, _ = decoded
         if weights is None:
             return logits
         return torch.cat([logits, weights[..., : self.width]], dim=2)

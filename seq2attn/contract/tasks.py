@@ -181,6 +181,10 @@ def check_loss(loss: Loss) -> Found:
     value = compute(logits, scores)
     if not (isinstance(value, Tensor) and value.shape == () and value.isfinite()):
         yield "loss-number", value
+    if not value.requires_grad:
+        yield "loss-constant"
+    if differ(compute(logits, scores), value):
+        yield "loss-state"
     past = (batch.decoder_output == PAD).unsqueeze(2)
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
     if differ(again, value):
@@ -202,7 +206,9 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        return loss.forward(Decoded(logits, weights), batch)
+        given = {"step": 3, "states": logits[..., :5]}
+        asked = {name: given[name] for name in loss.asks}
+        return loss.forward(Decoded(logits, weights), batch, **asked)
 
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)
     scores = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)

@@ -22,8 +22,8 @@ class Vocabulary:
     features: further symbols that follow those of a string, written as `walk<TAB>V;PST`; None:
         strings have none.
     normalise: the Unicode normal form that strings are brought to before they are split: nfc, nfd,
-        or none. Even with nfd, `normalised` and `decode` return letters and marks composed, as
-        users see them.
+        or none. Even with nfd, `normalised` and `decode` return code points of form C, as users
+        see them.
 
     A character is a Unicode code point of a string in that form: in normal form C, e with a
     combining accent is the one character é; in D, é is two characters, and a Korean syllable two or
@@ -133,14 +133,16 @@ class Vocabulary:
         return self.separator.join(self.joined(symbols))
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
-        """Return the symbols as users count them: a letter and its marks are one symbol."""
+        """Return the symbols as users count them, with nfd the code points of form C: é is one,
+        and g̲, which has no composed form, is two.
+        """
         if self.normalise != "nfd":
             return tuple(symbols)
         whole: list[str] = []
         for symbol in symbols:
-            letter = normal_form(whole[-1] + symbol, "nfc") if whole else ""
-            if len(letter) == 1 and not self.separator:
-                whole[-1] = letter
+            composed = normal_form(whole[-1] + symbol, "nfc") if whole else ""
+            if len(composed) == 1 and not self.separator:
+                whole[-1] = composed
             else:
                 whole.append(normal_form(symbol, "nfc"))
         return tuple(whole)
@@ -152,8 +154,8 @@ class Vocabulary:
 
 
 def normal_form(text: str, form: str) -> str:
-    """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one character where
-    possible) or D (nfd: they are separate); none: unchanged.
+    """Return `text` in Unicode's normal form C (nfc: a letter and its marks are one code point if
+    there is one) or D (nfd: they are separate); none: unchanged.
     """
     if form == "none":
         return text

@@ -26,7 +26,7 @@ _RAW = (  # a class of a pattern
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction of writing
     "\u2028\u2029\ud800-\udfff"  # ends of lines and paragraphs; surrogates
 )
-_COMMAND = re.compile(r"`[^`]*`|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
+_COMMAND = re.compile(r"`[^`]*`|(?<=^Try: ).*|(?<=^Next: ).*|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
 _NO_BREAK = "\u00a0"  # a space that is not broken at
 
 

@@ -11,11 +11,11 @@ from seq2attn.display.console import printable
 
 
 class Sign(NamedTuple):
-    """How a symbol is written in figures and pages, and on a terminal; and what the key says."""
+    """How a symbol is written, and what the key says."""
 
     sign: str
-    terminal: str
-    """which every terminal can show"""
+    ascii: str
+    """for a terminal that has no more"""
     meaning: str
 
 
@@ -29,10 +29,13 @@ CONJOINING = "^HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG)"
 DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 
-def sign(symbol: str, *, terminal: bool = False) -> str:
-    """Return a symbol as the label of a row or column, without control characters."""
+def sign(symbol: str, *, plain: bool = False) -> str:
+    """Return a symbol as the label of a row or column, without control characters.
+
+    plain: with ASCII signs.
+    """
     if symbol in SIGNS:
-        return SIGNS[symbol].terminal if terminal else SIGNS[symbol].sign
+        return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign
     if len(symbol) == 1 and unicodedata.category(symbol).startswith("M"):
         return DOTTED_CIRCLE + symbol
     return printable(_letter(symbol))
@@ -47,12 +50,12 @@ def _letter(symbol: str) -> str:
         return symbol
 
 
-def explain_signs(symbols: Collection[str], *, terminal: bool = False) -> list[str]:
+def explain_signs(symbols: Collection[str], *, plain: bool = False) -> list[str]:
     """Return `⏎ <eos>` and so on for those of the symbols that have a sign."""
     keys = []
     for symbol, row in SIGNS.items():
         if symbol in symbols:
-            keys.append(f"{sign(symbol, terminal=terminal)} {row.meaning}")
+            keys.append(f"{sign(symbol, plain=plain)} {row.meaning}")
     return keys
 
 

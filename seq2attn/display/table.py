@@ -5,6 +5,8 @@ or in HTML.
 from __future__ import annotations
 
 import html
+import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,13 @@ if TYPE_CHECKING:
 
 GAP = 3  # characters between two columns on a terminal
 TEXT_WIDTH = 100  # of a table as text
+LATEX = {
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+"""what LaTeX reads as a command -> how it is written"""
 MOST_ITEMS = 4  # of a sequence in one cell, for people
 
 
@@ -109,7 +118,7 @@ class Table:
         tables, left_out = self._rich(console)
         console.print(*tables, sep="", soft_wrap=False)
         if left_out:
-            say(f"left out: {', '.join(left_out)}; a wider terminal and --json have all columns")
+            say(f"not shown for lack of width: {', '.join(left_out)} (--json has them)")
         for note in self.notes:
             say(note)
 
@@ -140,6 +149,17 @@ class Table:
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     # ---- for people ----
+
+    def latex(self) -> str:
+        """Return a `tabular` with the rules of LaTeX's package booktabs. Title and notes are
+        comments above it.
+        """
+        columns = self._texts()
+        kinds = "".join("r" if texts.column.right else "l" for texts in columns)
+        head, *rows = zip(*([texts.heading, *texts.cells] for texts in columns), strict=True)
+        lines = [f"% {printable(text)}" for text in (self.title, *self.notes) if text]
+        lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _row(head), r"\midrule"]
+        return "\n".join([*lines, *map(_row, rows), r"\bottomrule", r"\end{tabular}", ""])
 
     def _texts(self) -> list[_Texts]:
         """Return the columns that have a heading and are not empty."""
@@ -179,18 +199,27 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, without the optional columns that do not fit on the console, and the
-        headings of these.
+        """Return Rich's table, and what was left out because it did not fit on the console: the
+        intervals of optional columns, then the last of these columns.
 
         Numbers are never broken. A table that is still too wide comes in parts, one below the
         other, each with the first column.
         """
         columns = self._texts()
+        narrowed: list[str] = []
         left_out: list[str] = []
-        for texts in columns[::-1]:
-            if texts.column.optional and _width(columns) > console.width:
-                columns.remove(texts)
-                left_out.insert(0, texts.heading)
+        optional = [texts for texts in columns if texts.column.optional]
+        if _width(columns) > console.width:
+            for texts in optional:
+                if any(" [" in cell for cell in texts.cells):
+                    narrowed.append(texts.heading)
+                    texts.cells = [cell.partition(" [")[0] for cell in texts.cells]
+        while optional and _width(columns) > console.width:
+            last = optional.pop()
+            columns.remove(last)
+            left_out.insert(0, last.heading)
+        if intervals := [heading for heading in narrowed if heading not in left_out]:
+            left_out.insert(0, f"intervals of {' and '.join(intervals)}")
         if _width(columns) > console.width:
             for texts in columns:  # break the headings of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")
@@ -223,6 +252,30 @@ class Table:
         for row in zip(*(texts.cells for texts in columns), strict=True):
             table.add_row(*map(Text, row))  # as text: `[s;h]` is not markup
         return table
+
+
+class Tabular:
+    """The base of results that are printed, and shown in a notebook, as their tables."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """Return the tables for people."""
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self.tables()))
+
+    def _repr_html_(self) -> str:
+        return "".join(map(Table.html, self.tables()))
+
+
+def _row(cells: Sequence[str]) -> str:
+    """Return a row of a LaTeX table."""
+    return " & ".join(map(_escaped, cells)) + r" \\"
+
+
+def _escaped(text: str) -> str:
+    text = re.sub(r"[&%$#_{}\\~^]", lambda sign: LATEX[sign[0]], text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
 
 
 def _width(columns: Sequence[_Texts]) -> int:

@@ -73,7 +73,7 @@ def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
             return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
         if _unknown(*problems[0][:2]):
             break
-    raise _refusal(*problems[0])
+    raise _refusal(*max(problems, key=_progress))
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
@@ -213,14 +213,27 @@ def _unknown(call: Call, of_names: Roles) -> list[str]:
     return [name for name in given if name not in of_names["query"] + of_names["keys"]]
 
 
+def _progress(problem: Problem) -> tuple[bool, int]:
+    """Return the line that a call reached: the right layout gets farthest. No layout causes a
+    NameError, and no other one repairs it.
+    """
+    call, _, error = problem
+    return isinstance(error, NameError), next(iter(_lines(call, error)), 0)
+
+
+def _lines(call: Call, error: Exception) -> list[int]:
+    """Return the lines of the attention's file that an exception passed, the outermost first."""
+    file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame.lineno or 0 for frame in frames if frame.filename == file]
+
+
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
     unknown = _unknown(call, of_names)
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
-        file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [f"line {frame.lineno}: " for frame in frames if frame.filename == file]
+        lines = [f"line {line}: " for line in _lines(call, error)]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
     mask = mask_of(of_names)
     given = {**call.given, **dict.fromkeys(unknown, "___")}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,12 +15,13 @@ from torch import Tensor
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.changes import by_row, row_axis
 from seq2attn.model.interface import Model, at_least_float32
-from seq2attn.model.points import Hook, Point, points
+from seq2attn.model.points import At, Hook, Place, Point, by_row, places, row_axis
 from seq2attn.text import quoted
 
 Axes = tuple[str, ...]
+Visit = tuple[range, Tensor]
+"""the positions of L rows, and what was computed there (B, L, ...)"""
 Batch = tuple[Sequence[int], NDArray[Any]]
 """the indices of B strings, and what the model computed for them (B, L, ...)"""
 
@@ -89,44 +91,48 @@ class Cache(dict[str, NDArray[Any]]):
         raise Seq2AttnError(f"unknown quantity {quoted(name)}; this model has {', '.join(self)}")
 
 
-class Recorder:
+class Collector:
     """Keeps what a model computes for batches of strings, in the context of
-    `hooked_points(recorder.hooks)`.
+    `hooked_places(collector.hooks, Rank.CACHE)`.
 
     Points without axes, and the encoder's single steps, are left out.
     """
 
     def __init__(self, model: Model) -> None:
         self._groups: dict[str, list[Point]] = {}
-        self.hooks: dict[Point, Hook] = {}
-        for name, group in points(model).items():
-            axes = group[0].axes
+        self.hooks: list[tuple[Place, Hook]] = []
+        for name, group in places(model).items():
+            axes = group[0].point.axes
             if axes and ("source" in axes or not name.startswith("encoder.")):
-                self._groups[name] = group
-                for point in group:
-                    self.hooks[point] = partial(self._keep, point)
-        self._values: dict[Point, list[Tensor]] = defaultdict(list)  # of this batch
+                self._groups[name] = [place.point for place in group]
+                for place in group:
+                    self.hooks.append((place, partial(self._keep, place.point)))
+        self._visits: dict[Point, list[Visit]] = defaultdict(list)  # of this batch
         self._batches: dict[str, list[Batch]] = defaultdict(list)
 
-    def _keep(self, point: Point, value: Tensor, _: int) -> None:
-        self._values[point].append(by_row(point, value))
+    def _keep(self, point: Point, value: Tensor, at: At) -> None:
+        self._visits[point].append((at.positions, by_row(point.axes, value)))
 
     def end_batch(self, indices: Sequence[int]) -> None:
         """Assign what was kept since the last call to the strings with these indices, which have
         the same length.
         """
         for name, group in self._groups.items():
-            rows = [torch.cat(self._values[point], dim=1) for point in group if self._values[point]]
+            rows = [
+                by_position(name, self._visits[point]) for point in group if self._visits[point]
+            ]
             if rows:
                 joined = rows[0] if len(group) == 1 else torch.stack(rows, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
-        self._values.clear()
+        self._visits.clear()
 
     def cache(self, answers: Sequence[Answer]) -> Cache:
         """Return the cache of all strings; answers: those to them, in order."""
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
         arrays, axes = {}, {}
+        if silent := [name for name in self._groups if name not in self._batches]:
+            warnings.warn(f"no value passed through {', '.join(silent)}", stacklevel=4)
         for name, batches in self._batches.items():
             dtype = batches[0][1].dtype
             blank = np.nan if dtype.kind == "f" else False
@@ -136,7 +142,7 @@ class Recorder:
                 region: Any = indices, *map(slice, rows.shape[1:])
                 array[region] = rows
             point, *others = self._groups[name]
-            first = row_axis(point)
+            first = row_axis(point.axes)
             each = [point.each or "point"] if others else []
             rest = [axis for axis in point.axes if axis != first]
             axes[name] = ("string", first, *each, *rest)
@@ -144,3 +150,26 @@ class Recorder:
                 array[np.arange(array.shape[1]) >= steps[:, None]] = blank
             arrays[name] = array
         return Cache(arrays, axes, {"step": steps, "source": sources})
+
+
+def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
+    """Join the rows (B, L, ...) of several calls by their positions: (B, last position + 1, ...),
+    nan where there is none.
+
+    Raises `Seq2AttnError` for two rows of one position.
+    """
+    order = [position for positions, _ in visits for position in positions]
+    joined = torch.cat([rows for _, rows in visits], dim=1)
+    if order == list(range(len(order))):
+        return joined
+    repeated = [position for position, count in Counter(order).items() if count > 1]
+    if repeated:
+        raise Seq2AttnError(
+            f"{name} is passed several times at position {min(repeated)}, and a cache keeps one "
+            "value",
+            hint="Give each of them a point of its own, or the axes step and source.",
+        )
+    blank = torch.nan if joined.is_floating_point() else 0
+    placed = joined.new_full((len(joined), max(order) + 1, *joined.shape[2:]), blank)
+    placed[:, order] = joined
+    return placed

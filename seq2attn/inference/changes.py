@@ -3,9 +3,8 @@ temperature, padding, and values that are replaced (activation patching).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError, is_number
 from seq2attn.model.interface import Model
-from seq2attn.model.points import Hook, Point, points
+from seq2attn.model.points import At, Hook, Place, by_row, places, row_axis
 from seq2attn.text import did_you_mean, quoted
 
 MAX_PADDING = 1000
@@ -29,11 +28,11 @@ ALLOWED = {
     "write": 'step -> symbol, or its id, such as {0: "x"}',
     "padding": f"a whole number from 0 to {MAX_PADDING}",
     "mask_padding": "True, False or None",
-    "patch": '(name, step) -> a row, such as {("logits", 3): row}',
+    "patch": '(name, step) -> a row, or a row for each string, such as {("logits", 3): row}',
 }
 
-Change = Callable[[Tensor, int], Tensor]
-"""a hook that always returns a value: (value, position of its first row) -> new value"""
+Change = Callable[[Tensor, At], Tensor]
+"""a hook that always returns a value"""
 Cell = tuple[int, int]
 """a step of the output and a position of the source"""
 
@@ -63,7 +62,7 @@ class Changes:
     """True if no step may attend to padding; None: as in training"""
     patch: Mapping[tuple[str, int], ArrayLike] = field(default_factory=dict)
     """(name, step of the output, or of some names position of the source) -> the values that
-    replace what the model computes there"""
+    replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
         fits = {
@@ -93,12 +92,13 @@ class Changes:
                     hint="Steps and positions count from 0.",
                 )
 
-    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> Mapping[Point, Hook]:
-        """Return the hooks that make these changes while source (B, S), lengths (B,), is decoded.
+    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
+        """Return the hooks that make these changes while source (B, S), lengths (B,), is decoded,
+        in order.
 
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
-        known, width = points(model), source.size(1)
+        known, width = places(model), source.size(1)
         self._check_fit(known, width)
         by_name: dict[str, Change] = {}
         if self.mask_padding is not None:
@@ -114,28 +114,33 @@ class Changes:
             by_name["attention.weights"] = self._force
         if by_name and "attention.weights" not in known:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        hooks = {point: hook for name, hook in by_name.items() for point in known[name]}
+        hooks: list[tuple[Place, Hook]] = []
+        for name, hook in by_name.items():
+            hooks += [(place, hook) for place in known[name]]
         for (name, index), row in self.patch.items():
-            for point, hook in patch_hooks(name, index, row, known[name]).items():
-                hooks[point] = in_turn(hooks[point], hook) if point in hooks else hook
+            hooks += patch_hooks(name, index, row, known[name])
         return hooks
 
-    def _check_fit(self, known: Mapping[str, list[Point]], width: int) -> None:
+    def _check_fit(self, known: Mapping[str, list[Place]], width: int) -> None:
         """Raise `Seq2AttnError` for positions that a source of `width` tokens, with its padding,
         lacks, for weights of a step that sum to more than 1, and for rows that cannot be patched.
         """
-        patchable = [name for name, (point, *_) in known.items() if point.axes and not point.fixed]
+        patchable = []
+        for name, (place, *_) in known.items():
+            if place.point.axes and not place.point.fixed:
+                patchable.append(name)
         positions = [position for _, position in self.force]
         for where in self.ban:
             positions.append(where[1] if isinstance(where, tuple) else where)
-        for name, index in self.patch:
+        for (name, index), row in self.patch.items():
             if name not in patchable:
                 raise Seq2AttnError(
                     f"patch: {quoted(name)} cannot be replaced in this model; "
                     f"{did_you_mean(str(name), patchable)}allowed: {', '.join(patchable)}"
                 )
-            if row_axis(known[name][0]) == "source":
-                positions.append(index)
+            of_source = row_axis(known[name][0].point.axes) == "source"
+            if of_source and np.ndim(row) <= row_dimensions(known[name]):
+                positions.append(index)  # of many strings, some may be shorter
         for position in positions:
             if position >= width:
                 raise Seq2AttnError(
@@ -171,8 +176,9 @@ class Changes:
             ids[step] = same[0]
         return ids
 
-    def _ban(self, allowed: Tensor, first: int) -> Tensor:
+    def _ban(self, allowed: Tensor, at: At) -> Tensor:
         """Hook of `attention.allowed` (B, L, S)."""
+        first = at.first
         allowed = allowed.clone()
         for where in self.ban:
             if not isinstance(where, tuple):
@@ -181,8 +187,9 @@ class Changes:
                 allowed[..., where[0] - first, where[1]] = False
         return allowed
 
-    def _force(self, weights: Tensor, first: int) -> Tensor:
+    def _force(self, weights: Tensor, at: At) -> Tensor:
         """Hook of `attention.weights` (B, L, S)."""
+        first = at.first
         values = weights.new_full(weights.shape[-2:], torch.nan)  # (L, S)
         for (step, position), weight in self.force.items():
             if first <= step < first + len(values):
@@ -199,17 +206,12 @@ def _is_cell(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(map(is_index, value))
 
 
-def in_turn(first: Change, second: Change) -> Change:
-    """Return a hook that calls two, the second with the result of the first."""
-    return lambda value, position: second(first(value, position), position)
-
-
 def valid_hook(replacement: Tensor) -> Change:
     """Return a hook of `attention.valid` that replaces the mask by another (B, S); a beam repeats
     each row.
     """
 
-    def hook(valid: Tensor, _: int) -> Tensor:
+    def hook(valid: Tensor, _: At) -> Tensor:
         repeated = replacement.repeat_interleave(len(valid) // len(replacement), dim=0)
         return repeated.view_as(valid)
 
@@ -235,45 +237,84 @@ def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
 
 
 def patch_hooks(
-    name: str, index: int, row: ArrayLike, group: Sequence[Point]
-) -> dict[Point, Change]:
-    """Return the hooks that replace one row of what a model computes at the points of a name.
+    name: str, index: int, donors: ArrayLike, group: Sequence[Place]
+) -> Iterator[tuple[Place, Hook]]:
+    """Yield the hooks that replace one row of what a model computes at the places of a name.
 
-    row: of several points, such as heads, an array for each.
+    donors: a row for all strings, or a row for each, of which those of nan patch nothing; of
+        several places, such as heads, with an array for each.
     """
-    values = np.asarray(row)
-    if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+    values = np.asarray(donors)
+    for_each = values.ndim > row_dimensions(group)
+    fits = values.dtype.kind in "fiub" and not np.isinf(values).any()
+    if not fits or (not for_each and np.isnan(values).any()):
         raise Seq2AttnError(
-            f"patch: {name} at {index} must be finite numbers; found {quoted(values.tolist())}"
+            f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
+            f"for none; found {quoted(values.tolist())}"
         )
+    for number, place in enumerate(group):
+        of_place = number if len(group) > 1 else None
+        yield place, Patch(name, index, torch.as_tensor(values), for_each, of_place, len(group))
 
-    def hook(number: int, value: Tensor, first: int) -> Tensor:
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """A hook that replaces one row of a value."""
+
+    name: str
+    index: int
+    """of the row: a step, or a position of the source"""
+    donors: Tensor
+    """(...) a row, or (N, ...) one for each string"""
+    for_each: bool
+    number: int | None
+    """which of several places it is; None for the only one"""
+    places: int
+    """how many there are"""
+
+    def __call__(self, value: Tensor, at: At) -> Tensor:
+        if self.index not in at.positions:
+            return value
         value = value.clone()
-        rows = by_row(group[number], value)  # (B, L, ...)
-        if first <= index < first + rows.size(1):
-            shape = rows.shape[2:] if len(group) == 1 else (len(group), *rows.shape[2:])
-            if values.shape != shape:
-                raise Seq2AttnError(
-                    f"patch: {name} at {index} has the shape {tuple(shape)}; found {values.shape}"
-                )
-            new = torch.as_tensor(values if len(group) == 1 else values[number])
-            rows[:, index - first] = new.to(rows)
+        rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...), a view
+        new = self._rows(at)
+        width = rows.size(-1) if rows.dim() > 1 else 0
+        if at.axes[-1] == "source" and new[..., width:].isnan().all():
+            new = new[..., :width]  # nan is past the end of a shorter source
+        shape = rows.shape[1:] if self.number is None else (self.places, *rows.shape[1:])
+        if new.shape[1:] != shape:
+            raise Seq2AttnError(
+                f"patch: {self.name} at {self.index} has the shape {tuple(shape)}; found "
+                f"{tuple(new.shape[1:])}"
+            )
+        new = (new if self.number is None else new[:, self.number]).to(rows)
+        blank = new.flatten(1).isnan()
+        if (blank.any(dim=1) & ~blank.all(dim=1)).any():
+            raise Seq2AttnError(
+                f"patch: a row of {self.name} at {self.index} must be finite numbers, or nan alone "
+                "to patch nothing"
+            )
+        keep = blank.all(dim=1).view(-1, *[1] * (rows.dim() - 1))
+        rows.copy_(torch.where(keep, rows, new))
         return value
 
-    return {point: partial(hook, number) for number, point in enumerate(group)}
+    def _rows(self, at: At) -> Tensor:
+        """Return the donors' row of each string, (B, ...)."""
+        if not self.for_each:
+            return self.donors.unsqueeze(0).expand(len(at.strings), *self.donors.shape)
+        last = int(at.strings.max())
+        if last >= len(self.donors):
+            raise Seq2AttnError(
+                f"patch: {self.name} at {self.index} has rows for {len(self.donors)} strings, and "
+                f"there are {last + 1} or more"
+            )
+        return self.donors[at.strings]
 
 
-def row_axis(point: Point) -> str:
-    """Return the axis along which the rows of a point are counted: `step`, or `source`."""
-    return "source" if "source" in point.axes and "step" not in point.axes else "step"
-
-
-def by_row(point: Point, value: Tensor) -> Tensor:
-    """Return a view of the value at a point with its rows after the batch: (B, L, ...)."""
-    axis = row_axis(point)
-    if axis not in point.axes:  # a single row
-        return value.unsqueeze(1)
-    return value.movedim(point.axes.index(axis) + 1, 1)
+def row_dimensions(group: Sequence[Place]) -> int:
+    """Return the number of dimensions of one string's row at the places of a name."""
+    axes = group[0].point.axes
+    return len(axes) - (row_axis(axes) in axes) + (len(group) > 1)
 
 
 UNCHANGED = Changes()

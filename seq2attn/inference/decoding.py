@@ -2,6 +2,7 @@
 `<eos>`.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from seq2attn.data.vocabulary import EOS, SOS
 from seq2attn.errors import Seq2AttnError, is_number, need_count
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.text import quoted
+
+Steps = Callable[[int], Iterable[int]]
+"""yields the steps of a decoding, given their maximum number"""
 
 
 class Output(NamedTuple):
@@ -65,6 +69,21 @@ class Decoding:
             yield outputs
 
 
+@contextlib.contextmanager
+def measuring(model: nn.Module) -> Iterator[None]:
+    """In this context, a model is in evaluation mode and records no gradients; after it, each part
+    is in the mode in which its user left it.
+    """
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+
+
 @torch.no_grad()
 def greedy_decode(
     model: Model,
@@ -74,23 +93,25 @@ def greedy_decode(
     max_steps: int,
     keep_weights: bool = False,
     write: Mapping[int, int] | None = None,
-    steps: Callable[[int], Iterable[int]] = range,
+    steps: Steps = range,
 ) -> Decoding:
     """Emit the likeliest token that `model.choices` allows until each row has emitted `<eos>`, or
     for `max_steps`.
 
     source (B, S) ids, right-padded; lengths (B,). write: step, from 0 -> the id that is emitted
     there in place of the likeliest. steps: of `max_steps`, yields each step, and may show progress.
+    Raises `Seq2AttnError` where the logits are not numbers.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
-    finished = torch.zeros_like(lengths, dtype=torch.bool)
+    finished = undefined = torch.zeros_like(lengths, dtype=torch.bool)
     # allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
     weights = []
     for position in steps(max_steps):
         decoded, state = model.step(token, state, memory)
-        token = model.choices(decoded.logits, memory).squeeze(1).argmax(dim=1)
+        largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)
+        undefined = undefined | (largest.isnan() & ~finished)
         if write and position in write:
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
@@ -101,9 +122,23 @@ def greedy_decode(
         if finished.all():
             emitted = emitted[:, : position + 1]  # (B, T)
             break
+    _need_numbers(undefined)
     kept = torch.cat(weights, dim=1).unsqueeze(1) if weights else None  # (B, 1, T, S)
     unknown = torch.full((len(token), 1), torch.nan)
     return Decoding(emitted.unsqueeze(1), kept, unknown, unknown)
+
+
+def _need_numbers(undefined: Tensor) -> None:
+    """Raise `Seq2AttnError` if a row has logits that are not numbers: none of them is the
+    largest.
+    """
+    if undefined.any():
+        raise Seq2AttnError(
+            "the model's logits are nan, so that no symbol is the likeliest",
+            hint="Look at hooks and patches, if there are any, and at the weights: a nan in one of "
+            "them reaches everything after it.",
+            exit_code=1,
+        )
 
 
 # ---- beam search ----
@@ -144,7 +179,7 @@ def beam_decode(
     *,
     max_steps: int,
     keep_weights: bool = False,
-    steps: Callable[[int], Iterable[int]] = range,
+    steps: Steps = range,
 ) -> Decoding:
     """Find the best hypotheses for source (B, S) ids, right-padded, lengths (B,); steps: as for
     `greedy_decode`.
@@ -187,6 +222,7 @@ def beam_decode(
         if ((tokens == EOS) | totals.isneginf()).all():  # those that do not exist, too
             break
         state = model.select(state, rows)
+    _need_numbers(totals.isnan())
     tokens = emitted[:, 1:].view(*totals.shape, -1)  # (B, K, T)
     kept = weights[0].view(*tokens.shape, -1) if weights else None  # (B, K, T, S)
     return Decoding(tokens, kept, totals, search.score(totals, counts))

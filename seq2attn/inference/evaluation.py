@@ -1,33 +1,34 @@
 """Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
-from statistics import fmean
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator
-from seq2attn.data.pairs import Pair
+from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.decoding import Decoding
+from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import hooked_points, is_hooked
+from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
-from seq2attn.results.evaluation import Evaluation, PairAnswer, Row, rows_of
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import PairAnswer, Row, rows_of
 from seq2attn.results.statistics import Estimate, bootstrap
 
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
 
 
-@torch.no_grad()
 def evaluate(
     predictor: Predictor,
     lengths: Sequence[int],
@@ -50,13 +51,17 @@ def evaluate(
     wrong: list[PairAnswer] = []
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
+        first = 0
         for batch in _batches(predictor, family, length, samples, seed):
-            metrics, _ = _measure(predictor, batch)
+            numbers = range(first, first + len(batch.source))
+            first += len(batch.source)
+            with of_strings(numbers):
+                metrics, _ = _measure(predictor, batch)
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
             if errors:
-                mistaken = batch.select(~metrics["exact_match"])
-                wrong += _wrong_answers(predictor, mistaken, length)
+                mistaken = (~metrics["exact_match"]).nonzero().flatten().tolist()
+                wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
         means = {name: total / samples for name, total in totals.items()}
         trained = predictor.task.is_trained(length)
         rows += rows_of(means, samples, length=length, trained=trained, family=family)
@@ -65,27 +70,57 @@ def evaluate(
     return Evaluation(tuple(rows), tuple(wrong))
 
 
-@torch.no_grad()
 def evaluate_pairs(
     predictor: Predictor, pairs: Sequence[Pair], *, tokens: bool = False
 ) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
     A source in several pairs is one word, or with `tokens` as many as it has pairs. Of several
-    right answers, the one closest to the model's counts.
+    right answers, the one closest to the model's counts. Intervals are over sources.
     """
-    task = predictor.task
     answers, metrics, loss = _measure_pairs(predictor, pairs)
-    words = _words(pairs, answers, tokens)
-    kept = [answers[index] for index in words]
-    rows = rows_of(error_rates(kept) | {"loss": loss}, len(kept), length=None, trained=True)
+    kept: dict[int, PairAnswer] = {}  # pair -> the answer to its source
+    for same in _by_source(pairs):
+        closest = min(same, key=lambda index: len(answers[index].edits))
+        right = answers[closest].right
+        others = tuple(sorted({answers[index].right for index in same} - {right}))
+        words = len(same) if tokens else 1
+        kept[closest] = replace(answers[closest], others=others, words=words)
+    found = tuple(kept.values())
+    words = sum(answer.words for answer in found)
+    rates = error_rates(found) | {"loss": loss}
+    rows = rows_of(rates, words, length=None, trained=True, family=None)
     by_length: dict[int, list[int]] = defaultdict(list)
-    for index in words:
-        by_length[answers[index].source_length].append(index)
+    for index, answer in kept.items():
+        by_length[answer.source_length].append(index)
     for length, indices in sorted(by_length.items()):
-        means = {name: float(values[indices].mean()) for name, values in metrics.items()}
-        rows += rows_of(means, len(indices), length=length, trained=task.is_trained(length))
-    return Evaluation(tuple(rows), tuple(kept))
+        counts = np.array([kept[index].words for index in indices])
+        means = _means({name: values[indices].numpy() for name, values in metrics.items()}, counts)
+        trained = predictor.task.is_trained(length)
+        rows += rows_of(means, int(counts.sum()), length=length, trained=trained, family=None)
+    return Evaluation(tuple(rows), found)
+
+
+def _by_source(pairs: Sequence[Pair]) -> Iterable[list[int]]:
+    """Return the indices of the pairs of each source."""
+    by_source: dict[str, list[int]] = defaultdict(list)
+    for index, (source, _) in enumerate(pairs):
+        by_source[source].append(index)
+    return by_source.values()
+
+
+def _means(
+    values: Mapping[str, NDArray[np.floating]], words: NDArray[np.integer]
+) -> dict[str, Estimate | float]:
+    """Return the mean of each metric (N,) over sources that count as so many words (N,).
+
+    Where a source counts more than once, with an interval over sources: its words are not
+    independent.
+    """
+    if (words == 1).all():
+        return {name: float(of_sources.mean()) for name, of_sources in values.items()}
+    parts = [words * of_sources for of_sources in values.values()]
+    return dict(zip(values, bootstrap(parts, words), strict=True))
 
 
 def _measure_pairs(
@@ -100,8 +135,9 @@ def _measure_pairs(
     for indices in predictor.decoded_together(lengths, all_steps=True):
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
-        decoding = predictor.decode(batch.source, batch.source_lengths)
-        measured, losses = _measure(predictor, batch, decoding)
+        with of_strings(indices):
+            decoding = predictor.decode(batch.source, batch.source_lengths)
+            measured, losses = _measure(predictor, batch, decoding)
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
@@ -114,24 +150,17 @@ def _measure_pairs(
     return [answers[index] for index in range(len(pairs))], metrics, loss / steps
 
 
-def _words(pairs: Sequence[Pair], answers: Sequence[PairAnswer], tokens: bool) -> list[int]:
-    """Return, for each word that is counted, the pair whose target is closest to its answer."""
-    by_source: dict[str, list[int]] = defaultdict(list)
-    for index, (source, _) in enumerate(pairs):
-        by_source[source].append(index)
-    words = []
-    for same in by_source.values():
-        closest = min(same, key=lambda index: len(answers[index].edits))
-        words += [closest] * (len(same) if tokens else 1)
-    return words
-
-
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
     """Compute the word and the symbol error rate, and the share of answers cut off."""
-    edits, symbols = np.array([(len(answer.edits), answer.right_length) for answer in answers]).T
-    wer = fmean(not answer.is_right for answer in answers)
-    ser = bootstrap(lambda words: edits[words].sum() / symbols[words].sum(), len(answers), seed=0)
-    return {"wer": wer, "ser": ser, "cut_off": fmean(not answer.finished for answer in answers)}
+    words = np.array([answer.words for answer in answers])
+    edits = [len(answer.edits) for answer in answers]
+    symbols = [answer.right_length for answer in answers]
+    (ser,) = bootstrap([words * edits], words * symbols)
+    shares = {
+        "wer": np.array([not answer.is_right for answer in answers]),
+        "cut_off": np.array([not answer.finished for answer in answers]),
+    }
+    return {**_means(shares, words), "ser": ser}
 
 
 def _batches(
@@ -163,13 +192,12 @@ def _measure(
     """
     model, targets = predictor.model, batch.decoder_output
     is_character = targets > EOS  # (B, L)
-    with hooked_points(predictor.changes.hooks(model, batch.source, batch.source_lengths)):
-        changed = is_hooked(model) or bool(predictor.changes.write)
+    hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
+    with measuring(model), hooked_places(hooks, Rank.CHANGE):
         forced = model(batch)  # with the right characters as input
     right = forced.logits.argmax(dim=2) == targets
     is_padding = targets == PAD
-    undecided = ~(right | is_padding).all(dim=1) | changed
-    outputs = _outputs(predictor, batch, undecided) if decoding is None else decoding.tokens[:, 0]
+    outputs = _outputs(predictor, batch) if decoding is None else decoding.tokens[:, 0]
     written = F.pad(outputs, (0, targets.size(1) - outputs.size(1)), value=PAD) == targets  # (B, L)
     prefix = (written & is_character).cumprod(dim=1)
     of_characters = {
@@ -189,23 +217,12 @@ def _measure(
     return metrics, losses.sum(dim=1)
 
 
-def _outputs(predictor: Predictor, batch: Batch, undecided: Tensor) -> Tensor:
-    """Return the outputs (B, T). A greedy one may be cut off after the steps of the longest target:
-    it is wrong by then.
-
-    A model that makes no mistakes, the `<eos>` included, when it is given the right characters
-    writes them when it reads its own output greedily, so that only the strings that are `undecided`
-    (B,) are decoded.
+def _outputs(predictor: Predictor, batch: Batch) -> Tensor:
+    """Return the outputs (B, T) of at most the steps of the longest target: a greedy one that goes
+    on is wrong by then. A beam may still change what it begins with.
     """
-    if predictor.search is not None:
-        return predictor.decode(batch.source, batch.source_lengths).tokens[:, 0]
-    outputs = batch.decoder_output.clone()
-    if undecided.any():
-        steps, rest = outputs.size(1), batch.select(undecided)
-        decoding = predictor.decode(rest.source, rest.source_lengths, max_steps=steps)
-        tokens = decoding.tokens[:, 0]
-        outputs[undecided] = F.pad(tokens, (0, steps - tokens.size(1)), value=PAD)
-    return outputs
+    steps = batch.decoder_output.size(1) if predictor.search is None else None
+    return predictor.decode(batch.source, batch.source_lengths, max_steps=steps).tokens[:, 0]
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -216,13 +233,21 @@ def attention_entropy(weights: Tensor) -> Tensor:
 # ---- answers beside the right ones ----
 
 
-def _wrong_answers(predictor: Predictor, batch: Batch, length: int) -> Iterator[PairAnswer]:
-    """Return the answers to a batch of sources of `length` symbols."""
+def _wrong_answers(
+    predictor: Predictor, batch: Batch, rows: Sequence[int], numbers: Sequence[int], length: int
+) -> Iterator[PairAnswer]:
+    """Return the answers to these rows of a batch of sources of `length` symbols; numbers: of all
+    rows.
+    """
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
-    sources = [read.decode(ids) for ids in batch.source[:, :length].tolist()]
-    targets = [write.decode(ids[: ids.index(EOS)]) for ids in batch.decoder_output.tolist()]
-    pairs = zip(sources, targets, strict=True)
-    return _compare(predictor.task, pairs, predictor.predict(sources))
+    pairs = []
+    for row in rows:
+        target = batch.decoder_output[row].tolist()
+        source = read.decode(batch.source[row, :length].tolist())
+        pairs.append((source, write.decode(target[: target.index(EOS)])))
+    sources = [predictor.read(source) for source, _ in pairs]
+    answers = predictor.answer(sources, [numbers[row] for row in rows])
+    return _compare(predictor.task, pairs, answers)
 
 
 def _compare(task: Task, pairs: Iterable[Pair], answers: Iterable[Answer]) -> Iterator[PairAnswer]:

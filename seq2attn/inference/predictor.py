@@ -1,33 +1,38 @@
 """A trained model as a function from strings to strings."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seq2attn.data.batches import Batch, encoder_input, make_batch
 from seq2attn.data.padding import pad_rows
 from seq2attn.data.tasks import Examples, Task
+from seq2attn.data.tasks.base import pad_pairs
 from seq2attn.data.vocabulary import EOS, PAD, UNK
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.answer import Answer, Hypothesis
-from seq2attn.inference.cache import Cache, Recorder
+from seq2attn.inference.cache import Cache, Collector
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.decoding import (
     BeamSearch,
     Decoding,
     Ensemble,
     Output,
+    Steps,
     beam_decode,
     greedy_decode,
+    measuring,
 )
 from seq2attn.model.interface import Model
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import Rank, hooked_places, of_strings
 from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 
@@ -52,7 +57,7 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.target_length(length) + 10
 
 
-@dataclass
+@dataclass(frozen=True)
 class Predictor:
     """A model with its task: strings in, strings out.
 
@@ -68,11 +73,11 @@ class Predictor:
     """None: greedy decoding"""
     changes: Changes = UNCHANGED
     """made while each string is decoded"""
-    steps: Callable[[int], Iterable[int]] = range
+    steps: Steps = range
     """yields the steps of a decoding, given their maximum number; may show progress"""
 
     def __post_init__(self) -> None:
-        self.model.to(self.device).eval()
+        self.model.to(self.device)
 
     def read(self, text: str) -> Source:
         """Return a text as the model reads it. Raises `Seq2AttnError` if it is empty, too long, or
@@ -82,7 +87,7 @@ class Predictor:
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        vocabulary = self.task.source_vocabulary
+        vocabulary, text = self.task.source_vocabulary, self.task.source(text)
         return vocabulary.normalised(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
@@ -92,41 +97,48 @@ class Predictor:
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
         block: list[Source] = []
-        symbols = 0
+        first = symbols = 0
         for source in map(self.read, texts):
             block.append(source)
             symbols += len(source[1])
             if symbols >= (BLOCK_WITH_WEIGHTS if keep_weights else BLOCK):
-                yield from self._predict(block, keep_weights)
+                yield from self.answer(block, range(first, first + len(block)), keep_weights)
+                first += len(block)
                 block, symbols = [], 0
-        yield from self._predict(block, keep_weights)
+        yield from self.answer(block, range(first, first + len(block)), keep_weights)
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
         """Return the answers to texts, and what the model computed for them."""
-        recorder = Recorder(self.model)
+        collector = Collector(self.model)
         sources = [self.read(text) for text in texts]
-        with hooked_points(recorder.hooks):
-            answers = self._predict(sources, True, recorder)
-        return answers, recorder.cache(answers)
+        with hooked_places(collector.hooks, Rank.CACHE):
+            answers = self.answer(sources, range(len(sources)), True, collector)
+        return answers, collector.cache(answers)
 
-    def _predict(
+    def answer(
         self,
         sources: Sequence[Source],
-        keep_weights: bool,
-        recorder: Recorder | None = None,
+        numbers: Sequence[int],
+        keep_weights: bool = False,
+        collector: Collector | None = None,
     ) -> list[Answer]:
-        """Return the answers in order. recorder: learns which sources are decoded together."""
+        """Return the answers in order.
+
+        numbers: of the sources in the list of the caller, which hooks are told. collector: learns
+        which sources are decoded together.
+        """
         answers: dict[int, Answer] = {}
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
             texts, rows = zip(*(sources[index] for index in indices), strict=True)
             ids, lengths = pad_rows(rows, self.device)
             source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
             source = self._pad(source)  # as far as `changes` ask for padding
-            decoding = self.decode(source, lengths, keep_weights=keep_weights)
+            with of_strings(numbers[index] for index in indices):
+                decoding = self.decode(source, lengths, keep_weights=keep_weights)
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
-            if recorder is not None:
-                recorder.end_batch(indices)
+            if collector is not None:
+                collector.end_batch(indices)
         return [answers[index] for index in sorted(answers)]
 
     def decoded_together(
@@ -190,12 +202,36 @@ class Predictor:
         else:
             decode = partial(beam_decode, search=self.search)
         inputs = self.model, source, lengths
-        with hooked_points(self.changes.hooks(*inputs)):
+        with measuring(self.model), hooked_places(self.changes.hooks(*inputs), Rank.CHANGE):
             return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
 
     @property
     def _copies(self) -> bool:
         return self.model.copies and self.task.target_vocabulary.unknown
+
+    def losses(self, answers: Sequence[Answer]) -> NDArray[np.floating]:
+        """Compute -ln p of each symbol of N outputs, given those before it: (N, T) in nats, nan
+        past an output's end. Raises `Seq2AttnError` as `decode` does.
+        """
+        sources = [self.task.source_vocabulary.encode(answer.source) for answer in answers]
+        outputs = [answer.output_ids for answer in answers]
+        found = np.full((len(answers), max(map(len, outputs))), np.nan)
+        for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
+            targets = [[id_ for id_ in outputs[index] if id_ != EOS] for index in indices]
+            pairs = zip([sources[index] for index in indices], targets, strict=True)
+            batch = self.batch(pad_pairs(list(pairs), self.device))
+            hooks = self.changes.hooks(self.model, batch.source, batch.source_lengths)
+            with (
+                measuring(self.model),
+                hooked_places(hooks, Rank.CHANGE),
+                of_strings(indices),
+            ):
+                logits = self.model(batch).logits.mT  # (B, V, L)
+            losses = F.cross_entropy(logits, batch.decoder_output, reduction="none").cpu()
+            for index, of_one in zip(indices, losses.tolist(), strict=True):
+                steps = len(outputs[index])  # without an <eos> that it never wrote
+                found[index, :steps] = of_one[:steps]
+        return found
 
     # ---- from ids to text ----
 

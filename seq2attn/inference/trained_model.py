@@ -5,11 +5,9 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import Config
@@ -20,7 +18,7 @@ from seq2attn.errors import Seq2AttnError, need_count
 from seq2attn.inference.answer import PatchMap
 from seq2attn.inference.cache import Cache
 from seq2attn.inference.changes import Changes
-from seq2attn.inference.decoding import BeamSearch
+from seq2attn.inference.decoding import BeamSearch, Steps
 from seq2attn.inference.evaluation import evaluate, evaluate_pairs
 from seq2attn.inference.predictor import Predictor, ensemble
 from seq2attn.model.interface import Model
@@ -46,6 +44,13 @@ class TrainedModel:
     """best, last or step-N: whichever was loaded"""
     step: int
     """optimiser steps that its weights were trained for"""
+    ensemble: tuple[Run, ...] = ()
+    """the runs whose probabilities it averages, if it is several models; the rest is the first's"""
+
+    @property
+    def name(self) -> str:
+        """The name of its run, or those of its ensemble, such as `a + b`."""
+        return " + ".join(run.name for run in self.ensemble or [self.run])
 
     @property
     def module(self) -> Model:
@@ -56,6 +61,13 @@ class TrainedModel:
     def task(self) -> Task:
         """The task, with its vocabularies."""
         return self.predictor.task
+
+    def searching(self, search: BeamSearch | None, steps: Steps = range) -> Self:
+        """Return this model with another way to decode: a beam search, or None for greedily.
+
+        steps: yields the steps of a decoding, given their maximum number; may show progress.
+        """
+        return replace(self, predictor=replace(self.predictor, search=search, steps=steps))
 
     def predict(
         self,
@@ -104,6 +116,12 @@ class TrainedModel:
         """Answer a string, or several, greedily, with the changes of `predict`. Return an `Answer`,
         or a list of them, and a `Cache` of what the model computed.
         """
+        if searching := [name for name in ("beam", "length_penalty") if name in changes]:
+            raise Seq2AttnError(
+                f"run_with_cache answers greedily, without {searching[0]}: a beam has several "
+                "hypotheses at a step, and a cache one value",
+                hint="predict(beam=K) answers with a beam.",
+            )
         predictor = replace(self.predictor, search=None, changes=Changes(**changes))
         answers, cache = predictor.run_with_cache(_listed(text))
         return (answers[0], cache.string(0)) if isinstance(text, str) else (answers, cache)
@@ -153,7 +171,9 @@ class TrainedModel:
             if per not in PER:
                 raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
             results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
-            results = replace(results, data={**file.record, "per": per})
+            left_out = {**self.task.left_out, **file.left_out}
+            about = {**file.record, "per": per}
+            results = replace(results, data=about, left_out=left_out or None)
         elif data is not None:
             raise Seq2AttnError(
                 f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "
@@ -186,8 +206,9 @@ class TrainedModel:
         return data
 
     def __repr__(self) -> str:
+        kind = "ensemble of " if self.ensemble else ""
         return (
-            f"TrainedModel({self.run.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
+            f"TrainedModel({kind}{self.name!r}, checkpoint {self.checkpoint} of step {self.step:,})"
         )
 
 
@@ -195,30 +216,43 @@ def _listed(text: str | Iterable[str]) -> Iterable[str]:
     return text if isinstance(text, Iterable) and not isinstance(text, str) else [text]
 
 
-def patch_map(model: TrainedModel, text: str, other: str, quantity: str) -> PatchMap:
-    """Answer `text` with each row of `quantity` in turn taken from the model that reads `other`
-    (Meng et al. 2022).
+def patch_map(
+    model: TrainedModel, text: str | Iterable[str], other: str | Iterable[str], quantity: str
+) -> Any:
+    """Answer a string with each row of `quantity` in turn taken from the model that reads another
+    (Meng et al. 2022). Returns a `PatchMap`, or of many pairs of strings a list of them.
 
     quantity: a name as in `patch` of `TrainedModel.predict`, such as `encoder.states`.
 
     Every step reads what the unpatched model wrote. Rows that one of the two strings lacks are left
-    out.
+    out. Raises `Seq2AttnError` for an ensemble.
     """
-    answer, cache = model.run_with_cache(text)
-    other_answer, source = model.run_with_cache(other)
-    symbols = torch.tensor(answer.output_ids)  # (T,)
-    write = dict(enumerate(answer.output_ids))
-
-    def losses(cache: Cache) -> NDArray[np.floating]:
-        logits = torch.from_numpy(cache["logits"])  # (T, V)
-        return torch.nn.functional.cross_entropy(logits, symbols, reduction="none").numpy()
-
-    effects = []
-    for index, row in enumerate(source[quantity][: len(cache[quantity])]):
-        patch = {(quantity, index): row}
-        patched = model.run_with_cache(text, patch=patch, write=write)[1]
-        effects.append(losses(patched) - losses(cache))
-    return PatchMap(quantity, answer, other_answer, np.array(effects))
+    if model.ensemble:
+        raise Seq2AttnError(
+            f"patch_map looks into one model, and {model.name} is an ensemble",
+            hint=f"Load one run: seq2attn.load({model.run.name!r})",
+        )
+    texts, others = list(_listed(text)), list(_listed(other))
+    if len(texts) != len(others):
+        raise Seq2AttnError(f"patch_map takes pairs; found {len(texts)} and {len(others)} strings")
+    answers, cache = model.run_with_cache(texts)
+    other_answers, donors = model.run_with_cache(others)
+    rows = donors[quantity].astype(float)  # (N, rows, ...)
+    axis = donors.names()[quantity][1]
+    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,)
+    unpatched = model.predictor.losses(answers)
+    effects = []  # (N, T) of each row
+    for index in range(ends.max()):
+        row = rows[:, index].copy()
+        row[index >= ends] = np.nan
+        patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
+        effects.append(patched.losses(answers) - unpatched)
+    maps = []
+    for number, answer in enumerate(answers):
+        steps = len(answer.output_ids)
+        effect = np.array([one[number, :steps] for one in effects[: ends[number]]])
+        maps.append(PatchMap(quantity, answer, other_answers[number], effect))
+    return maps[0] if isinstance(text, str) else maps
 
 
 # ---- from a run's files ----
@@ -245,7 +279,7 @@ def load_run(run: Run, checkpoint: str = "best", device: str = "auto") -> Traine
         model = build_model(config, task)
     saved = load_checkpoint(run.checkpoint(checkpoint), model)
     model.load_state_dict(saved.part(MODEL))
-    predictor = Predictor(model, task, config.model.source_eos, choose_device(device))
+    predictor = Predictor(model.eval(), task, config.model.source_eos, choose_device(device))
     return TrainedModel(run, config, predictor, checkpoint, saved.state["step"])
 
 
@@ -258,8 +292,9 @@ def load_ensemble(
     The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode
     together.
     """
+    runs = list({run.path: run for run in runs}.values())
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]
     predictors = {model.run.name: model.predictor for model in models}
-    return replace(models[0], predictor=ensemble(predictors))
+    return replace(models[0], predictor=ensemble(predictors), ensemble=tuple(runs))

@@ -163,10 +163,11 @@ class Recurrence(torch.autograd.Function):
         if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
             del wanted["initial"]
 
-        likes = list(wanted.values())
-        buffer = states.new_zeros(sum(like.numel() for like in likes))  # one allocation for all
-        parts = torch._C._nn.unflatten_dense_tensors(buffer, likes)
-        gradients: dict[str, Tensor] = dict(zip(wanted, parts, strict=True))
+        sizes = [like.numel() for like in wanted.values()]
+        parts = states.new_zeros(sum(sizes)).split(sizes)  # one allocation for all
+        gradients: dict[str, Tensor] = {}
+        for (name, like), part in zip(wanted.items(), parts, strict=True):
+            gradients[name] = part.view_as(like)
 
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]

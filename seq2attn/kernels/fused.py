@@ -4,6 +4,7 @@ of `model/`, whose numbers they give.
 
 import contextlib
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,9 +12,18 @@ from torch import Tensor, nn
 from seq2attn.model.cells import GRU, LSTM, State, TorchCell
 from seq2attn.model.normalisers import Softmax
 from seq2attn.model.points import is_hooked
+from seq2attn.torch_private import masked_softmax
 
 
-class FusedGRU(GRU):
+class Fused(nn.Module):
+    """The fused form of a part, whose weights and points it shares."""
+
+    def __init__(self, part: nn.Module) -> None:
+        nn.Module.__init__(self)
+        vars(self).update(vars(part))
+
+
+class FusedGRU(Fused, GRU):
     """A step is one call, and so are all steps of a string (by cuDNN) unless states are reset."""
 
     def project_input(self, inputs: Tensor) -> Tensor:
@@ -37,7 +47,7 @@ class FusedGRU(GRU):
         return outputs, (outputs.gather(1, index).squeeze(1),)
 
 
-class FusedLSTM(LSTM):
+class FusedLSTM(Fused, LSTM):
     """A step is one call."""
 
     def project_input(self, inputs: Tensor) -> Tensor:
@@ -48,31 +58,39 @@ class FusedLSTM(LSTM):
         return torch.lstm_cell(inputs, state, *_weights(self))
 
 
-class FusedSoftmax(Softmax):
+class FusedSoftmax(Fused, Softmax):
     """Mask and softmax are one call, for rows that have an allowed key."""
 
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
-        return torch._masked_softmax(scores, ~valid, -1, 2)  # 2: the mask has the scores' shape
+        return masked_softmax(scores, ~valid, -1, 2)  # 2: the mask has the scores' shape
 
 
 def _weights(cell: TorchCell) -> list[Tensor]:
     return [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
 
 
-FUSED = {GRU: FusedGRU, LSTM: FusedLSTM, Softmax: FusedSoftmax}
+FUSED: dict[type, type[Fused]] = {GRU: FusedGRU, LSTM: FusedLSTM, Softmax: FusedSoftmax}
+
+
+class Place(NamedTuple):
+    """A part, of one of the exact classes above, in the module that owns it; and its fused form."""
+
+    owner: nn.Module
+    name: str
+    part: nn.Module
+    fused: Fused
 
 
 @contextlib.contextmanager
-def fused(parts: Iterable[nn.Module]) -> Iterator[None]:
-    """In this context, these parts, of the exact classes above, use the fused operations."""
-    classes = [(part, type(part)) for part in parts]
+def fused(places: Iterable[Place]) -> Iterator[None]:
+    """In this context, the fused forms stand in the places of the parts."""
     try:
-        for part, kind in classes:
-            part.__class__ = FUSED[kind]
+        for place in places:
+            setattr(place.owner, place.name, place.fused)
         yield
     finally:
-        for part, kind in classes:
-            part.__class__ = kind
+        for place in places:
+            setattr(place.owner, place.name, place.part)
 
 
 def place_together(cell: GRU) -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.kernels.function import TYPES, gru
-from seq2attn.kernels.fused import FUSED, fused, place_together
+from seq2attn.kernels.fused import FUSED, Place, fused, place_together
 from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
 from seq2attn.model.cells import GRU, LSTM
@@ -32,9 +31,10 @@ from seq2attn.model.histories import (
 )
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
-from seq2attn.model.points import hooked_points
+from seq2attn.model.points import Rank, hooked_points
 from seq2attn.model.resets import Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
+from seq2attn.torch_private import has_any_global_hook
 
 LARGE = 2**25
 """B x D^2 from which on PyTorch's products on several threads are faster than the C on one"""
@@ -67,7 +67,6 @@ KNOWN = {
     nn.Dropout,
     nn.Conv1d,
 }
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _COMPUTE_NOTHING = ("__init__", "__setstate__")  # torch.compile replaces these
 
 
@@ -104,17 +103,17 @@ def leaf_for(model: Model) -> Leaf | None:
             return None
 
     kernels = load(first.dtype)
-    parts = list(_fused_parts(model))
-    if kernels == OFF or not parts:
+    places = list(_fused_parts(model))
+    if kernels == OFF or not places:
         return None
-    for part in parts:
-        if isinstance(part, GRU):
-            place_together(part)
+    for place in places:
+        if isinstance(place.part, GRU):
+            place_together(place.part)
     if isinstance(kernels, str) or first.device.type != "cpu":
-        return Leaf(model, parts)
+        return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    return Leaf(model, [] if reads and decodes else parts, kernels, reads, decodes)
+    return Leaf(model, [] if reads and decodes else places, kernels, reads, decodes)
 
 
 def prefers_cpu(model: Model, rows: int) -> bool:
@@ -133,7 +132,7 @@ class Leaf:
     """
 
     model: Reverser
-    parts: Sequence[nn.Module]
+    places: Sequence[Place]
     kernels: Any = None
     reads: bool = False
     decodes: bool = False
@@ -147,7 +146,7 @@ class Leaf:
         """As the model itself, up to rounding, with these resets of its states."""
         model = self.model
         lengths = batch.source_lengths
-        with fused(self.parts), hooked_points(resets):  # for what is not in C
+        with fused(self.places), hooked_points(resets, Rank.RESET):  # for what is not in C
             if not (self.reads or self.decodes) or self._is_large(batch):
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)
@@ -220,29 +219,30 @@ class Leaf:
 def _is_as_written(*modules: nn.Module) -> bool:
     """Return whether these modules, without those inside them, are as this package wrote them.
 
-    They are of known classes, and have neither forward hooks nor methods of their own.
+    They are of known classes, and have neither hooks nor methods of their own.
     """
-    if _has_any_global_hook():  # type: ignore[no-untyped-call]
+    if has_any_global_hook():
         return False
     for module in modules:
         kind = type(module)
-        if kind not in KNOWN or any(getattr(module, hooks) for hooks in _HOOKS):
+        if kind not in KNOWN:
             return False
         for name, value in vars(module).items():
-            if callable(value) and hasattr(kind, name):
+            is_method = callable(value) and hasattr(kind, name)
+            if is_method or (name.endswith("_hooks") and value):
                 return False
     return True
 
 
-def _fused_parts(model: nn.Module) -> Iterator[nn.Module]:
-    """Yield the parts that a fused form takes the place of."""
-    for part in model.modules():
-        if type(part) is Attention and part.window is None:  # each row has an allowed key
-            part = part.normaliser
-        elif type(part) is Softmax:
-            continue
-        if type(part) in FUSED and _is_as_written(part):
-            yield part
+def _fused_parts(model: nn.Module) -> Iterator[Place]:
+    """Yield the parts that a fused form may take the place of."""
+    for owner in model.modules():
+        # a window may leave a row without an allowed key
+        has_keys = type(owner) is Attention and owner.window is None
+        for name, part in owner.named_children():
+            kind = type(part)
+            if kind in FUSED and (has_keys or kind is not Softmax) and _is_as_written(part):
+                yield Place(owner, name, part, FUSED[kind](part))
 
 
 def _is_known_encoder(encoder: Any) -> bool:

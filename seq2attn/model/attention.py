@@ -145,7 +145,7 @@ class Attention(AttentionPoints):
             inside, factor = self.window(query, memory.lengths, memory.values.size(1), first)
             allowed = inside & allowed
         allowed = self.allowed(allowed)
-        step = AttentionStep(query, past, memory.prepared, memory.valid, allowed)
+        step = AttentionStep(query, past, memory.prepared, memory.valid, allowed, first)
         logits = self.scores(self._scores(step, memory.keys))  # (B, L, S)
         if self.scalable_softmax:
             logits = logits * log_count(allowed, logits)
@@ -167,9 +167,10 @@ class Attention(AttentionPoints):
         if scores is not None:
             return scores
         features = self.history(step)  # (B, 1, S, feature_width)
+        now = {"now": step} if self.score.sees_now else {}
         if features is None:
-            return self.score(step.query, keys)
-        return self.score.with_features(step.query, keys, features)
+            return self.score(step.query, keys, **now)
+        return self.score.with_features(step.query, keys, features, **now)
 
 
 class Heads(nn.Module):

@@ -15,7 +15,7 @@ from seq2attn.model.attention import Attends, Memory
 from seq2attn.model.cells import Cell, Cells, State
 from seq2attn.model.encoder import Encoded, Encoder, InitialState
 from seq2attn.model.interface import Decoded, Model, at_least_float32
-from seq2attn.model.points import Point, at
+from seq2attn.model.points import Point, set_position
 from seq2attn.parts import DECODERS
 
 
@@ -102,7 +102,7 @@ class Decoder(nn.Module):
         features = []
         weights: list[Any] = []
         for part in parts:
-            at(state.position)
+            set_position(state.position)
             state = state._replace(cell=self.cell.enter(state.cell))
             state, part_features, part_weights = self.advance(part, state, memory)
             features.append(part_features)
@@ -288,7 +288,7 @@ class Reverser(Model):
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
         decoded, after = self.decoder(tokens, state, memory)
-        at(state.position)
+        set_position(state.position)
         logits = self.logits(at_least_float32(decoded.logits))
         return Decoded(logits, at_least_float32(decoded.weights)), after
 

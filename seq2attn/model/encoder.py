@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.cells import Cell, Cells, State
-from seq2attn.model.points import Point, at
+from seq2attn.model.points import Point, set_position
 from seq2attn.parts import ENCODERS, INITIAL_STATES
 
 
@@ -56,7 +56,7 @@ class Encoder(nn.Module):
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """Encode source (B, S) ids, right-padded; lengths (B,)."""
-        at(0)
+        set_position(0)
         states, final = self.encode(self.embedding(source), lengths)
         return Encoded(self.states(states), final)
 

@@ -1,5 +1,7 @@
 """`hard_monotonic`: each symbol is written from one source position; the loss sums over them."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -8,7 +10,7 @@ from seq2attn.model.attention import Attends, Attention, Memory
 from seq2attn.model.cells import Cells, State
 from seq2attn.model.decoder import Decoder, DecoderState
 from seq2attn.model.interface import Decoded, at_least_float32
-from seq2attn.model.points import Point, at
+from seq2attn.model.points import Point, set_position
 
 NEVER = -1e30
 """stands for the logarithm of 0: differences of two are finite"""
@@ -85,9 +87,10 @@ class HardMonotonicDecoder(Decoder):
             for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
                 decoded, state = self(token, state, memory)
                 outputs.append(decoded)
-            logits, weights = zip(*outputs, strict=True)
-            return Decoded(torch.cat(logits, dim=1), torch.cat(weights, dim=1)), state
-        at(state.position)  # which the hooks of points are told
+            logits = torch.cat([output.logits for output in outputs], dim=1)
+            weights: Any = [output.weights for output in outputs]  # it always attends
+            return Decoded(logits, torch.cat(weights, dim=1)), state
+        set_position(state.position)  # which the hooks of points are told
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)

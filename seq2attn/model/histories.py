@@ -15,10 +15,10 @@ from seq2attn.parts import HISTORIES
 
 
 class AttentionStep(NamedTuple):
-    """One step of attention, as a history sees it."""
+    """L steps of attention, as a history sees them, with L = 1, and a score that asks for it."""
 
     query: Tensor
-    """(B, 1, query_width)"""
+    """(B, L, query_width)"""
     past: Any
     """(B, C, S) as `begin` or the last step's `update` returned it"""
     prepared: Any
@@ -26,7 +26,9 @@ class AttentionStep(NamedTuple):
     valid: Tensor
     """(B, 1, S) the real tokens"""
     allowed: Tensor
-    """(B, 1, S) the keys that may be attended to: valid, and inside the window"""
+    """(B, L, S) the keys that may be attended to: valid, and inside the window"""
+    first: Any = 0
+    """the output position of the first query; in an exported graph a tensor ()"""
 
 
 class History(nn.Module):
@@ -46,6 +48,8 @@ class History(nn.Module):
     """True if it makes the weights itself, whatever the normaliser"""
     sums_to_one = True
     """True if the weights of `combine` sum to 1 where the normaliser's do; False: to 1 at most"""
+    signed = False
+    """True if the weights of `combine` may be below 0; they may then sum to anything"""
 
     def __init__(self, query_width: int, key_width: int, feature_width: int) -> None:
         super().__init__()

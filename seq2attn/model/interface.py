@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
 
 from seq2attn.data.batches import Batch
 from seq2attn.data.vocabulary import EOS, UNK
@@ -18,6 +17,8 @@ class Decoded(NamedTuple):
     """(B, L, V)"""
     weights: Tensor | None
     """(B, L, S) attention weights; None without attention"""
+    states: Tensor | None = None
+    """(B, L, D) `decoder.state` of the top layer, h of an LSTM, where a loss asks for it"""
 
 
 HALF = (torch.bfloat16, torch.float16)
@@ -84,4 +85,11 @@ class Model(nn.Module):
 
     def select(self, state: Any, rows: Tensor) -> Any:
         """Return the memory or state of these rows (b,), which may repeat, as in beam search."""
-        return tree_map_only(Tensor, lambda tensor: tensor.index_select(0, rows), state)
+        if isinstance(state, Tensor):
+            return state.index_select(0, rows)
+        if isinstance(state, dict):
+            return {name: self.select(part, rows) for name, part in state.items()}
+        if isinstance(state, list | tuple):
+            make = getattr(state, "_make", type(state))  # of a NamedTuple, or of the others
+            return make([self.select(part, rows) for part in state])
+        return state

@@ -1,6 +1,8 @@
 """Losses: what training minimises, computed from the model's outputs and the right ones."""
 
+import inspect
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -34,7 +36,16 @@ class Loss(ABC):
     def forward(self, decoded: Decoded, batch: Batch) -> Tensor:
         """Compute the loss, (), of logits (B, L, V) and attention weights (B, L, S); both are
         undefined where `batch.decoder_output` (B, L) is `<pad>`, 0.
+
+        A parameter named `step` gets the number of the training step, from 0; one named `states`
+        the states (B, L, D) with which the decoder begins its steps.
         """
+
+    @cached_property
+    def asks(self) -> list[str]:
+        """Which of `step` and `states` `forward` has as parameters."""
+        parameters = inspect.signature(self.forward).parameters
+        return [name for name in ("step", "states") if name in parameters]
 
 
 class CrossEntropy(Loss):

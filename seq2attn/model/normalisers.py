@@ -20,6 +20,8 @@ class Normaliser(nn.Module):
     registry = NORMALISERS
     sums_to_one = True
     """True if the weights of a row with an allowed key sum to 1"""
+    signed = False
+    """True if weights may be below 0"""
 
     def forward(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Compute weights (..., S) over the valid entries of the last dimension.

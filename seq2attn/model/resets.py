@@ -16,7 +16,7 @@ from torch import Tensor
 
 from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
-from seq2attn.model.points import Point
+from seq2attn.model.points import At, Point
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,10 @@ class Reset:
     noise: Tensor
     """(B, L, D) uniform in [-1, 1), the range of a hidden state"""
 
-    def __call__(self, state: Tensor, position: int) -> Tensor:
+    def __call__(self, state: Tensor, at: At) -> Tensor:
         """Return the state (B, D) before a position, after the reset."""
-        return torch.where(self.kept[:, position].unsqueeze(1), state, self.noise[:, position])
+        here = at.first
+        return torch.where(self.kept[:, here].unsqueeze(1), state, self.noise[:, here])
 
 
 Resets = Mapping[Point, Reset]

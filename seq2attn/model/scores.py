@@ -3,17 +3,17 @@
 docs/plugins.md shows how to add one in a file of your own.
 """
 
+import inspect
 import math
 from abc import abstractmethod
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from seq2attn.model.histories import AttentionStep
 from seq2attn.parts import SCORES
-from seq2attn.registry import register
-
-__all__ = ["Score", "register"]
 
 
 class Score(nn.Module):
@@ -21,8 +21,8 @@ class Score(nn.Module):
 
     Every score is constructed as `Score(query_width, key_width, **options)`. `Attention` adds mask,
     softmax and contexts. A score sees what queries and keys contain, not where they stand: the
-    index of a query among L is not its output position. What depends on positions is a `Window`,
-    which is told the first one, or a `History`.
+    index of a query among L is not its output position. Where `forward` has a parameter named
+    `now`, it gets the `AttentionStep`: mask, first position, and what a history remembers.
     """
 
     registry = SCORES
@@ -47,19 +47,26 @@ class Score(nn.Module):
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         """Score query (B, L, query_width) with keys (B, S, ...) from `project`: (B, L, S)."""
 
+    @cached_property
+    def sees_now(self) -> bool:
+        """True if `forward` has a parameter named `now`."""
+        return "now" in inspect.signature(self.forward).parameters
+
     def values(self, states: Tensor) -> Tensor:
         """Compute the values (B, S, value_width) that contexts average, from states (B, S,
         key_width). The default: the states.
         """
         return states
 
-    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+    def with_features(
+        self, query: Tensor, keys: Tensor, features: Tensor, **now: AttentionStep
+    ) -> Tensor:
         """Score as `forward` does, with features (B, L, S, feature_width) of each key from a
         history.
 
         The default: they are added to the scores.
         """
-        return self(query, keys) + features.squeeze(3)
+        return self(query, keys, **now) + features.squeeze(3)
 
 
 class Dot(Score):
@@ -191,7 +198,9 @@ class Additive(Score):
             hidden = hidden + features
         return self.v(torch.tanh(hidden)).squeeze(3)  # (B, L, S)
 
-    def with_features(self, query: Tensor, keys: Tensor, features: Tensor) -> Tensor:
+    def with_features(
+        self, query: Tensor, keys: Tensor, features: Tensor, **now: AttentionStep
+    ) -> Tensor:
         """v.tanh(W [s;h] + f): inside the tanh (Chorowski et al. 2015, eq. 9; See et al. 2017, eq.
         11).
         """

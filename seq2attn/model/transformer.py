@@ -19,7 +19,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.model.attention import AttentionPoints
 from seq2attn.model.interface import Decoded, Model, at_least_float32
 from seq2attn.model.normalisers import masked_softmax
-from seq2attn.model.points import Point, at
+from seq2attn.model.points import Point, set_position
 
 KeysAndValues = tuple[Tensor, Tensor]
 """(B, S, D) each, of one attention"""
@@ -79,7 +79,7 @@ class Transformer(Model):
         self.logits = Point("logits", "step", "symbol")
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
-        at(0)
+        set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
         for layer in self.encoder:
@@ -101,7 +101,7 @@ class Transformer(Model):
         the state after them.
         """
         first = state[0][0].size(1)
-        at(first)
+        set_position(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
         # (L, first + L) True = not in the future
         past = positions <= positions[first:].unsqueeze(1)

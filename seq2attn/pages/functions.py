@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves_with_path, tree_map_with_path
 
 from seq2attn.data.tasks import StringTask
 from seq2attn.data.vocabulary import SOS, SPECIAL
@@ -16,7 +15,8 @@ from seq2attn.model.cells import Cell
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.encoder import Encoded, RecurrentEncoder
 from seq2attn.model.interface import Model
-from seq2attn.model.points import Hook, hooked, points
+from seq2attn.model.points import At, Hook, Rank, named_hooks, places
+from seq2attn.torch_private import tree_leaves_with_path, tree_map_with_path
 
 Tensors = dict[str, Tensor]
 
@@ -164,7 +164,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     for _ in range(steps):
         _, state = model.step(token, state, memory)
 
-    observed = [point for point in OBSERVED if point in points(model)]
+    observed = [point for point in OBSERVED if point in places(model)]
     change = _no_change(model, source.size(1))
     inputs = {"token": token, "state": state, "memory": memory, "change": change}
 
@@ -173,7 +173,8 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         seen: dict[str, list[Tensor]] = defaultdict(list)
         hooks = _hooks(given["change"]) if change else {}
         observing = {point: partial(_append, seen, OBSERVED[point]) for point in observed}
-        with hooked(model, hooks), hooked(model, observing):
+        # what is observed is what was there before the changes
+        with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         outputs["choices"] = model.choices(decoded.logits, given["memory"])
@@ -191,15 +192,15 @@ def force_reason(model: Model) -> str:
     """Return why the attention weights of a model cannot be set, as those of `hard_monotonic`;
     empty if they can, or if there are none.
     """
-    weights = points(model).get("attention.weights", [])
-    return weights[0].fixed if weights else ""
+    weights = places(model).get("attention.weights", [])
+    return weights[0].point.fixed if weights else ""
 
 
 def _no_change(model: Model, width: int) -> Tensors:
     """Return the inputs `change.*` of a step over `width` positions, which change nothing; none for
     a model without attention.
     """
-    if "attention.weights" not in points(model):
+    if "attention.weights" not in places(model):
         return {}
     nowhere = torch.zeros(1, 1, width, dtype=torch.bool)
     change = {"valid": ~nowhere, "banned": nowhere, "temperature": torch.ones(1, 1, 1)}
@@ -223,5 +224,5 @@ def _hooks(change: Tensors) -> dict[str, Hook]:
     return hooks
 
 
-def _append(seen: dict[str, list[Tensor]], name: str, value: Tensor, _: int) -> None:
+def _append(seen: dict[str, list[Tensor]], name: str, value: Tensor, _: At) -> None:
     seen[name].append(value)

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.utils._pytree import tree_map
 
 from seq2attn.config.schema import Config
 from seq2attn.data.tasks import StringTask, Task
@@ -26,10 +25,11 @@ from seq2attn.files import write_atomically
 from seq2attn.inference.predictor import Predictor, output_bound
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.model.points import points
+from seq2attn.model.points import places
 from seq2attn.pages import asset
 from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
 from seq2attn.plugins import foreign_parts
+from seq2attn.torch_private import tree_map
 
 if TYPE_CHECKING:
     import onnx
@@ -281,7 +281,7 @@ def manifest(predictor: Predictor, graphs: Sequence[onnx.ModelProto]) -> dict[st
         "sos": SOS,
         "eos": EOS,
         "source_eos": predictor.source_eos,
-        "attends": "attention.weights" in points(model),
+        "attends": "attention.weights" in places(model),
         "copies": model.copies and task.target_vocabulary.unknown,
         "force_reason": force_reason(model),
         "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),

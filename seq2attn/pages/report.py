@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,10 +61,10 @@ def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:
     """Return the title and the sections of a report of runs, for `render`."""
-    return first_of([run.name for run in runs]), {
+    return f"Report: {first_of([run.name for run in runs])}", {
         "Summary": _summary(runs),
-        "Training": _figures(_training(runs)),
         "Accuracy by string length": _lengths(runs),
+        "Through training": _figures(_training(runs)),
         **_common({run.name: [run] for run in runs}),
     }
 
@@ -85,15 +86,26 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
         groups[group.label] = [Run(root / trial.run) for trial in group.trials]
         for trial in group.trials:
             missing.remove(trial.run)
-    tables = list(map(_scrolling, comparison.tables()))
+    *of_groups, ranking = comparison.tables()
+    figures = figures_of(comparison)
+    verdict, *notes = ranking.notes
+    result = f"<p><strong>{html.escape(verdict)}</strong></p>\n"
+    result += _figures([figures.pop("results")], 1.0) + _scrolling(replace(ranking, notes=notes))
     if missing:
         names = html.escape(", ".join(missing))
-        tables.append(f"<p>Not measured yet and left out: {names}.</p>")
-    return comparison.name, {
-        "Summary": "".join(tables),
-        "Figures": _figures(figures_of(comparison).values(), 1.0),
+        result += f"<p>Not measured yet and left out: {names}.</p>"
+    return f"Comparison: {comparison.name}", {
+        "Result": result,
+        "Each group": "".join(map(_folded, of_groups)),
+        "Through training": _figures(figures.values(), 1.0),
         **_common(groups),
     }
+
+
+def _folded(table: Table) -> str:
+    """Return a table that a click unfolds."""
+    summary = f"<summary>{html.escape(table.title)}</summary>"
+    return f"<details>{summary}{_scrolling(replace(table, title=''))}</details>\n"
 
 
 def render(title: str, sections: Sections) -> str:
@@ -139,7 +151,8 @@ def _summary(runs: Sequence[Run]) -> str:
     for run in runs:
         config = run.config
         status = run.status()
-        model = build_model(config, build_task(config, run.learned_task(config)))
+        task = build_task(config, run.learned_task(config))
+        model = build_model(config, task)
         steps = config.training.steps or status.steps or 0
         records.append({
             "run": run.name,
@@ -154,6 +167,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "mean": status.exact_match_mean,
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
+            "lines left out": sum(task.left_out.values()) or None,
             "made": str(run.environment.created or "")[:16],
         })  # fmt: skip
     return _table(list(records[0]), [list(record.values()) for record in records])
@@ -189,14 +203,14 @@ def _lengths(runs: Sequence[Run]) -> str:
         return ""
     title = "; ".join(sources)
     figure = accuracy_figure(results, scores)
-    places = set()
+    places: set[tuple[str, int]] = set()
     for evaluation in results.values():
-        places.update(evaluation.places)
+        places.update((family or "", length) for family, length in evaluation.places)
     rows = []
     for family, length in sorted(places):
-        row = [family, length]
+        row: list[Any] = [family, length]
         for evaluation in results.values():
-            row.append(evaluation.get("exact_match", length, family))
+            row.append(evaluation.get("exact_match", length, family or None))
         rows.append(row)
     table = _table(["family", "length", *results], rows, f"exact match; {title}")
     return _figures([figure]) + table

@@ -12,10 +12,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
-from torch._decomp import get_decompositions
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.utils.stateless import _reparametrize_module
 from torch.optim.adamw import adamw
 
 from seq2attn.build import build_model
@@ -24,8 +22,15 @@ from seq2attn.data.batches import drop_words, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.points import Hook, hooked, points
+from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Function, Tensors, nested
+from seq2attn.torch_private import (
+    aten_foreach_multiply,
+    aten_foreach_norm,
+    aten_fused_adamw,
+    get_decompositions,
+    reparametrize_module,
+)
 from seq2attn.training.schedule import learning_rate
 from seq2attn.training.step import TrainingStep
 
@@ -97,7 +102,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
     """Return the training step, with these examples as example inputs."""
     model = build_model(config, task)
     parameters = dict(model.named_parameters())
-    attends = "attention.valid" in points(model)
+    attends = "attention.valid" in places(model)
 
     def train(tensors: Tensors) -> Tensors:
         drawn = Examples(**nested(examples, tensors))
@@ -113,7 +118,10 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
         for name, parameter in parameters.items():
             weight = tensors[name].detach().clone()
             weights[name] = weight.requires_grad_(parameter.requires_grad)
-        with _reparametrize_module(model, weights), hooked(model, mask if attends else {}):
+        with (
+            reparametrize_module(model, weights),
+            named_hooks(model, mask if attends else {}, Rank.CHANGE),
+        ):
             step = TrainingStep(model, config, CPU)
             step.trace()
             for name, tensor in step.state.items():
@@ -226,9 +234,9 @@ DECOMPOSITIONS: Any = {
     **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
-    aten._fused_adamw_.tensor_lr: _adamw,
-    aten._foreach_norm.Scalar: lambda tensors: list(map(torch.linalg.vector_norm, tensors)),
-    aten._foreach_mul_.Tensor: _scale,
+    aten_fused_adamw: _adamw,
+    aten_foreach_norm: lambda tensors: list(map(torch.linalg.vector_norm, tensors)),
+    aten_foreach_multiply: _scale,
 }
 for operation, formula in RANDOM.items():
     for overload in operation.overloads():

@@ -26,8 +26,8 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     """Return the weights as coloured cells, with digits if these are wanted or there are too few
     colours; None where there are more columns than the terminal has.
     """
-    columns = _labels(attention.source_symbols)
-    rows = _labels(attention.output_symbols)
+    columns = _labels(attention.source_symbols, console)
+    rows = _labels(attention.output_symbols, console)
     width = cell_len(columns[0])
     margin = cell_len(rows[0]) + 2
     if console.is_terminal and width * len(columns) + margin > console.width:
@@ -49,7 +49,8 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
 
 def legend(attention: AttentionMap, console: Console, *, digits: bool = False) -> str:
     """Explain the map and its signs."""
-    signs = explain_signs({*attention.source_symbols, *attention.output_symbols}, terminal=True)
+    symbols = {*attention.source_symbols, *attention.output_symbols}
+    signs = explain_signs(symbols, plain=_is_plain(console))
     notes = ["rows: output", "columns: source", *signs]
     coloured = _has_colours(console)
     if coloured:
@@ -66,11 +67,17 @@ def _has_colours(console: Console) -> bool:
     return console.color_system in ("256", "truecolor") and not console.no_color
 
 
-def _labels(symbols: Sequence[str]) -> list[str]:
+def _is_plain(console: Console) -> bool:
+    """Return True for a terminal that may lack the signs of figures and pages."""
+    return not console.encoding.startswith("utf")
+
+
+def _labels(symbols: Sequence[str], console: Console) -> list[str]:
     """Return symbols as labels of equal width: two cells for characters, some of which take both;
     more for longer symbols.
     """
-    labels = [sign(symbol, terminal=True) for symbol in symbols]
+    plain = _is_plain(console)
+    labels = [sign(symbol, plain=plain) for symbol in symbols]
     widest = max(map(cell_len, labels))
     width = 2 if widest <= 2 else min(WIDEST_LABEL, widest + 1)
     for index, label in enumerate(labels):

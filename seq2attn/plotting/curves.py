@@ -19,9 +19,11 @@ from seq2attn.plotting.style import (
     looks,
     new_panels,
 )
-from seq2attn.results.evaluation import Evaluation, Row
+from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.rows import Row
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = {
@@ -96,7 +98,7 @@ def accuracy_curves_figure(
     return figure
 
 
-def _finish(panel: Any) -> None:
+def _finish(panel: Axes) -> None:
     panel.set(xlabel="step", xlim=(0, None))
     clean(panel)
     legend(panel)
@@ -133,7 +135,7 @@ def accuracy_figure(
         colours = [look.colour for look in looks(scores)]
         series = {name: _of_family(each, each.families[0]) for name, each in results.items()}
     elif len(evaluation.families) > 1:
-        series = {family: _of_family(evaluation, family) for family in evaluation.families}
+        series = {str(family): _of_family(evaluation, family) for family in evaluation.families}
     else:
         ylabel = "accuracy"
         series = {name: evaluation.by_length(metric) for name, metric in METRICS.items()}
@@ -160,12 +162,12 @@ def accuracy_figure(
     return figure
 
 
-def _of_family(results: Evaluation, family: str) -> list[Row]:
+def _of_family(results: Evaluation, family: str | None) -> list[Row]:
     return [row for row in results.by_length("exact_match") if row.family == family]
 
 
 def draw_lengths(
-    panel: Any, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
+    panel: Axes, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
 ) -> None:
     """Draw the x axis, with at most `limit` string lengths, those in `untrained` on grey, and the y
     axis of a share.

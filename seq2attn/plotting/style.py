@@ -80,7 +80,7 @@ def new_panels(
     return figure, panels[:count]
 
 
-def clean(panel: Any, title: str = "") -> None:
+def clean(panel: Axes, title: str = "") -> None:
     """Draw horizontal grid lines behind the data and no frame at the top and right."""
     panel.set_title(title, fontsize=11, loc="left")
     panel.grid(axis="y", color=GREY, alpha=0.2, lw=0.6)
@@ -88,7 +88,7 @@ def clean(panel: Any, title: str = "") -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
-def legend(panel: Any, **options: Any) -> None:
+def legend(panel: Axes, **options: Any) -> None:
     """Draw a small legend without a frame."""
     panel.legend(frameon=False, fontsize=9, **options)
 
@@ -104,7 +104,7 @@ def logarithmic(panel: Axes) -> None:
     panel.yaxis.set_major_formatter("{x:g}")
 
 
-def column(rows: Iterable[Any], field: str) -> NDArray[np.float64]:
+def column(rows: Iterable[object], field: str) -> NDArray[np.float64]:
     """Return a field of all rows as numbers; nan, which is not drawn, for None."""
     import numpy as np
 
@@ -112,7 +112,7 @@ def column(rows: Iterable[Any], field: str) -> NDArray[np.float64]:
 
 
 def draw_intervals(
-    panel: Axes, rows: Sequence[Any], field: str, *, shift: float = 0, **style: Any
+    panel: Axes, rows: Sequence[object], field: str, *, shift: float = 0, **style: Any
 ) -> None:
     """Draw a field of rows by length with its interval, from `low` to `high`.
 

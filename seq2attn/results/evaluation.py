@@ -1,110 +1,43 @@
-"""What an evaluation measured: rows of numbers and, of pairs of strings, the answers. Imports no
-torch.
-"""
+"""What an evaluation measured, with its tables. Imports no torch."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from seq2attn.display.table import Column, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
-from seq2attn.parts import FAMILIES, RANDOM
+from seq2attn.parts import RANDOM
 from seq2attn.results.edits import Edit
 from seq2attn.results.metrics import METRICS, Metric
-from seq2attn.results.statistics import Estimate, mcnemar, share
+from seq2attn.results.rows import FamilyLength, PairAnswer, Row, worst_place
+from seq2attn.results.statistics import Estimate, bootstrap, paired_difference, sign_flips
+from seq2attn.text import left_out_notes, quoted
 
-if TYPE_CHECKING:
-    from seq2attn.display.table import Table
-
-FamilyLength = tuple[str, int]
-"""a family of strings and their length"""
+MAX_EDITS = 12  # different ones that a note lists
 
 
-@dataclass(frozen=True)
-class Row:
-    """One metric of the strings of a family and length, or of all words of a file, with a 95 %
-    interval over strings.
-    """
+class Paired(NamedTuple):
+    """Two evaluations of the same words, A and B, against each other."""
 
-    family: str
-    """of the strings"""
-    length: PositiveInt | None
-    """characters of each source; None: words of any length"""
-    metric: str
-    """one of `METRICS`"""
-    value: float
-    low: float | None
-    """the ends of the interval; None for a metric that has none"""
-    high: float | None
-    samples: PositiveInt
-    """strings or words measured"""
-    trained: bool
-    """True if sources of this length occur in training"""
-
-    def __post_init__(self) -> None:
-        if self.family not in FAMILIES.names() or self.metric not in METRICS:
-            raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
-        largest = METRICS[self.metric].largest
-        low = self.low or 0.0
-        high = largest if self.high is None else self.high
-        if not 0 <= low <= self.value <= high <= largest:
-            raise ValueError(
-                f"{self.metric}: {self.value} in [{low}, {high}], not from 0 to {largest:g}"
-            )
-
-
-def rows_of(
-    measured: Mapping[str, Estimate | float],
-    samples: int,
-    *,
-    length: int | None,
-    trained: bool,
-    family: str = RANDOM,
-) -> list[Row]:
-    """Return a row for each metric; none for a number that is not possible, such as the entropy of
-    a model that has diverged.
-    """
-    rows = []
-    for name, number in measured.items():
-        metric = METRICS[name]
-        if not isinstance(number, Estimate):
-            number = share(number, samples) if metric.is_share else Estimate(number)
-        if number.value <= metric.largest:  # neither infinite nor nan
-            rows.append(Row(family, length, name, *number, samples, trained))
-    return rows
-
-
-@dataclass(frozen=True)
-class PairAnswer:
-    """The model's answer to one source, beside the right one."""
-
-    source: str
-    right: str
-    """of several right answers, the one closest to the model's"""
-    answer: str
-    source_length: int
-    """symbols, features counted"""
-    right_length: int
-    edits: tuple[Edit, ...]
-    """what turns the right answer into the model's: the errors of a cheapest alignment"""
-    finished: bool
-    """False if the model wrote no `<eos>`: the answer is then wrong"""
-
-    @property
-    def is_right(self) -> bool:
-        """True if the answer is exactly right."""
-        return not self.edits and self.finished
+    only_a: int
+    """words that only A has right"""
+    only_b: int
+    p: float
+    """the two-sided p-value of `sign_flips` over sources"""
+    difference: Estimate
+    """how much higher A's error rate is, with its 95 % interval"""
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class Evaluation(Tabular):
     """What was measured of one model, on strings that a task draws or on the pairs of a file."""
 
     rows: tuple[Row, ...]
@@ -126,6 +59,9 @@ class Evaluation:
     """how many parameters each part has, and their total"""
     data: dict[str, Any] | None = None
     """of pairs: name, bytes, number of pairs and sha256 of their file; `per`: what was counted"""
+    left_out: dict[str, PositiveInt] | None = None
+    """of pairs: how many malformed lines were left out, by the name of each file, also of those of
+    training; None if none was"""
 
     def __post_init__(self) -> None:
         if not self.rows or len(self._by_key) < len(self.rows):
@@ -134,14 +70,17 @@ class Evaluation:
             raise ValueError("the parameters lack their total")
 
     @cached_property
-    def _by_key(self) -> dict[tuple[str, int | None, str], Row]:
+    def _by_key(self) -> dict[tuple[str, int | None, str | None], Row]:
         return {(row.metric, row.length, row.family): row for row in self.rows}
 
-    def get(self, metric: str, length: int | None = None, family: str = RANDOM) -> Row | None:
+    def get(
+        self, metric: str, length: int | None = None, family: str | None = RANDOM
+    ) -> Row | None:
         """Return the row of a metric at a length, or of all words (length None); None if it was not
-        measured.
+        measured. family: of strings that a task draws.
         """
-        return self._by_key.get((metric, length, family))
+        of_words = self.rows[0].family is None
+        return self._by_key.get((metric, length, None if of_words else family))
 
     def completed(self, other: Evaluation) -> Evaluation:
         """Return this evaluation with the rows that only the other has, by length."""
@@ -170,7 +109,7 @@ class Evaluation:
         return sorted({length for _, length in self.places})
 
     @property
-    def families(self) -> list[str]:
+    def families(self) -> list[str | None]:
         """The families of strings that were measured, in order."""
         return list(dict.fromkeys(family for family, _ in self.places))
 
@@ -220,6 +159,17 @@ class Evaluation:
         mean = f"exact match {values['exact_match_mean']:.3f} on average"
         return f"{mean}; worst: {worst.value:.3f} at length {worst.length}"
 
+    @property
+    def words(self) -> int:
+        """How many words of a file of pairs count, with `per="token"` its lines."""
+        return sum(answer.words for answer in self.answers)
+
+    @property
+    def counted(self) -> str:
+        """`words` with their unit, such as `100 words`."""
+        per = (self.data or {}).get("per")
+        return f"{self.words:,} {'tokens' if per == 'token' else 'words'}"
+
     def errors(self) -> list[PairAnswer]:
         """Return the wrong answers, for reading: few edits first, and the same edits together,
         frequent ones first.
@@ -242,14 +192,41 @@ class Evaluation:
             ),
         )
 
-    def paired(self, other: Evaluation) -> tuple[int, int, float]:
-        """Count the words that only this evaluation has right, and those that only `other` of the
-        same file has; and return the p-value of McNemar's exact test of the two numbers.
+    def paired(self, other: Evaluation) -> Paired:
+        """Compare the answers of this evaluation, A, with those of another, B, source by source.
+
+        Raises `Seq2AttnError` if they were not measured on the same words, with the first
+        difference.
         """
-        both = zip(self.answers, other.answers, strict=True)
-        right = Counter((mine.is_right, theirs.is_right) for mine, theirs in both)
-        only_mine, only_theirs = right[True, False], right[False, True]
-        return only_mine, only_theirs, mcnemar(only_mine, only_theirs)
+        pairs = list(self._pairs(other))
+        differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
+        only_a = sum(difference for difference in differences if difference > 0)
+        only_b = -sum(difference for difference in differences if difference < 0)
+        words = [a.words for a, _ in pairs]
+        if max(words) == 1:
+            difference = paired_difference(only_a, only_b, len(words))
+        else:  # the lines of a source share an answer
+            (difference,) = bootstrap([[-more for more in differences]], words)
+        return Paired(only_a, only_b, sign_flips(differences), difference)
+
+    def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
+        """Yield the answers of both to each source."""
+        if not (self.get("wer") and other.get("wer")):
+            raise Seq2AttnError("only evaluations on a file of pairs can be paired")
+        mine = {answer.source: answer for answer in self.answers}
+        theirs = {answer.source: answer for answer in other.answers}
+        for source in {**mine, **theirs}:
+            a, b = mine.get(source), theirs.get(source)
+            if a is None or b is None:
+                raise _not_paired(f"only {'B' if a is None else 'A'} has {quoted(source)}")
+            if a.rights != b.rights:
+                right = f"{quoted(min(a.rights))} for A and {quoted(min(b.rights))} for B"
+                if len(a.rights) != len(b.rights):
+                    right = f"{len(a.rights)} for A and {len(b.rights)} for B"
+                raise _not_paired(f"the right answers to {quoted(source)} are {right}")
+            if a.words != b.words:
+                raise _not_paired(f"{quoted(source)} counts {a.words} times in A, {b.words} in B")
+            yield a, b
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as plain values, such as for pandas."""
@@ -265,28 +242,93 @@ class Evaluation:
     def tables(self, title: str = "") -> list[Table]:
         """Return tables for people: of pairs the error rates, then accuracy by length; or exact
         match by family and length.
+
+        title: what was measured.
         """
-        from seq2attn.results.tables import evaluation_tables
-
-        return evaluation_tables(self, title)
-
-    def __repr__(self) -> str:
-        return "\n\n".join(map(str, self.tables()))
-
-    def _repr_html_(self) -> str:
-        return "".join(table.html() for table in self.tables())
+        if set(self.families) - {RANDOM, None}:
+            return [_family_table(self, title)]
+        if self.get("wer"):
+            return [_rate_table(self, title), _length_table(self)]
+        return [_length_table(self, title)]
 
 
-def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
-    """Return family and length of the worst family's lowest value, the first on a tie; None if no
-    family is worse than another.
+def _not_paired(difference: str) -> Seq2AttnError:
+    return Seq2AttnError(
+        f"A and B were measured on different words, which cannot be paired: {difference}",
+        hint="Measure both on the same file, read in the same way.",
+    )
 
-    The worst family has the lowest value, and on a tie the lowest mean.
+
+# ---- tables for people ----
+
+
+def _length_table(evaluation: Evaluation, title: str = "") -> Table:
+    """Return a table with a row for each length and a column for each metric with a heading."""
+    exact_match = evaluation.by_length("exact_match")
+    columns = [Column("length", right=True)]
+    metrics = []
+    for metric in evaluation.metrics:
+        if metric.heading and not metric.of_file:
+            columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
+            metrics.append(metric.name)
+    rows = []
+    for row in exact_match:
+        cells = [evaluation.get(metric, row.length) for metric in metrics]
+        rows.append([length_label(row), *cells])
+    return Table(columns, rows, title, untrained_note(exact_match))
+
+
+def _family_table(evaluation: Evaluation, title: str = "") -> Table:
+    """Return exact match with a row for each family of strings, and a column for each length."""
+    exact_match = evaluation.by_length("exact_match")
+    headings = {row.length: length_label(row) for row in exact_match}
+    columns = [Column("exact match")]
+    for length in evaluation.lengths:
+        columns.append(Column(headings[length], right=True))
+    worst = evaluation.worst_family()
+    rows = []
+    for family in evaluation.families:
+        is_worst = worst is not None and family == worst.family
+        cells: list[object] = [f"{family} (worst)" if is_worst else family]
+        for length in evaluation.lengths:
+            row = evaluation.get("exact_match", length, family)
+            cells.append(row and row.value)
+        rows.append(cells)
+    notes = [*untrained_note(exact_match), "--json has every measure with its intervals"]
+    if worst is not None:
+        notes.insert(0, f"worst: {worst.family} at length {worst.length}, {text_of(worst)}")
+    return Table(columns, rows, title, notes)
+
+
+def _rate_table(evaluation: Evaluation, title: str) -> Table:
+    """Return the error rates of all words of a file, with the most frequent edits.
+
+    title: what was measured.
     """
-    families: dict[str, list[float]] = defaultdict(list)
-    for (family, _), value in values.items():
-        families[family].append(value)
-    ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}
-    if len(set(ranks.values())) < 2:
-        return None
-    return min(values, key=lambda place: (ranks[place[0]], values[place]))
+    rows = []
+    for metric in evaluation.metrics:
+        if metric.heading and metric.of_file:
+            rows.append((metric.heading, evaluation.get(metric.name)))
+    if title and evaluation.data:
+        title += f" on {evaluation.data['name']}"
+    title = f"{title or 'pairs'}: {evaluation.counted}"
+    edits = Counter[Edit]()
+    for answer in evaluation.answers:
+        for edit in answer.edits:
+            edits[edit] += answer.words
+    counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
+    notes = left_out_notes(evaluation.left_out or {})
+    if counts:
+        signs = "a>b: b written for a; a>: left out; >b: added"
+        notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
+    return Table([Column("rate"), Column("%", form=".1%")], rows, title, notes)
+
+
+def length_label(row: Row) -> str:
+    """Return the length of a row, with an asterisk if it was not trained."""
+    return f"{row.length}{'' if row.trained else '*'}"
+
+
+def untrained_note(rows: Sequence[Row]) -> list[str]:
+    """Return what the asterisk of a row means, if a row has one."""
+    return [] if all(row.trained for row in rows) else ["* never seen in training"]

@@ -1,14 +1,21 @@
 """Confidence intervals over strings and over seeds."""
 
+from __future__ import annotations
+
 import functools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
+DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
 class Estimate(NamedTuple):
@@ -33,20 +40,31 @@ def share(value: float, count: int) -> Estimate:
     return Estimate(value, low, min(1.0, max(value, centre + half)))
 
 
-def bootstrap(statistic: Callable[[Any], float], count: int, seed: int) -> Estimate:
-    """Return a statistic of `count` words with its 95 % percentile bootstrap interval over words
-    (Efron 1979).
+def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> list[Estimate]:
+    """Return sums of parts over a sum of wholes, each with its 95 % percentile bootstrap interval
+    over sources (Efron 1979).
 
-    statistic: a function of an array of indices of words; each resample draws as many as there are,
-    with replacement. The interval depends only on the arguments.
+    parts (K, N) of K ratios, wholes (N,), a column for each of N sources. Each resample draws N
+    sources with replacement, and keeps the numbers of a source together. The intervals depend only
+    on the arguments.
     """
     import numpy  # not at the top: `--help` does not wait for it
 
     random = numpy.random.default_rng(seed)
-    value = float(statistic(numpy.arange(count)))
-    values = [statistic(random.integers(count, size=count)) for _ in range(RESAMPLES)]
-    low, high = numpy.quantile(values, [0.025, 0.975]).tolist()
-    return Estimate(value, min(value, low), max(value, high))
+    numbers = numpy.vstack([parts, wholes]).astype(float)  # (K + 1, N)
+    count = numbers.shape[1]
+    *sums, whole = numbers.sum(axis=1)
+    resampled = []
+    for _ in range(RESAMPLES):
+        drawn = random.integers(count, size=count)
+        sums_drawn = numbers @ numpy.bincount(drawn, minlength=count)
+        resampled.append(sums_drawn[:-1] / sums_drawn[-1])
+    ends = numpy.quantile(resampled, [0.025, 0.975], axis=0).T.tolist()
+    estimates = []
+    for total, (low, high) in zip(sums, ends, strict=True):
+        value = float(total / whole)
+        estimates.append(Estimate(value, min(value, low), max(value, high)))
+    return estimates
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
@@ -57,8 +75,44 @@ def mcnemar(only_first: int, only_second: int) -> float:
     neither, say nothing (McNemar 1947; exact form: Edwards 1948).
     """
     count = only_first + only_second
-    tail = sum(math.comb(count, k) for k in range(min(only_first, only_second) + 1))
+    tail, ways = 0, 1  # ways: the binomial coefficient of `count` over k
+    for k in range(min(only_first, only_second) + 1):
+        tail += ways
+        ways = ways * (count - k) // (k + 1)
     return min(1.0, 2 * tail / 2**count)
+
+
+def sign_flips(differences: Iterable[int]) -> float:
+    """Return the two-sided p-value of a permutation test over sources: of the difference of two
+    models on each, such as how many more lines of it the first got right (Fisher 1935).
+
+    If both models are equally good, each difference is as likely with the other sign. Where all
+    are equally large this is McNemar's exact test; otherwise signs are drawn `DRAWS` times, always
+    the same ones.
+    """
+    import numpy
+
+    differing = [difference for difference in differences if difference]
+    sizes = Counter(map(abs, differing))
+    if len(sizes) <= 1:
+        first = sum(difference > 0 for difference in differing)
+        return mcnemar(first, len(differing) - first)
+    random = numpy.random.default_rng(0)
+    totals = numpy.zeros(DRAWS, dtype=int)
+    for size, count in sorted(sizes.items()):
+        totals += size * (2 * random.binomial(count, 0.5, size=DRAWS) - count)
+    as_far = int((abs(totals) >= abs(sum(differing))).sum())
+    return (1 + as_far) / (1 + DRAWS)
+
+
+def paired_difference(only_a: int, only_b: int, count: int) -> Estimate:
+    """Return how much higher the error rate of A is than that of B on the same `count` words, of
+    which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
+    """
+    difference, total = only_b - only_a, count + 2
+    half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
+    value, centre = difference / count, difference / total
+    return Estimate(value, min(value, centre - half), max(value, centre + half))
 
 
 @dataclass(frozen=True)

@@ -1,116 +1,123 @@
-"""The tables of an evaluation: accuracy by length, exact match by family of strings, error rates,
-and wrong answers.
-"""
+"""Tables of several evaluations, and of the wrong answers of one."""
 
-from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
 
-from seq2attn.display.table import Column, Table, text_of
+from seq2attn.display.table import Column, Table
+from seq2attn.errors import Seq2AttnError
+from seq2attn.results.evaluation import Evaluation, length_label, untrained_note
+from seq2attn.results.metrics import METRICS
+from seq2attn.results.rows import FamilyLength
+from seq2attn.text import left_out_notes
 
-MAX_EDITS = 12  # different ones that a note lists
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
 """the first line of a file of wrong answers"""
 
 
-def evaluation_tables(evaluation: Any, title: str = "") -> list[Table]:
-    """Return the tables of an evaluation for people: of pairs the error rates, then accuracy by
-    length; or exact match by family and length.
-
-    title: what was measured.
+def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
+    """Return tables of several evaluations, by the name of their run: of pairs the error rates, a
+    row for each run; and exact match, a row for each length and a column for each run.
     """
-    if set(evaluation.families) - {"random"}:
-        return [family_table(evaluation)]
-    if evaluation.get("wer"):
-        return [rate_table(evaluation, title), length_table(evaluation)]
-    return [length_table(evaluation)]
-
-
-def length_table(evaluation: Any) -> Table:
-    """Return a table with a row for each length and a column for each metric with a heading."""
-    exact_match = evaluation.by_length("exact_match")
-    columns = [Column("length", right=True)]
-    metrics = []
-    for metric in evaluation.metrics:
-        if metric.heading and not metric.of_file:
-            columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
-            metrics.append(metric.name)
+    tables = []
+    of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
+    if of_files:
+        metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
+        rows = []
+        for name, one in of_files.items():
+            rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
+        columns = [Column("run"), Column("words", right=True)]
+        columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
+        files = {one.data["name"] for one in of_files.values() if one.data}
+        tables.append(Table(columns, rows, f"error rates on {', '.join(sorted(files))}"))
+    places: dict[FamilyLength, str] = {}
+    for one in evaluations.values():
+        for row in one.by_length("exact_match"):
+            places.setdefault((row.family, row.length or 0), length_label(row))
+    families = {family for family, _ in places}
     rows = []
-    for row in exact_match:
-        cells = [evaluation.get(metric, row.length) for metric in metrics]
-        rows.append([_length(row), *cells])
-    return Table(columns, rows, notes=_note(exact_match))
+    for (family, length), shown in sorted(places.items(), key=lambda item: item[0][1]):
+        cells = [one.get("exact_match", length, family) for one in evaluations.values()]
+        rows.append([shown, family, *cells])
+    columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
+    columns += [Column(name) for name in evaluations]
+    every = [row for one in evaluations.values() for row in one.by_length("exact_match")]
+    notes = [*untrained_note(every), "--json has every measure", *_left_out(evaluations)]
+    return [*tables, Table(columns, rows, "exact match", notes)]
 
 
-def family_table(evaluation: Any) -> Table:
-    """Return exact match with a row for each family of strings, and a column for each length."""
-    exact_match = evaluation.by_length("exact_match")
-    headings = {row.length: _length(row) for row in exact_match}
-    columns = [Column("exact match")]
-    for length in evaluation.lengths:
-        columns.append(Column(headings[length], right=True))
-    worst = evaluation.worst_family()
-    rows = []
-    for family in evaluation.families:
-        cells = [family]
-        for length in evaluation.lengths:
-            row = evaluation.get("exact_match", length, family)
-            cells.append(row and row.value)
-        if worst is not None and family == worst.family:
-            cells[0] += " (worst)"
-        rows.append(cells)
-    notes = [*_note(exact_match), "--json has every measure with its intervals"]
-    if worst is not None:
-        notes.insert(0, f"worst: {worst.family} at length {worst.length}, {text_of(worst)}")
-    return Table(columns, rows, notes=notes)
+def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    """Return a table that compares each two evaluations of the same words, by the name of their
+    run: error rates, how many words only one of them has right, and the p-value of the difference.
 
-
-def rate_table(evaluation: Any, title: str) -> Table:
-    """Return the error rates of all words of a file, with the most frequent edits.
-
-    title: what was measured.
-    """
-    rows = []
-    for metric in evaluation.metrics:
-        if metric.heading and metric.of_file:
-            rows.append((metric.heading, evaluation.get(metric.name)))
-    if title and evaluation.data:
-        title += f" on {evaluation.data['name']}"
-    words = "tokens" if (evaluation.data or {}).get("per") == "token" else "words"
-    title = f"{title or 'pairs'}: {len(evaluation.answers):,} {words}"
-    edits = Counter(edit for answer in evaluation.answers for edit in answer.edits)
-    counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
-    notes = []
-    if counts:
-        signs = "a>b: b written for a; a>: left out; >b: added"
-        notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
-    return Table([Column("rate"), Column("%", form=".1%")], rows, title, notes)
-
-
-def paired_table(evaluations: Mapping[str, Any]) -> Table:
-    """Return a table that compares each two evaluations of the same file, by the name of their run:
-    error rates, how many words only one of them has right, and McNemar's exact test.
+    Raises `Seq2AttnError` for two that were not measured on the same words.
     """
     rows = []
     for (first, one), (second, other) in combinations(evaluations.items(), 2):
         rates = one.get("wer"), other.get("wer")
-        rows.append((first, second, *rates, *one.paired(other)))
+        try:
+            paired = one.paired(other)
+        except Seq2AttnError as error:
+            error.message = f"A = {first}, B = {second}: {error.message}"
+            raise
+        rows.append((first, second, *rates, paired.only_a, paired.only_b, paired.p))
     columns = [
         Column("A"),
         Column("B"),
-        Column("WER of A, %", key="wer_a", form=".1%"),
-        Column("WER of B, %", key="wer_b", form=".1%"),
+        Column("WER A, %", key="wer_a", form=".1%"),
+        Column("WER B, %", key="wer_b", form=".1%"),
         Column("only A right", right=True),
         Column("only B right", right=True),
         Column("p", form=".2g"),
     ]
-    note = "p: of McNemar's exact test, two-sided; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note])
+    by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
+    test = "a permutation test over sources" if by_lines else "McNemar's exact test"
+    note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
+    return Table(columns, rows, notes=[note, *_left_out(evaluations)])
 
 
-def errors_table(evaluation: Any) -> Table:
+def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
+    """Return a table for a paper of the evaluations of several runs, by their names: of words of
+    the same file the error rates, and each run's difference from the first; of strings that a task
+    draws, exact match by length. seeds: of their training; an ensemble has none.
+    """
+    first, baseline = next(iter(evaluations.items()))
+    columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
+    rows: list[list[object]]
+    if baseline.get("wer"):
+        columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
+        columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
+        rows = []
+        for name, one in evaluations.items():
+            compared = one.paired(baseline) if name != first else None
+            difference = compared and (compared.difference, compared.p)
+            rates = one.get("wer"), one.get("ser")
+            rows.append([name, seeds.get(name), one.words, *rates, *(difference or (None, None))])
+        notes = ["brackets: 95 % intervals; n: words or lines"]
+        if len(rows) > 1:
+            test = "McNemar's exact test, or per token a permutation test over sources"
+            notes.append(f"difference: in WER from {first}; p: {test}, two-sided")
+    else:
+        places = baseline.by_length("exact_match")
+        columns += [Column(f"length {length_label(place)}", right=True) for place in places]
+        rows = []
+        for name, one in evaluations.items():
+            cells = [one.get("exact_match", place.length, place.family) for place in places]
+            rows.append([name, seeds.get(name), one.rows[0].samples, *cells])
+        notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
+    title = baseline.data["name"] if baseline.data else "exact match"
+    return Table(columns, rows, title, [*notes, *_left_out(evaluations)])
+
+
+def _left_out(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """Say how many malformed lines of the files were left out."""
+    counts: dict[str, int] = {}
+    for one in evaluations.values():
+        counts |= one.left_out or {}
+    return left_out_notes(counts)
+
+
+def errors_table(evaluation: Evaluation) -> Table:
     """Return the wrong answers: source, its features if it has any, right answer, answer, number of
     edits, and the edits as `a>b` (b written for a), `a>` (left out) or `>b` (added).
     """
@@ -123,11 +130,3 @@ def errors_table(evaluation: Any) -> Table:
         edits = len(answer.edits)
         rows.append((source, features, answer.right, answer.answer, edits, what.strip()))
     return Table(list(map(Column, ERRORS)), rows)
-
-
-def _length(row: Any) -> str:
-    return f"{row.length}{'' if row.trained else '*'}"
-
-
-def _note(rows: Any) -> list[str]:
-    return [] if all(row.trained for row in rows) else ["* never seen in training"]

@@ -113,22 +113,30 @@ def check_tensors(
     the tensors named in `finite` are finite.
     """
     for name in sorted(tensors.keys() | expected.keys()):
-        actual, wanted = _describe(tensors.get(name)), _describe(expected.get(name))
+        actual, wanted = _dtype_and_shape(tensors.get(name)), _dtype_and_shape(expected.get(name))
         if actual != wanted:
             reason = f"it has {actual} as {quoted(name)}, expected {wanted}"
             raise Seq2AttnError(f"{path}: does not belong to this config: {reason}")
-        if name in finite and not torch.isfinite(tensors[name]).all():
-            raise _damaged(path, f"{name} holds values that are not finite")
+    if undefined := not_finite({name: tensors[name] for name in finite}):
+        raise _damaged(path, f"{undefined} holds values that are not finite")
 
 
-def _describe(tensor: Tensor | None) -> str:
+def not_finite(tensors: Tensors) -> str | None:
+    """Return the name of a tensor with a value that is not finite; None if there is none."""
+    for name in sorted(tensors):
+        if not torch.isfinite(tensors[name]).all():
+            return name
+    return None
+
+
+def _dtype_and_shape(tensor: Tensor | None) -> str:
     return "nothing" if tensor is None else f"{tensor.dtype} {tuple(tensor.shape)}"
 
 
 def _checksum(tensors: Tensors, state: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(state, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        digest.update(f"{name} {_describe(tensor)};".encode())
+        digest.update(f"{name} {_dtype_and_shape(tensor)};".encode())
         digest.update(tensor.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import functools
 import hashlib
 import itertools
 import os
@@ -53,6 +54,8 @@ class NewRun:
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
     experiment: str | None = None
+    loop: str = ""
+    """the key of the comparison's own training loop"""
     """the comparison that the run is a trial of"""
     note: str | None = None
 
@@ -143,7 +146,6 @@ def describe_environment(
     import torch
 
     cuda = device.type == "cuda"
-    versions = {"seq2attn": __version__, **{name: metadata.version(name) for name in PACKAGES}}
     return {
         "command": [_escaped(word) for word in sys.argv],
         "seed": config.seed,
@@ -155,11 +157,33 @@ def describe_environment(
         "plugins": list(new.plugins),
         "plugin_contents": [loaded[Path(file).resolve()] for file in new.plugins],
         "experiment": new.experiment,
+        "loop": new.loop,
         "note": new.note and _escaped(new.note),
         "commit": _commit(),
+        "code": package_checksum(),
         "platform": platform.platform(),
-        "versions": {"python": platform.python_version(), **versions},
+        "versions": dict(_versions()),
     }
+
+
+@functools.cache
+def package_checksum() -> str:
+    """Return a checksum of the code of this package, as it was when first asked for."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parents[1]
+    for path in sorted([*folder.rglob("*.py"), *folder.rglob("*.toml"), *folder.rglob("*.[ch]")]):
+        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+        digest.update(path.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:8]
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return the versions of Python, of this package and of those that it computes with."""
+    versions = {"python": platform.python_version(), "seq2attn": __version__}
+    for name in PACKAGES:
+        versions[name] = metadata.version(name)
+    return versions
 
 
 def _escaped(text: str) -> str:

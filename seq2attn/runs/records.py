@@ -23,9 +23,11 @@ from pydantic import (
 
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import MAX_LINES, reading
-from seq2attn.results.evaluation import Evaluation, Row
+from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
+from seq2attn.results.rows import Row
 from seq2attn.runs.machine import MAX_THREADS
+from seq2attn.text import sentence
 
 FORMAT = 1  # of a run: CONTRIBUTING.md says when it rises
 LARGEST_NUMBER = 3.4e38  # of float32: a number beyond it was not measured
@@ -84,6 +86,8 @@ class Environment(Record):
     """the SHA-256 of each plug-in's file"""
     commit: str | None = None
     """of the working directory, with `-dirty` if it had changes"""
+    code: str | None = None
+    """the checksum of the package that made the run"""
     platform: str | None = None
     versions: dict[str, str | None] = {}
     experiment: str | None = None
@@ -92,6 +96,8 @@ class Environment(Record):
     """what the user wrote about the run"""
     own_loop: bool = False
     """True if a loop of the user's own trained it, by which it cannot be resumed"""
+    loop: str = ""
+    """name and checksum of that loop, in a comparison"""
 
     def known(self) -> dict[str, Any]:
         """Return what is known, for a page that shows time, comparison and note elsewhere."""
@@ -221,12 +227,11 @@ def parse(kind: type[Kind], text: bytes, place: str | Path, hint: str | None = N
 
 def reason_of(error: ValidationError) -> str:
     """Return the first problem of a record, as messages say it."""
-    from seq2attn.config.load import describe_errors
-
-    if error.errors()[0]["type"] == "json_invalid":
+    first = error.errors()[0]
+    if first["type"] == "json_invalid":
         return "it is not valid JSON"
-    problem = describe_errors(error)[0]
-    return f"{problem.path}: {problem.message}" if problem.path else problem.message
+    path = ".".join(map(str, first["loc"]))
+    return f"{path}: {sentence(first)}" if path else sentence(first)
 
 
 _reader: Any = cache(TypeAdapter)

@@ -23,7 +23,10 @@ if TYPE_CHECKING:  # `--help` imports this module, but needs no config
     from seq2attn.config import Config
 
 DEFAULT_ROOT = Path("runs")
-MAKE_ONE = "Make one: seq2attn train --config configs/scaled.yaml"
+MAKE_ONE = (
+    "Make one: seq2attn train --config configs/scaled.yaml    or name another folder of runs: "
+    "--runs-dir FOLDER"
+)
 WAIT = 0.5  # seconds for a lock, because `is_training` holds it for a moment
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -153,7 +156,7 @@ def find_run(root: Path, name: str | None) -> Run:
     if name is None:
         runs = newest_first(root)
         if not runs:
-            raise Seq2AttnError(f"no run in {root} yet", hint=MAKE_ONE)
+            raise Seq2AttnError(f"no trained model in {root.absolute()} yet", hint=MAKE_ONE)
         usable = [run for run in runs if run.has_checkpoint] or runs
         single = [run for run in usable if run.environment.experiment is None] or usable
         return need_checkpoint(check_plain(single[0]))

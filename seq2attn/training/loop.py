@@ -24,6 +24,7 @@ from seq2attn.runs.checkpoint import (
     OPTIMISER,
     check_tensors,
     load_checkpoint,
+    not_finite,
     save_checkpoint,
 )
 from seq2attn.runs.records import Progress, Status
@@ -92,13 +93,14 @@ class Trainer:
                 if is_due(progress.step):
                     prove(self.step, batch, progress.step)
                 decoded = self.step.forward(batch, progress.step)
-                losses = self.step.losses(decoded, batch)
+                losses = self.step.losses(decoded, batch, progress.step)
                 norm = self.step.gradients(losses.total)
                 rate = learning_rate(training, progress.step, self.span.steps)
                 self.step.update(rate)
                 progress.step += 1
                 self._record(batch, decoded.logits.detach(), losses, norm, rate)
                 self._evaluate_and_save(batch)
+            self._need_finite()
             if progress.step and not self.finished:
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
@@ -164,8 +166,11 @@ class Trainer:
         evaluates = step % self.span.evaluate_every == 0 or step == self.span.steps
         if not evaluates and step not in self._snapshot_steps:
             return
-        prove(self.step, batch, step)  # no checkpoint without a proof
-        results = self._evaluate() if evaluates else None
+        self._need_finite()
+        results = None
+        if evaluates:
+            prove(self.step, batch, step)  # no checkpoint to go on from without a proof
+            results = self._evaluate()
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if results is not None:
@@ -173,10 +178,14 @@ class Trainer:
             self.display.evaluation("", f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()
 
+    def _need_finite(self) -> None:
+        """Raise `Diverged` if a weight is not finite: no checkpoint of it could be loaded."""
+        if name := not_finite(dict(self.model.named_parameters())):
+            raise Diverged(self.progress.step, f"{name} holds values that are not finite")
+
     def _evaluate(self) -> Evaluation:
         """Measure the model, and write checkpoint `best` if none was better."""
         training, progress, task = self.config.training, self.progress, self.data.task
-        self.model.eval()
         if task.dev_set:
             results = evaluate_pairs(self.predictor, task.dev_set)
             rate, loss = results.get(training.select), results.get("loss")
@@ -205,7 +214,6 @@ class Trainer:
     def _take_snapshot(self) -> None:
         """Record the attention on the watched strings; keep the weights if the config says so."""
         step = self.progress.step
-        self.model.eval()
         answers = self.predictor.predict(self._watched, keep_weights=True)
         maps = [answer.map for answer in answers if answer.map is not None]
         if maps:
@@ -215,9 +223,11 @@ class Trainer:
 
     # ---- saving and resuming ----
 
-    def save_trained(self, step: int, losses: Iterable[tuple[int, dict[str, float]]]) -> None:
+    def save_trained(
+        self, step: int, losses: Iterable[tuple[int, dict[str, float]]], state: str
+    ) -> None:
         """Save the model as another loop has trained it, in `step` steps with these losses: with an
-        evaluation and the attention, without an optimiser.
+        evaluation and the attention, without an optimiser. state: of the run then.
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)
@@ -228,7 +238,7 @@ class Trainer:
         if self._snapshot_steps:
             self._take_snapshot()
         self._evaluate()
-        self._save("saved")
+        self._save(state)
 
     def _save(self, state: str) -> None:
         self._write_checkpoint("last", self.progress)

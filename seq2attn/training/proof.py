@@ -57,13 +57,13 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
 def _loss_and_gradients(
     step: TrainingStep, forward: Forward, batch: Batch, number: int
 ) -> list[Tensor]:
-    with unchanged(step.model):
-        total = step.losses(step.call(forward, batch, number), batch).total
+    with without_trace(step.model):
+        total = step.losses(step.call(forward, batch, number), batch, number).total
         return [total.detach(), *step.differentiate(total)]
 
 
 @contextlib.contextmanager
-def unchanged(model: nn.Module) -> Iterator[None]:
+def without_trace(model: nn.Module) -> Iterator[None]:
     """Restore the generators of random numbers and the model's buffers at the end."""
     generators = [torch.default_generator]
     for module in model.modules():

@@ -3,10 +3,12 @@
 """
 
 import contextlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -25,7 +27,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.kernels import describe, prefers_cpu, why_slow
 from seq2attn.plugins import load_plugins, plugin_error
-from seq2attn.runs.checkpoint import check_tensors
+from seq2attn.runs.checkpoint import check_tensors, not_finite
 from seq2attn.runs.create import NewRun, check_same_files, create_run, describe_environment
 from seq2attn.runs.machine import choose_device, default_dtype, keep_freed_memory, total_memory
 from seq2attn.runs.run import Run, default_root, resume_command, training_lock
@@ -134,8 +136,14 @@ def _train_on(
         display.begin("", span.steps, span.place(progress.step))
         try:
             trainer = _train(trainer, should_stop or request.is_set)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             _explain(error, trainer)
+            if isinstance(where, NewRun) and trainer.progress.step == 0:
+                shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
+            if not isinstance(error, Exception) and (explained := plugin_error(error)):
+                raise explained from error  # a part does not end the process of its user
             raise
         step = trainer.progress.step
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
@@ -177,7 +185,7 @@ def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:
     return again
 
 
-def _explain(error: Exception, trainer: Trainer) -> None:
+def _explain(error: BaseException, trainer: Trainer) -> None:
     """Record that a training failed, and add to its error what the user can do now."""
     run = trainer.run
     if isinstance(error, Diverged) or plugin_error(error):
@@ -215,15 +223,19 @@ def _notes(trainer: Trainer) -> Iterator[str]:
 class NewModel(TrainedModel):
     """A model with its first weights, for a training loop of your own."""
 
-    plugins: Sequence[str]
+    plugins: Sequence[str] = ()
     """the files that were loaded for it"""
+    watch: Callable[[], None] | None = None
+    """called before each loss; a comparison that is stopped raises there"""
 
     def __post_init__(self) -> None:
-        self._logged: list[tuple[int, dict[str, float]]] = []
+        self._logged: dict[int, dict[int, dict[str, float]]] = {}
+        """steps done -> part of the batch -> its losses"""
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         state.pop("_training", None)  # it holds compiled kernels, and is made again
+        state["watch"] = None
         return state
 
     @cached_property
@@ -236,26 +248,43 @@ class NewModel(TrainedModel):
         """
         return build_training_data(self.config, self.predictor.device, self.task).batches(start)
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Return the sum of the config's losses, (), of a step of training, and count the step.
+    def loss(self, batch: Batch, *, step: int | None = None, part: int = 0) -> Tensor:
+        """Return the sum of the config's losses, (), in a step of training.
+
+        step: the number of the optimiser's step, from 0; None: each call is the next step.
+        part: which part of the step's batch it is, from 0, where gradients are accumulated.
+
+        Dropout and noise depend on seed, step and part alone: two passes of one step have the same,
+        as SAM wants, and two parts have different ones. The module's mode is as you left it.
 
         The compiled kernels compute it where `train` would use them; change the module before the
-        first call. Dropout and noise depend on the step's number and the seed alone.
+        first call.
         """
+        if self.watch is not None:
+            self.watch()
         training = self._training
+        number = self.step if step is None else step
+        need_count("step", number, 0)
+        need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
             training.leaf = None  # it computes in the weights' precision
-        if is_due(self.step):
+        if is_due(number):
             try:
-                prove(training, batch, self.step)
+                prove(training, batch, number)
             except LeafDiffers as difference:
                 training.leaf = None
                 say(f"{difference} Continuing without them.")
-        losses = training.losses(training.forward(batch, self.step), batch)
-        self.step += 1
+        losses = training.losses(training.forward(batch, number, part), batch, number)
+        self.step = number + 1
         if self.step % self.config.training.log_every == 0:
-            self._logged.append((self.step, losses.records()))
+            self._logged.setdefault(self.step, {}).setdefault(part, losses.records())
         return losses.total
+
+    def _losses(self) -> Iterator[tuple[int, dict[str, float]]]:
+        """Yield the steps that were logged, with the mean losses of their parts."""
+        for step, parts in sorted(self._logged.items()):
+            names = parts[min(parts)]
+            yield step, {name: fmean(part[name] for part in parts.values()) for name in names}
 
     def save(
         self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None
@@ -263,11 +292,20 @@ class NewModel(TrainedModel):
         """Write the weights, the losses so far and an evaluation to a new run, and return it.
 
         All but `train --resume` can use the run. Raises `Seq2AttnError` if there is a run of this
-        name, or if the module no longer is one of the config.
+        name, or if the module no longer is one of the config, or has weights that are not finite.
         """
+        root = Path(runs_dir or default_root())
+        return self.save_as(NewRun(root, name, plugins=self.plugins, note=note), "saved")
+
+    def save_as(self, new: NewRun, state: str) -> Run:
+        """As `save`, to this new run, which then is in this state."""
         config, task, device = self.config, self.task, self.predictor.device
+        if undefined := not_finite(dict(self.module.named_parameters())):
+            raise Seq2AttnError(
+                f"model.module: {undefined} holds values that are not finite, so nothing was saved",
+                hint="The training has diverged: try a smaller learning rate, or clip gradients.",
+            )
         watched_strings(config, task)  # raises before a run is created
-        new = NewRun(Path(runs_dir or default_root()), name, plugins=self.plugins, note=note)
         dtype = next(self.module.parameters()).dtype
         with default_dtype(str(dtype).removeprefix("torch.")):
             expected = build_model(config, task).state_dict()
@@ -279,7 +317,7 @@ class NewModel(TrainedModel):
         self.checkpoint = "last"
         data = build_training_data(config, device, task)
         trainer = Trainer(self.run, config, self.module, device, Display(), data)
-        trainer.save_trained(self.step, self._logged)
+        trainer.save_trained(self.step, self._losses(), state)
         return self.run
 
 
@@ -301,4 +339,4 @@ def new_model(
     predictor = Predictor(
         build_model(config, task), task, config.model.source_eos, choose_device(device)
     )
-    return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, loaded)
+    return NewModel(Run(Path("unsaved")), config, predictor, "none", 0, plugins=loaded)

@@ -10,11 +10,13 @@ from seq2attn.build import build_losses
 from seq2attn.config import Config
 from seq2attn.data.batches import Batch, generator
 from seq2attn.data.vocabulary import PAD
+from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import hooked_points, is_hooked
+from seq2attn.model.points import Place, Rank, hooked_places, hooked_points, is_hooked, places
 from seq2attn.model.resets import Resets, draw_resets
+from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
 Forward = Callable[[Batch, Resets], Decoded]
 
@@ -50,6 +52,7 @@ class TrainingStep:
         """what a checkpoint keeps, by name: the number of updates, and two moments of each
         parameter's gradient"""
         self._losses = build_losses(config)
+        self._states = self._place_of_states()
         self._parameters: list[Tensor] = []
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
@@ -62,6 +65,25 @@ class TrainingStep:
         self._gradients: list[Tensor] = []
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
 
+    def _place_of_states(self) -> Place | None:
+        """Return where the decoder's states are, if a loss asks for them; the formulas pass them.
+
+        Raises `Seq2AttnError` for a model that has none.
+        """
+        asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
+        if not asking:
+            return None
+        states = [
+            place for place in places(self.model).get("decoder.state", []) if not place.tensor
+        ]
+        if not states:
+            raise Seq2AttnError(
+                f"training.losses: {asking[0]!r} reads the decoder's states, which this model has "
+                "not; leave it out"
+            )
+        self.leaf = None
+        return max(states, key=lambda place: place.layer)
+
     def trace(self) -> None:
         """From now on, compute with the model itself and take no Python branch on a number: a step
         can be traced as one graph.
@@ -71,25 +93,31 @@ class TrainingStep:
 
     # ---- outputs ----
 
-    def forward(self, batch: Batch, number: int) -> Decoded:
-        """Compute the model's outputs in step `number` (from 0).
+    def forward(self, batch: Batch, number: int, part: int = 0) -> Decoded:
+        """Compute the model's outputs in step `number` (from 0), for this part of its batch.
 
-        Its random numbers are a function of seed and step alone.
+        Their random numbers are a function of seed, step and part alone.
         """
         if self.leaf is None or is_hooked(self.model):
-            return self.call(self.formulas, batch, number)
-        return self.call(self.leaf, batch, number)
+            return self.call(self.formulas, batch, number, part)
+        return self.call(self.leaf, batch, number, part)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
-        with hooked_points(resets):
-            return self.model(batch)
+        with hooked_points(resets, Rank.RESET):
+            if self._states is None:
+                return self.model(batch)
+            states: list[Tensor] = []
+            hook = (self._states, lambda state, at: states.append(state))
+            with hooked_places([hook], Rank.CACHE):
+                decoded: Decoded = self.model(batch)
+            return decoded._replace(states=torch.stack(states, dim=1))
 
-    def call(self, forward: Forward, batch: Batch, number: int) -> Decoded:
-        """Call the model or its faster form with the random numbers of step `number`."""
-        self.model.train()
+    def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
+        """Call the model or its faster form with the random numbers of a part of step `number`."""
         device = batch.source.device
-        seed = generator("cpu", self.config.seed, "dropout", number).initial_seed()
+        key = (number, part) if part else (number,)
+        seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
         else:  # of every device, which takes longer
@@ -100,7 +128,7 @@ class TrainingStep:
         assert isinstance(self.model, Reverser), "rules.py refuses resets for other models"
         resets = draw_resets(
             self.model,
-            generator(device, self.config.seed, "resets", number),
+            generator(device, self.config.seed, "resets", *key),
             batch.source,
             batch.decoder_input,
             encoder=training.encoder_reset,
@@ -111,15 +139,26 @@ class TrainingStep:
 
     # ---- learning ----
 
-    def losses(self, decoded: Decoded, batch: Batch) -> Losses:
-        """Compute the losses of the model's outputs."""
+    def losses(self, decoded: Decoded, batch: Batch, number: int = 0) -> Losses:
+        """Compute the losses of the model's outputs in step `number`. Raises `Seq2AttnError` if
+        their sum has no gradient, while gradients are recorded.
+        """
+        given = {"step": number, "states": decoded.states}
         parts = {}
         terms = []
         for name, loss in self._losses.items():
-            value = loss.forward(decoded, batch)
+            value = loss.forward(decoded, batch, **{name: given[name] for name in loss.asks})
             parts[f"{name}_loss"] = value
             terms.append(value if loss.weight == 1 else loss.weight * value)
-        return Losses(parts, sum(terms[1:], start=terms[0]))
+        total = sum(terms[1:], start=terms[0])
+        if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
+            raise Seq2AttnError(
+                f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
+                hint="A loss is a float computed from decoded.logits or decoded.weights, without "
+                "no_grad, inference_mode, .detach() or .item().",
+                exit_code=1,
+            )
+        return Losses(parts, total)
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
         """Compute the gradients of all parameters; those that do not matter have zeros."""
@@ -138,14 +177,14 @@ class TrainingStep:
         `clip_norm`. Returns their norm before, ().
         """
         self._gradients = gradients = self.differentiate(total)
-        norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        norm: Tensor = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
         if not self._compares:
-            torch._foreach_mul_(gradients, (limit / norm).clamp(max=1))
+            foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
-            torch._foreach_mul_(gradients, limit / float(norm))
+            foreach_multiply(gradients, limit / float(norm))
         return norm
 
     @torch.no_grad()
@@ -157,7 +196,7 @@ class TrainingStep:
         """
         updates = self.state["step"]
         updates += 1
-        torch._fused_adamw_(
+        fused_adamw(
             self._parameters,
             self._gradients,
             self._averages,

@@ -20,7 +20,7 @@ TINY = """\
 task: {alphabet: abc, max_length: 2}
 model: {hidden: 8, embedding: 4}
 training: {steps: 24, batch_size: 4, log_every: 1, evaluate_every: 4,
-  validation_samples: 2, word_dropout: 0.3}
+  validation_samples: 2, word_dropout: 0.3, snapshots: 6, watched: a}
 evaluation: {samples: 2}
 """  # small, with many writes
 TRAIN = "train -c tiny.yaml --name tiny"

@@ -170,12 +170,12 @@ DAMAGE = {
     ),
     "step of -1": (
         state_is(step=-1),
-        f"{HEADER}step: should be greater than or equal to 0, found -1",
+        f"{HEADER}step: should be at least 0, found -1",
     ),
-    "best of words": (state_is(best=["a"]), HEADER + "best.0: should be a valid number, found 'a'"),
+    "best of words": (state_is(best=["a"]), HEADER + "best.0: should be a number, found 'a'"),
     "formulas a number": (
         state_is(formulas=1),
-        HEADER + "formulas: should be a valid boolean, found 1",
+        HEADER + "formulas: should be true or false, found 1",
     ),
     "position of -1": (
         state_is(positions={"metrics.jsonl": -1}),

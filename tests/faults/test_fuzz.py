@@ -162,7 +162,7 @@ def call(words):
 
 @pytest.fixture(autouse=True)
 def a_plain_environment(monkeypatch):
-    monkeypatch.setattr("seq2attn.comparison.run.process_pool", lambda *_: Inline())
+    monkeypatch.setattr("seq2attn.comparison.workers.process_pool", lambda *_: Inline())
     for name in ("SEQ2ATTN_RUNS", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -306,7 +306,7 @@ def trial(tmp_path_factory):
     (folder / "tiny.yaml").write_text(TINY)
     with (
         contextlib.chdir(folder),
-        mock.patch("seq2attn.comparison.run.process_pool", return_value=Inline()),
+        mock.patch("seq2attn.comparison.workers.process_pool", return_value=Inline()),
     ):
         assert call(COMPARE.split())[0] == 0
     return folder

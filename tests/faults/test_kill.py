@@ -22,7 +22,7 @@ WRITES = {"cutting": 2, "half a record": 150}  # in one training, at least; 15 o
 PAIRS = """\
 task: {name: pairs, train: train.tsv, dev: dev.tsv}
 model: {hidden: 8, embedding: 4, bidirectional: true, dropout: 0.2, attention: {score: additive}}
-training: {epochs: 4, batch_size: 4, log_every: 1, patience: 9,
+training: {epochs: 4, batch_size: 4, log_every: 1, patience: 9, snapshots: 1, watched: a,
   losses: {name: cross_entropy, label_smoothing: 0.1}}
 """
 PAIRS_COMMANDS = ("train -c pairs.yaml --name tiny", RESUME)

@@ -12,8 +12,8 @@ import torch
 from torch import Generator, Tensor
 
 from seq2attn import parts
+from seq2attn.data.format import Pair
 from seq2attn.data.padding import pad_rows
-from seq2attn.data.pairs import Pair
 from seq2attn.data.vocabulary import Vocabulary
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
@@ -110,6 +110,10 @@ class Task(ABC):
         """Return the right answer to `text`; None if the task does not know it."""
         return None
 
+    def source(self, text: str) -> str:
+        """Return a source as the model reads it."""
+        return text
+
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         """Yield the number of each line of input that has a source, from 1, and its source."""
         return enumerate(lines, start=1)
@@ -119,6 +123,11 @@ class Task(ABC):
         it from them, as `learned`, without opening a file. None for a task without files.
         """
         return None
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many malformed lines of its files were left out, by the name of the file."""
+        return {}
 
     def share_drawn(self, length: int, examples: int) -> float | None:
         """Return the expected share of all sources of `length` that so many training examples

@@ -1,21 +1,18 @@
 """`walk V;PST -> walked`, from files"""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 from pydantic import Field, PositiveInt, ValidationError
 from torch import Generator
 
-from seq2attn.data.pairs import VARIANT, Format, PairFile, load_pairs
+from seq2attn.data.format import Format
+from seq2attn.data.pairs import PairFile, load_pairs
 from seq2attn.data.tasks.base import Examples, Task, draw_integers
-from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, normal_form
+from seq2attn.data.warnings import warnings
 from seq2attn.errors import Seq2AttnError
 from seq2attn.options import Section
-from seq2attn.text import character_name, first_of, quoted
 
 
 class Learned(Section):
@@ -55,6 +52,10 @@ class Pairs(Task):
             self.training_set = files["train"].pairs
             self.dev_set = files["dev"].pairs
             learned = self._learn(files)
+            self.notes = [
+                *(note for file in files.values() for note in file.notes),
+                *warnings(self.training_set, self.dev_set, self.form),
+            ]
         try:
             self._learned = Learned.model_validate(learned)
         except ValidationError as error:
@@ -62,12 +63,10 @@ class Pairs(Task):
             where = ".".join(map(str, problem["loc"]))
             message = f"what the task learned from its files is damaged: {where}: {problem['msg']}"
             raise Seq2AttnError(message) from None
-        self.source_vocabulary, self.target_vocabulary = self._vocabularies(
+        self.source_vocabulary, self.target_vocabulary = self.form.vocabularies(
             self._learned.source, self._learned.target, self._learned.features
         )
         self.min_length, self.max_length = self._learned.source_lengths
-        if self.training_set:
-            self.notes = list(self._warnings())
 
     def load_pairs(self, path: str | Path) -> PairFile:
         """Load another file of the same format."""
@@ -77,16 +76,31 @@ class Pairs(Task):
         """Read words, or lines of a file, of which the columns after the last one that a source
         needs may be missing. Comments, and the header of a file, have no source.
         """
-        column = self.form.source_column
-        features = self.form.features_column
-        for number, line in self.form.rows(lines, allow_words=True):
-            fields = self.form.split(line)
-            if len(fields) == 1:
-                line = fields[0]
-            elif max(column, features or 0) <= len(fields) <= self.form.width:
-                line = fields[column - 1]
-                line += FEATURES + fields[features - 1] if features else ""
-            yield number, self.form.without_variant(line)
+        form, is_first = self.form, True
+        for number, line in self.form.rows(lines):
+            is_header = is_first and form.has_header and len(form.split(line)) > 1
+            is_first = False
+            if is_header:
+                form = self._named(line)
+            else:
+                yield number, form.source_of(line)
+
+    def _named(self, header: str) -> Format:
+        try:
+            return self.form.named(header, answers=False)
+        except ValueError as error:
+            raise Seq2AttnError(str(error)) from None
+
+    def source(self, text: str) -> str:
+        return self.form.canonical(text)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        counts = {}
+        for file in self._learned.files.values():
+            if isinstance(count := file.get("left_out"), int):
+                counts[str(file.get("name"))] = count
+        return counts
 
     def learned(self) -> Mapping[str, Any]:
         return self._learned.model_dump()
@@ -115,7 +129,7 @@ class Pairs(Task):
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         """Collect the symbols and lengths of the training file."""
         pairs = files["train"].pairs
-        source_vocabulary, target_vocabulary = self._vocabularies([], [], [])
+        source_vocabulary, target_vocabulary = self.form.vocabularies()
         sources = [source_vocabulary.split(source) for source, _ in pairs]
         targets = [target_vocabulary.symbols_of(target) for _, target in pairs]
         lengths = [len(symbols) + len(features) for symbols, features in sources]
@@ -128,86 +142,6 @@ class Pairs(Task):
             "longest_target": max(map(len, targets)),
             "files": {split: file.record for split, file in files.items()},
         }
-
-    def _vocabularies(
-        self, source: list[str], target: list[str], features: list[str] | None
-    ) -> tuple[Vocabulary, Vocabulary]:
-        form = self.form
-        make = partial(Vocabulary, unknown=True, normalise=form.normalise)
-        return (
-            make(source, separator=form.source_separator, features=features),
-            make(target, separator=form.target_separator),
-        )
-
-    def _warnings(self) -> Iterator[str]:
-        """Warn of what spoils training: a file in another format, or pairs that cannot be learned
-        or measured.
-        """
-        pairs, dev_pairs = self.training_set or (), self.dev_set
-        known = set(pairs)
-        shared = sum(pair in known for pair in dev_pairs)
-        if shared:
-            yield (
-                f"warning: {shared:,} of {len(dev_pairs):,} dev pairs are also in the training file"
-            )
-        lengths = [max(map(len, pair)) for pair in pairs]
-        longest, usual = max(lengths), median(lengths)
-        if longest > max(1000, 20 * usual):
-            yield (
-                f"warning: a pair has {longest:,} characters, the median {usual:g}; "
-                "memory grows with the longest squared"
-            )
-        separator = self.form.target_separator
-        targets = [target for _, target in pairs if len(target) > 1]
-        if targets and separator and not any(separator in target for target in targets):
-            yield (
-                f"warning: no target contains the separator {separator!r}, so that each target is "
-                "one symbol; if each character is a symbol, set task.target_separator to ''"
-            )
-        elif pairs[0] == dev_pairs[0] and pairs != dev_pairs and not self.form.header:
-            line = " -> ".join(map(quoted, pairs[0]))
-            yield (
-                f"warning: line 1, {line}, is read as a pair; if it is a header, "
-                "add --set task.header=true"
-            )
-        variants = [source for source, _ in pairs if re.match(VARIANT, source)]
-        if variants:
-            yield (
-                f"warning: {len(variants):,} of the sources end in a number in parentheses, as "
-                f"{quoted(variants[0])}; if it counts right answers, add --set task.variants=true"
-            )
-        commented = [target for _, target in pairs if " #" in target]
-        if commented:
-            yield (
-                f"warning: {len(commented):,} of the targets contain ' #', as "
-                f"{quoted(commented[0])}; if a comment begins there, add --set 'task.comment=\"#\"'"
-            )
-        if targets and all(target[0] == target[-1] == '"' for target in targets):
-            yield (
-                "warning: all targets are in quotation marks, which only a task.delimiter such as "
-                "',' or ';' takes off"
-            )
-        vocabularies = {"sources": self.source_vocabulary, "targets": self.target_vocabulary}
-        for side, (name, vocabulary) in enumerate(vocabularies.items()):
-            special = [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in vocabulary.ids]
-            if special:
-                yield (
-                    f"note: the {name} contain {first_of(special)}, read as a symbol of the file, "
-                    "beside the model's own of that name"
-                )
-            unseen = [vocabulary.unseen(pair[side]) for pair in dev_pairs]
-            unseen = [symbols for symbols in unseen if symbols]
-            if unseen:
-                symbols = _distinct(unseen)
-                names = first_of([character_name(symbol) for symbol in symbols])
-                note = (
-                    f"warning: {len(unseen):,} of {len(dev_pairs):,} dev {name} have symbols that "
-                    f"the training file lacks: {names}"
-                )
-                composed = any(symbol != normal_form(symbol, "nfd") for symbol in symbols)
-                if composed and not vocabulary.separator:
-                    note += "; --set task.normalise=nfd reads and writes a character's parts"
-                yield note
 
 
 def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -1,0 +1,100 @@
+"""Training loops of the user's own, as the trials of a comparison get them. Imports no torch."""
+
+import hashlib
+import inspect
+import pickle
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.text import error_text, quoted, short_path
+
+Train = Callable[[Any], object]
+"""a function that trains the `NewModel` it is given"""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A function that trains a model, on its way to another process."""
+
+    name: str
+    code: str
+    """a checksum of its source"""
+    pickled: bytes
+
+    @property
+    def key(self) -> str:
+        """What a run keeps of it: another function of the same name has another key."""
+        return f"{self.name} {self.code}"
+
+    def train(self, model: Any) -> None:
+        """Train a model. An exception becomes a `Seq2AttnError` with file and line."""
+        try:
+            pickle.loads(self.pickled)(model)
+        except (KeyboardInterrupt, Seq2AttnError):
+            raise
+        except BaseException as error:
+            *_, frame = traceback.extract_tb(error.__traceback__)
+            where = f"{short_path(frame.filename)}:{frame.lineno}"
+            message = f"train: {where}: {error_text(error)}"
+            raise Seq2AttnError(message, exit_code=1) from error
+
+
+def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
+    """Return the loops by name: those of a mapping, or a function's by its own name.
+
+    Raises `Seq2AttnError` for what is no function of a model, and for a function that no other
+    process could be given.
+    """
+    if train is None:
+        return {}
+    functions = train if isinstance(train, Mapping) else {getattr(train, "__name__", ""): train}
+    loops = {}
+    for name, function in functions.items():
+        if not _takes_a_model(function):
+            raise Seq2AttnError(
+                f"train: expected a function of a model, or a mapping of names to such functions; "
+                f"found {quoted(function)}"
+            )
+        loops[str(name)] = Loop(str(name), _checksum(function), _pickled(function))
+    return loops
+
+
+def _takes_a_model(function: Any) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _checksum(function: Any) -> str:
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):  # typed into an interpreter, or a `functools.partial`
+        source = repr(getattr(getattr(function, "__code__", None), "co_code", function))
+    return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()
+
+
+def _pickled(function: Train) -> bytes:
+    """Return the function as bytes: by its name if others can import it, otherwise by value."""
+    by_value = function.__module__ == "__main__" if hasattr(function, "__module__") else False
+    if not by_value:
+        try:
+            return pickle.dumps(function)
+        except (pickle.PicklingError, AttributeError, TypeError):  # of a function, or a lambda
+            pass
+    try:
+        import cloudpickle
+    except ImportError:
+        if by_value and hasattr(sys.modules["__main__"], "__file__"):
+            return pickle.dumps(function)  # a script, which workers of this machine run again
+        raise Seq2AttnError(
+            f"train: {getattr(function, '__name__', function)} can only be given to other "
+            "processes with the package cloudpickle",
+            hint="pip install cloudpickle, or put the function into a file and import it.",
+        ) from None
+    return bytes(cloudpickle.dumps(function))

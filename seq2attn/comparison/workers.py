@@ -1,0 +1,157 @@
+"""Where the trials of a comparison run: processes of this machine, those of a Dask cluster, or any
+`concurrent.futures.Executor`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import multiprocessing
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import Executor
+from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any
+
+from seq2attn.display.console import escape_streams
+from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.machine import available_cores
+
+ANSWER = 5  # seconds for a Dask scheduler to answer
+ExecutorWord = str | Callable[[], Executor] | None
+"""processes of this machine (None), `dask:ADDRESS`, or a function that makes an Executor"""
+DASK = re.compile(r"dask:(inproc://.+|((tcp|tls|ucx|wss?)://)?(\[[^][/]+]|[^][:/\s]+):[0-9]{1,5})")
+
+
+class Workers:
+    """What runs the trials: `count` workers of executors that `make` makes."""
+
+    def __init__(self, make: Callable[[], Executor], count: int) -> None:
+        self.make = make
+        self.count = count
+
+    def at_once(self) -> int:
+        """Return how many trials can run at a time now."""
+        return self.count
+
+    def leave_out(self, worker: str) -> bool | None:
+        """Give a worker that refused no further trial. Returns whether there are others; None if
+        it cannot be left out.
+        """
+        return None
+
+    def place(self) -> dict[str, Any]:
+        """Return the keywords with which a trial is submitted to those that are not left out."""
+        return {}
+
+
+class DaskWorkers(Workers):
+    """The workers of a Dask cluster, which come and go. count: trials at a time; None: a worker
+    each.
+    """
+
+    def __init__(self, client: Any, count: int | None) -> None:
+        super().__init__(lambda: client.get_executor(pure=False), count or 0)
+        self.client = client
+        self.left_out: set[str] = set()
+
+    def at_once(self) -> int:
+        return self.count or max(1, len(self._others()))
+
+    def leave_out(self, worker: str) -> bool | None:
+        self.left_out.add(worker)
+        return bool(self._others())
+
+    def place(self) -> dict[str, Any]:
+        return {"workers": self._others()} if self.left_out else {}
+
+    def _others(self) -> list[str]:
+        with contextlib.suppress(Exception):  # no connection: the trials' futures tell
+            return [worker for worker in self.client.nthreads() if worker not in self.left_out]
+        return []
+
+
+@contextlib.contextmanager
+def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
+    """Yield what runs the trials, as long as it is connected."""
+    if isinstance(executor, str):
+        with _dask_client(executor.removeprefix("dask:")) as client:
+            yield DaskWorkers(client, count)
+    else:
+        limit = max(1, min(count or available_cores(), trials))
+        yield Workers(executor or (lambda: process_pool(limit)), limit)
+
+
+def process_pool(workers: int) -> Executor:
+    """Processes of this machine that end when this process ends, however it ends."""
+    context = SpawnContext()
+    context.Process = _Worker  # type: ignore[misc]
+    return futures.ProcessPoolExecutor(workers, mp_context=context)
+
+
+class _Worker(SpawnProcess):
+    """Ends with its parent, and never gets the signals that a terminal sends to all processes: the
+    parent handles them.
+    """
+
+    def start(self) -> None:
+        if not hasattr(signal, "pthread_sigmask"):  # Windows
+            super().start()
+            return
+        resource_tracker.ensure_running()  # starting it later would unblock SIGINT
+        before = signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP}
+        )  # which a child inherits
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def run(self) -> None:
+        escape_streams()
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+        super().run()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()  # type: ignore[union-attr]
+    os._exit(1)
+
+
+def _dask_client(address: str) -> Any:
+    """Connect to the Dask scheduler at `address`. Its workers must be processes of one thread that
+    see the runs directory.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise Seq2AttnError(
+            f"--executor dask needs the package distributed ({error})",
+            hint='Install it: pip install "seq2attn[dask]"',
+        ) from None
+    dask: Any = distributed  # without types
+    for name in ("distributed", "distributed.client", "tornado.application"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
+
+    async def identity() -> Any:
+        secure = dask.Security().get_connection_args("client")
+        async with dask.rpc(address, connection_args=secure) as server:
+            return await asyncio.wait_for(server.identity(), ANSWER)
+
+    try:  # ask first, since a Client waits forever if nothing answers
+        with futures.ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
+            kind = thread.submit(asyncio.run, identity()).result()["type"]
+        if kind != "Scheduler":
+            raise ValueError(f"it is a {kind}")
+        return dask.Client(address, timeout=ANSWER, set_as_default=False)
+    except Exception as error:  # of its libraries, anything
+        reason = str(error) or f"nothing after {ANSWER} seconds"
+        raise Seq2AttnError(
+            f"no Dask scheduler answers at {address}: {reason}",
+            hint="Start one with: dask scheduler    and workers with: "
+            "dask worker ADDRESS --nthreads 1",
+        ) from None

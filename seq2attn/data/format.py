@@ -1,0 +1,251 @@
+"""The format of files of pairs: which columns their lines have, and how a line becomes pairs.
+
+Imports no torch.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
+from seq2attn.text import did_you_mean, first_of, quoted
+
+LONGEST_LINE = 10_000  # characters
+BOM = "\ufeff"  # a byte order mark, which begins a file, and a line where files were joined
+COLUMNS = ("source_column", "target_column", "features_column")
+VARIANT = re.compile(r"(?<=.)\(\d+\)$")  # about(2), the second pronunciation
+
+Texts = Sequence[str]
+Pair = tuple[str, str]
+"""a source, with its features after a tab if it has any, and its right answer"""
+
+
+@dataclass(frozen=True)
+class Format:
+    """The format of a file's lines. A column is its number, from 1, or its name in the header."""
+
+    source_column: int | str = 1
+    target_column: int | str = 2
+    features_column: int | str | None = None
+    columns: int | None = None
+    """columns of each line; None: as many as the header, or as the last one named"""
+    delimiter: str = "\t"
+    quotation: bool | None = None
+    """quotation marks around a column are taken off, as in CSV; None: unless the delimiter is a tab
+    or a blank"""
+    header: bool = False  # a column that is named implies it
+    comment: str = ""  # at the beginning of a line or after a blank
+    variants: bool = False  # a number in parentheses at the end of a source counts its answers
+    strip: bool = False
+    source_separator: str = ""
+    target_separator: str = ""
+    target_alternatives: str = ""  # between right answers of one source
+    target_quotes: str = ""  # around each answer: / or []
+    features_separator: str = FEATURE
+    skip_bad: int = 0  # malformed lines that may be left out
+    normalise: str = "nfc"
+    """the Unicode normal form of symbols; strings are composed, even with nfd, unless it is none"""
+
+    @property
+    def has_header(self) -> bool:
+        """True if the first line of a file names the columns."""
+        return self.header or any(isinstance(column, str) for column in self.used)
+
+    @property
+    def used(self) -> tuple[int | str, ...]:
+        """The columns of source, target and features."""
+        columns = [getattr(self, key) for key in COLUMNS]
+        return tuple(column for column in columns if column is not None)
+
+    @property
+    def width(self) -> int:
+        """The number of columns that each line must have; of named ones, `named` knows it."""
+        return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
+
+    def named(self, line: str, *, answers: bool = True) -> "Format":
+        """Return the format of the lines below a header, whose names become numbers.
+
+        answers: False if the column of the right answers may be missing. Raises `ValueError` for a
+        name that is not there.
+        """
+        names = self.split(line)
+        numbers: dict[str, Any] = {}
+        for key in COLUMNS:
+            name = getattr(self, key)
+            if isinstance(name, str):
+                needed = answers or key != "target_column"
+                numbers[key] = column_number(name, names, f"task.{key}") if needed else 1
+        known = replace(self, header=False, **numbers)
+        if answers and len(set(known.used)) < len(known.used):
+            raise ValueError(f"one column is used twice: source, target, features = {known.used}")
+        return replace(known, columns=self.columns or max(len(names), known.width))
+
+    def rows(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield the lines that are not blank, with their numbers and without comments."""
+        for number, line in enumerate(lines, start=1):
+            line = self.without_comment(line.removeprefix(BOM))
+            if line.strip():
+                yield number, line
+
+    def vocabularies(
+        self, source: Texts = (), target: Texts = (), features: Texts | None = None
+    ) -> tuple[Vocabulary, Vocabulary]:
+        """Return the vocabularies of sources and targets with these symbols and features."""
+        make = partial(Vocabulary, unknown=True, normalise=self.normalise)
+        if self.features_column is not None:
+            features = features or ()
+        return (
+            make(source, separator=self.source_separator, features=features),
+            make(target, separator=self.target_separator),
+        )
+
+    def parse_all(self, lines: Texts) -> "Parsed":
+        """Parse the lines of a file. Raises `ValueError` if the header lacks a name."""
+        rows = self.rows(lines)
+        parsed = Parsed(replace(self, columns=self.width))
+        if self.has_header:
+            _, header = next(rows, (0, ""))
+            parsed = Parsed(self.named(header), self.split(header))
+        for number, line in rows:
+            try:
+                parsed.rows[number] = parsed.form.parse(line)
+            except ValueError as error:
+                parsed.problems[number] = str(error)
+        if not parsed.rows and not parsed.problems:
+            parsed.problems[len(lines)] = "no pair follows"
+        return parsed
+
+    def without_comment(self, line: str) -> str:
+        """Return a line, or a source, without the comment at its end."""
+        text, sign, _ = f" {line}".partition(f" {self.comment}")
+        return text[1:].rstrip(" ") if self.comment and sign else line
+
+    def split(self, line: str) -> list[str]:
+        """Split a line into fields; there are none if its quotation marks do not match."""
+        quotation = self.quotation
+        if quotation is None:
+            quotation = self.delimiter not in "\t "
+        if quotation:
+            try:
+                fields = next(csv.reader([line], delimiter=self.delimiter, strict=True))
+            except csv.Error:
+                return []
+        elif self.delimiter == " ":  # one or more; the last column may contain some
+            fields = re.split(" +", line.strip(" "), maxsplit=self.width - 1)
+        else:
+            fields = line.split(self.delimiter)
+        return [field.strip() for field in fields] if self.strip else fields
+
+    def canonical(self, source: str) -> str:
+        """Return a source, with its features after a tab if it has any, as a model reads it: if
+        the format says so, `about` for `about(2)`, and a `;` between features.
+        """
+        word, tab, features = self.without_comment(source).partition(FEATURES)
+        if self.variants:
+            word = VARIANT.sub("", word)
+        return word + tab + self._features_of(features)
+
+    def _features_of(self, text: str) -> str:
+        parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
+        return FEATURE.join(part.strip() for part in parts)
+
+    def source_of(self, line: str) -> str:
+        """Return the source of a line, of which the columns after the last one that a source needs
+        may be missing, or of a word alone; what is neither is returned as it is.
+        """
+        fields = self.split(line)
+        source, features = self.source_column, self.features_column
+        if len(fields) == 1:
+            line = fields[0]
+        elif isinstance(source, str) or isinstance(features, str):
+            pass  # without a header nobody knows
+        elif max(source, features or 0) <= len(fields) <= self.width:
+            line = fields[source - 1]
+            line += FEATURES + fields[features - 1] if features else ""
+        return self.canonical(line)
+
+    def parse(self, line: str) -> list[Pair]:
+        """Parse a line without its line end, of a format without names, into a pair for each of its
+        answers. Raises `ValueError` with what is wrong with it.
+        """
+        text = line.replace("\t", "") if self.delimiter == "\t" else line
+        if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
+            if wrong[0] == BOM:
+                raise ValueError("a byte order mark, as where two files were joined")
+            if wrong[0] >= "\ud800":
+                raise ValueError("not UTF-8 text; save it as UTF-8")
+            raise ValueError(f"it contains {quoted(wrong[0])}")
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"more than {LONGEST_LINE:,} characters")
+        fields = self.split(line)
+        if not fields:
+            raise ValueError("unmatched quotation marks")
+        if len(fields) != self.width:
+            raise ValueError(f"columns: found {len(fields)}, expected {self.width}")
+        source, target, *features = (fields[int(column) - 1] for column in self.used)
+        source = self._checked("source", source, self.source_separator)
+        if features:
+            text = self._features_of(features[0])
+            source += FEATURES + self._checked("features", text, FEATURE)
+        source = self.canonical(source)
+        return [(source, answer) for answer in self._answers(target)]
+
+    def _answers(self, target: str) -> Iterator[str]:
+        """Yield the right answers in a column, each once, without what is around them."""
+        answers = target.split(self.target_alternatives) if self.target_alternatives else [target]
+        for answer in dict.fromkeys(answers):
+            if self.target_alternatives:
+                answer = answer.strip()
+            if self.target_quotes:
+                first, last = self.target_quotes[0], self.target_quotes[-1]
+                if len(answer) < 2 or answer[0] != first or answer[-1] != last:
+                    raise ValueError(f"an answer is not between {first} and {last}")
+                answer = answer[1:-1].strip()
+            yield self._checked("target", answer, self.target_separator)
+
+    def _checked(self, name: str, text: str, separator: str) -> str:
+        """Return the text of a column in its normal form."""
+        if self.normalise != "none":
+            text = normal_form(text, "nfc")
+        has_empty_part = bool(separator) and "" in text.split(separator)
+        if not text or text != text.strip() or has_empty_part:
+            column = getattr(self, f"{name}_column")
+            raise ValueError(
+                f"the {name} (column {column}) is empty, has an empty part, or a blank at an end"
+            )
+        return text
+
+
+@dataclass
+class Parsed:
+    """The lines of a file, by their numbers from 1."""
+
+    form: Format
+    """with numbers for the names of columns"""
+    names: Texts = ()
+    """of the columns, in the header"""
+    rows: dict[int, list[Pair]] = field(default_factory=dict)
+    """the pairs of each line"""
+    problems: dict[int, str] = field(default_factory=dict)
+    """what is wrong with each malformed line"""
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """All pairs, in order."""
+        return [pair for row in self.rows.values() for pair in row]
+
+
+def column_number(name: str, names: Texts, what: str) -> int:
+    """Return the number of a column, from 1, by its name in a header. Raises `ValueError` with
+    `what` was named if there is none, or more than one.
+    """
+    names = [normal_form(other, "nfc") for other in names]
+    if names.count(name) == 1:
+        return names.index(name) + 1
+    reason = "names several columns" if name in names else "names no column"
+    guess = "" if name in names else did_you_mean(name, names)
+    header = first_of(list(map(quoted, names)))
+    raise ValueError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")

@@ -1,0 +1,116 @@
+"""Rows of numbers that were measured, and answers beside the right ones. Imports no torch."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from pydantic import PositiveInt
+
+from seq2attn.parts import FAMILIES, RANDOM
+from seq2attn.results.edits import Edit
+from seq2attn.results.metrics import METRICS
+from seq2attn.results.statistics import Estimate, share
+
+FamilyLength = tuple[str | None, int]
+"""a family of strings (None: the words of a file) and their length"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of the strings of a family and length, or of all words of a file, with a 95 %
+    interval over strings.
+    """
+
+    family: str | None
+    """of the strings; None for the words of a file"""
+    length: PositiveInt | None
+    """characters of each source; None: words of any length"""
+    metric: str
+    """one of `METRICS`"""
+    value: float
+    low: float | None
+    """the ends of the interval; None for a metric that has none"""
+    high: float | None
+    samples: PositiveInt
+    """strings or words measured"""
+    trained: bool
+    """True if sources of this length occur in training"""
+
+    def __post_init__(self) -> None:
+        if self.family not in (None, *FAMILIES.names()) or self.metric not in METRICS:
+            raise ValueError(f"unknown family {self.family!r} or metric {self.metric!r}")
+        largest = METRICS[self.metric].largest
+        low = self.low or 0.0
+        high = largest if self.high is None else self.high
+        if not 0 <= low <= self.value <= high <= largest:
+            raise ValueError(
+                f"{self.metric}: {self.value} in [{low}, {high}], not from 0 to {largest:g}"
+            )
+
+
+def rows_of(
+    measured: Mapping[str, Estimate | float],
+    samples: int,
+    *,
+    length: int | None,
+    trained: bool,
+    family: str | None = RANDOM,
+) -> list[Row]:
+    """Return a row for each metric; none for a number that is not possible, such as the entropy of
+    a model that has diverged.
+    """
+    rows = []
+    for name, number in measured.items():
+        metric = METRICS[name]
+        if not isinstance(number, Estimate):
+            number = share(number, samples) if metric.is_share else Estimate(number)
+        if 0 <= number.value <= metric.largest:  # nan is not, nor an entropy of weights below 0
+            rows.append(Row(family, length, name, *number, samples, trained))
+    return rows
+
+
+@dataclass(frozen=True)
+class PairAnswer:
+    """The model's answer to one source, beside the right one."""
+
+    source: str
+    right: str
+    """of several right answers, the one closest to the model's"""
+    answer: str
+    source_length: int
+    """symbols, features counted"""
+    right_length: int
+    edits: tuple[Edit, ...]
+    """what turns the right answer into the model's: the errors of a cheapest alignment"""
+    finished: bool
+    """False if the model wrote no `<eos>`: the answer is then wrong"""
+    others: tuple[str, ...] = ()
+    """the other right answers"""
+    words: PositiveInt = 1
+    """how many it counts as: with `--per token`, as many as its source has lines"""
+
+    @property
+    def is_right(self) -> bool:
+        """True if the answer is exactly right."""
+        return not self.edits and self.finished
+
+    @property
+    def rights(self) -> set[str]:
+        """All right answers."""
+        return {self.right, *self.others}
+
+
+def worst_place(values: Mapping[FamilyLength, float]) -> FamilyLength | None:
+    """Return family and length of the worst family's lowest value, the first on a tie; None if no
+    family is worse than another.
+
+    The worst family has the lowest value, and on a tie the lowest mean.
+    """
+    families: dict[str | None, list[float]] = defaultdict(list)
+    for (family, _), value in values.items():
+        families[family].append(value)
+    ranks = {family: (min(numbers), fmean(numbers)) for family, numbers in families.items()}
+    if len(set(ranks.values())) < 2:
+        return None
+    return min(values, key=lambda place: (ranks[place[0]], values[place]))

@@ -1,0 +1,183 @@
+"""What a refusal says of a raw file: the command that it prints is pasted as it stands."""
+
+import gzip
+import itertools
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+WORDS = ["".join(letters) for letters in itertools.product("abcd", repeat=3)]  # 64
+TENS, ONES = ["twenty", "thirty", "forty", "fifty"], ["one", "two", "three", "four", "five"]
+IPA = {"a": "æ", "b": "bʰ", "c": "t͡ʃ", "d": "ð"}
+
+
+def phones(word):
+    return " ".join(IPA[letter] for letter in word)
+
+
+def segments(number, word):
+    """Of every fourth word twice the phones, with a slash inside a symbol between them."""
+    return f"{phones(word)} x/x {phones(word)}" if number % 4 == 0 else phones(word)
+
+
+def spoken(word):
+    return "".join(IPA[letter] for letter in word)
+
+
+def lines(line, words=WORDS):
+    return "".join(f"{line(number, word)}\n" for number, word in enumerate(words))
+
+
+CLDF = "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
+GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
+    "spreadsheet.csv": (
+        "sep=;\r\n" + lines(lambda _, word: f'{word};"{phones(word)}";;\r'),
+        {"delimiter": ";", "columns": 4, "comment": "sep=", "target_separator": " "},
+    ),
+    "forms.csv": (  # Form repeats Value, and a slash inside a segment is notation
+        "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
+        + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
+        {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
+        | {"target_separator": " "},
+    ),
+    "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
+        ";;; of words\n;;; and phones\n"
+        + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])
+        + f"{WORDS[1]}(2) {phones('d')}\n{WORDS[0]}(2) {phones('a')}\n",
+        {"delimiter": " ", "comment": ";;;", "variants": True, "target_separator": " "},
+    ),
+    "hashes.tsv": (
+        "# a list\n"
+        + lines(lambda number, word: f"{number}\t{word}\t{phones(word)}{' # US' * (number == 3)}"),
+        {"comment": "#", "source_column": 2, "target_column": 3, "target_separator": " "},
+    ),
+    "inflection.tsv": (
+        lines(lambda number, word: f"{word}\t{word}ab\tV|{'ABCDEFG'[number % 7]}|PST"),
+        {"features_column": 3, "features_separator": "|"},
+    ),
+    "wiktionary.tsv": (  # blanks at an end, and a malformed line, the last one
+        lines(lambda number, word: f"{word}\t/{spoken(word)}/{f', /{word}/' * (number < 9)}\t1 ")
+        + "ab\n",
+        {"target_alternatives": ", ", "target_quotes": "/", "columns": 3, "skip_bad": 1},
+    ),
+    "quoted.tsv": (
+        '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
+        {"quotation": True, "header": True, "target_column": 3},
+    ),
+    "numbers.tsv": (
+        lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
+        {"columns": 3},
+    ),
+}
+
+
+def tried(refusal):
+    """The words of the command that a refusal prints."""
+    (command,) = [line for line in refusal.splitlines() if line.startswith("Try: seq2attn ")]
+    return shlex.split(command)[2:]
+
+
+def options(words):
+    """The options of the format in the words of a command."""
+    settings = [word.partition("=") for word in words if word.startswith("task.")]
+    return {key.removeprefix("task."): yaml.safe_load(value) for key, _, value in settings}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_the_command_that_a_refusal_prints_ends_without_a_warning(cli, name):
+    content, expected = GIVEN[name]
+    Path(name).write_text(content, "utf-8")
+    words = tried(cli(f"split {name} --to parts").refusal)
+    assert words[:4] == ["split", name, "--to", "parts"]
+    assert options(words) == expected
+    assert "warning" not in cli(*words).check().err
+
+
+def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
+    content, _ = GIVEN["forms.csv"]
+    Path("a.csv").write_text(content, "utf-8")
+    mine = "train --config pairs/small --set task.train=a.csv --set task.dev=a.csv"
+    words = tried(cli(mine).refusal)
+    assert words[: len(mine.split())] == mine.split()
+    assert "target_separator" not in options(words), "the config has it"
+    mine = "split a.csv --set task.source_column=Form --set task.target_column=ID"
+    words = tried(cli(mine).refusal)
+    assert words == [*mine.split(), "--set", 'task.delimiter=","']
+    assert "0 share their source" in cli(*words).check().err
+
+
+def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
+    Path("a.csv").write_text(GIVEN["forms.csv"][0], "utf-8")
+    done = cli(*tried(cli("split a.csv").refusal)).check()
+    (command,) = [line for line in done.err.splitlines() if line.startswith("Next: seq2attn ")]
+    tiny = " --set model.hidden=8 --set training.epochs=1 --set training.snapshots=0 --name a"
+    done = cli(*shlex.split(command)[2:], *tiny.split()).check()
+    assert "warning" not in done.err
+    assert cli("predict abc").check().out.startswith("abc\t")
+    Path("b.tsv").write_text("Form;Segments\n" + lines(lambda _, word: f"{word};{phones(word)}"))
+    assert "such files need --set 'task.delimiter=" in cli("eval a --data b.tsv").refusal
+
+
+# ---- files that have no pairs, or whose columns only their user knows ----
+
+SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
+
+
+@pytest.mark.parametrize(
+    "name, content, says",
+    [
+        ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
+        ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
+        ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
+        ("a.txt", "\\t abc abd\n\\m ab-c\n\\g X-Y\n\n" * 9, "It is interlinear glosses."),
+        ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),
+        ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),
+        ("a.txt", lines(lambda _, word: "-".join(word)), 'awk \'{w = $0; gsub(/[-·|=]/, "", w)'),
+        ("a.txt", lines(lambda _, word: f"{word}->{word}a"), r"sed -E 's/ *(\|\|\||=>|->|::"),
+        ("a.de", lines(lambda _, word: f"{word}e"), "paste a.de a.en > words.tsv"),
+        ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is compressed.\nFirst: gunzip a.gz"),
+        ("a.tsv", "Käse\tk\nBär\tb\n".encode("cp1252"), "CP1252, 'Käse\\tk'"),
+        (
+            "a.tsv",
+            "かな\tkana\n".encode("euc-jp"),
+            "EUC-JP, 'かな\\tkana'",
+        ),
+        ("a.tsv", "ab\tx\n".encode("utf-16-le"), "iconv -f UTF-16LE -t UTF-8 a.tsv > utf8.txt"),
+        ("a.txt", lines(lambda number, word: f"{word}\t{number}\t{number + 1}"), "No two of them"),
+        (
+            "a.tsv",
+            lines(lambda number, word: f"{number}\t{word}\t{word}x\ty{word}"),
+            "Choose --set task.source_column=N --set task.target_column=N: 1 (number, such as "
+            "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
+        ),
+        ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
+        (  # without segments, Form only repeats Value
+            "a.tsv",
+            "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),
+            "No two of them hold words",
+        ),
+    ],
+)
+def test_no_command_is_printed_for_a_file_that_needs_its_user(cli, name, content, says):
+    Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    Path("a.en").write_text(lines(lambda _, word: word))
+    refusal = cli(f"split {name}").refusal
+    assert says in refusal
+    assert "Try: " not in refusal
+
+
+def test_a_treebank_becomes_a_file_of_pairs_by_the_commands_that_are_printed(cli):
+    rows = lines(
+        lambda number, word: f"{number + 1}\t{word}s\t{word}\tX\t_\tN=A|C={word[0]}" + "\t_" * 4
+    )
+    Path("a.conllu").write_text(f"# text = x\n{rows}65-66\tdu\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
+    refusal = cli("split a.conllu").refusal
+    command = refusal[refusal.index("awk") :].splitlines()[0]
+    subprocess.run(command, shell=True, check=True)
+    words = tried(cli("split words.tsv").refusal)
+    assert options(words) == {"features_column": 3, "features_separator": "|"}
+    cli(*words).check()
+    assert "aaas\taaa\tN=A|C=a" in Path("words.tsv").read_text()

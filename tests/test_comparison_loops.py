@@ -1,0 +1,146 @@
+"""`seq2attn.compare(train=...)`: a grid over training loops of one's own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from inline import TINY, Inline, call_main
+from outcomes import metrics
+from refusal import refused
+
+import seq2attn
+from seq2attn.runs.run import Run
+
+pytestmark = pytest.mark.usefixtures("trials_here")
+VARY = ["model.attention.score=dot,additive", "seed=1-2"]
+
+
+@pytest.fixture(autouse=True)
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+
+
+def adam(model, steps=4):
+    optimiser = torch.optim.Adam(model.module.parameters(), lr=0.01)
+    for number, batch in zip(range(steps), model.batches(), strict=False):
+        optimiser.zero_grad()
+        model.loss(batch, step=number).backward()
+        optimiser.step()
+
+
+def sgd(model):
+    optimiser = torch.optim.SGD(model.module.parameters(), lr=0.1)
+    for number, batch in zip(range(4), model.batches(), strict=False):
+        optimiser.zero_grad()
+        model.loss(batch, step=number).backward()
+        optimiser.step()
+
+
+def compare(train, vary=VARY, **options):
+    options = {"name": "loops", "executor": Inline, "device": "cpu", **options}
+    return seq2attn.compare(configs=["tiny.yaml"], vary=vary, train=train, **options)
+
+
+def weights(name):
+    return Run(Path("runs", name)).checkpoint("last").read_bytes()
+
+
+def test_trials_are_trained_by_the_loop_saved_measured_and_paired():
+    found = compare(adam)
+    assert found.failed == {}
+    assert [len(group.trials) for group in found.groups] == [2, 2]
+    run = Run(Path("runs/loops-additive-seed_2"))
+    assert (run.status().state, run.status().step) == ("finished", 4)
+    assert run.environment.loop.startswith("adam ")
+    assert run.config.seed == 2
+    model = seq2attn.new_model("tiny.yaml", ["model.attention.score=additive", "seed=2"])
+    adam(model)
+    for name, weight in seq2attn.load(run).module.state_dict().items():
+        assert torch.equal(weight, model.module.state_dict()[name])
+    before = {path: path.read_bytes() for path in Path("runs").rglob("*.safetensors")}
+    assert compare(adam).records() == found.records()  # nothing is trained again
+    assert before == {path: path.read_bytes() for path in Path("runs").rglob("*.safetensors")}
+    assert "saved from a loop of your own" in call_main(f"train --resume {run.path}").refusal
+
+
+def test_several_loops_are_compared_seed_by_seed():
+    found = compare({"adam": adam, "sgd": sgd}, vary="seed=1-2")
+    assert [(group.label, len(group.trials)) for group in found.groups] == [("adam", 2), ("sgd", 2)]
+    assert weights("loops-adam-seed_1") != weights("loops-sgd-seed_1")
+    assert metrics(Run(Path("runs/loops-adam-seed_1")))
+
+
+def test_another_loop_under_the_same_names_is_refused():
+    compare(adam, vary="seed=1-2")
+    with refused("loops-seed_1.*trained by adam ........, not by sgd ........; choose another"):
+        compare(sgd, vary="seed=1-2")
+    with refused("trained by adam ........, not by seq2attn.train"):
+        compare(None, vary="seed=1-2")
+
+
+def test_a_loop_that_fails_or_is_none_is_said():
+    def broken(model):
+        raise SystemExit(3)
+
+    with refused(r"train: .*test_comparison_loops.py:\d+: exit\(\) was called with the code 3"):
+        compare(broken, vary="seed=1-2")
+    for wrong in (3, "adam", lambda: None, {"a": adam, "b": lambda model, more: None}):
+        with refused("train: expected a function of a model, or a mapping of names"):
+            compare(wrong)
+    assert not list(Path("runs").glob("loops-*"))
+
+
+def test_a_stopped_comparison_stops_in_the_loop_and_goes_on(monkeypatch):
+    expected = compare(adam, runs_dir="whole").records()
+    calls = []
+
+    def stopping(self):
+        calls.append(1)
+        if len(calls) == 14:  # in the third trial
+            self.marker.write_bytes(b"stop")
+        return self.marker.read_bytes() == b"stop"
+
+    with monkeypatch.context() as patch:
+        patch.setattr("seq2attn.comparison.trial.WorkerContext.should_stop", stopping)
+        compare(adam)
+    assert len(list(Path("runs").glob("loops-*"))) == 2
+    assert compare(adam).records() == expected
+
+
+def test_without_cloudpickle_a_function_of_a_function_is_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with refused("can only be given to other processes with the package cloudpickle"):
+        compare(lambda model: None)
+    assert compare(adam, vary="seed=1-2").failed == {}
+
+
+SCRIPT = """\
+import sys, torch, seq2attn
+
+def train(model):
+    optimiser = torch.optim.Adam(model.module.parameters(), lr=0.01)
+    for number, batch in zip(range(4), model.batches()):
+        optimiser.zero_grad()
+        model.loss(batch, step=number).backward()
+        optimiser.step()
+
+if __name__ == "__main__":
+    found = seq2attn.compare(configs=["tiny.yaml"], vary=["seed=1-3"], name="s", train=train,
+                             workers=int(sys.argv[1]), runs_dir=sys.argv[2], progress=False)
+    print(found.records())
+"""
+
+
+@pytest.mark.slow
+def test_processes_of_a_script_give_the_same_table(tmp_path):
+    Path("script.py").write_text(SCRIPT)
+    said = []
+    for workers, folder in (("1", "one"), ("2", "two")):
+        command = [sys.executable, "script.py", workers, folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        said.append(done.stdout)
+    assert said[0] == said[1]
+    assert "exact_match" in said[0]
