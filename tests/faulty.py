@@ -324,7 +324,7 @@ CASES = [
         "valid is not None and not self.training:",
         "valid is not None:",
     ),
-    Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4"),
+    Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(
         "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"
     ),

@@ -401,7 +401,24 @@ class Located(nn.Module):
         return (weights.unsqueeze(1) @ memory).squeeze(1), weights
 
 
+class Covered(nn.Module):
+    """Coverage goes through a layer, as wide as there are keys."""
+
+    def __init__(self, width, length=9):
+        super().__init__()
+        self.key, self.query = nn.Linear(width, width), nn.Linear(width, width)
+        self.cover, self.v = nn.Linear(length, width), nn.Linear(width, 1)
+
+    def forward(self, state, encoder_outputs, coverage, mask=None):
+        sums = self.key(encoder_outputs) + (self.query(state) + self.cover(coverage))[:, None]
+        scores = self.v(sums.tanh()).squeeze(2)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(1)
+        return (weights[:, :, None] * encoder_outputs).sum(1), weights
+
+
 SEVERAL = [Heads, Grouped, MultiQuery, SelfHeads, Causal, Rotary, Alibi, Sliding, Sink, SinkToken]
 SEVERAL += [Cached, flash, fused, log_space, einsum, time_first, LoopOverHeads, Stack, Encoder]
 SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
-ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located]
+ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

@@ -31,8 +31,8 @@ class Use(NamedTuple):
 class Watch(TorchDispatchMode):
     """Records the uses of weights over `length` keys.
 
-    queries: how many rows of weights are usual. constant: where numbers lie in memory that are no
-    weights, as parameters do.
+    queries: how many rows of weights are usual. constant: where parameters lie in memory, whose
+    products are no uses of weights.
     """
 
     def __init__(
@@ -74,12 +74,13 @@ class Watch(TorchDispatchMode):
         wide: of each operand, whether the other has a width, unlike what only adds weights up.
         """
         found = []
+        if any(one.untyped_storage().data_ptr() in self.constant for one in operands):
+            return operands  # a layer
         for place in (0, 1):
             operand, axis = operands[place], axes[place]
             if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
                 rows = operand.movedim(axis, -1)
-                is_constant = rows.untyped_storage().data_ptr() in self.constant
-                found += [] if is_constant else [(*self._likeness(rows), -place, rows)]
+                found.append((*self._likeness(rows), -place, rows))
         if found:
             *_, place, rows = max(found, key=lambda one: one[:-1])
             weights = rows.reshape(-1, self.length)

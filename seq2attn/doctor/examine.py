@@ -155,10 +155,14 @@ def _prepared(attention: Any) -> nn.Module:
 
 def _widths_of(module: nn.Module) -> Iterator[Any]:
     """Yield the widths of queries and keys that layers may take, alone or side by side."""
-    sizes = {size for one in module.parameters() if not is_lazy(one) for size in one.shape}
-    sizes |= {size // 2 for size in sizes} | {one - other for one in sizes for other in sizes}
-    wide = sorted(size for size in sizes if size > NARROW)
-    yield from product(wide[:6], repeat=2)
+    shapes = [one.shape for one in module.parameters() if not is_lazy(one)]
+    own = sorted({size for shape in shapes for size in shape})
+    own = sorted({*own, *(size // 2 for size in own)})
+    parts = [one - other for one in own for other in own]
+    wide = [size for size in dict.fromkeys(own + parts) if size > NARROW][:6]
+    pairs = product(range(len(wide)), repeat=2)
+    for one, other in sorted(pairs, key=sum):  # the likeliest first
+        yield wide[one], wide[other]
 
 
 def _rank(finding: Finding) -> int:

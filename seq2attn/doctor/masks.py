@@ -67,7 +67,12 @@ def padding_amount(subject: Subject) -> Found:
         return
     given, masked = subject.given, subject.masked.output
     wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
-    more = subject.run(given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))).output
+    longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
+    try:
+        subject.run(longer.free)
+    except Exception:  # of any source of this length: that is another finding
+        return
+    more = subject.run(longer).output
     more = more[:, : masked.size(1), : masked.size(2)]  # of weights alone there are more now
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())

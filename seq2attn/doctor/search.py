@@ -50,9 +50,9 @@ def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
     is_ready = not any(map(is_lazy, module.parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
-    for given, of_names, pair in _meanings(names, [*widths]):
+    for given, of_names, pair, is_split in _meanings(names, [*widths]):
         found: list[tuple[float, int, Subject]] = []
-        for calls, inputs in _ways(attention, of_names, given, pair):
+        for calls, inputs in _ways(attention, of_names, given, pair, is_split):
             said: list[str] = []
             for call in calls:
                 try:
@@ -87,29 +87,28 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
 
 def _meanings(
     names: dict[str, bool], widths: list[Widths]
-) -> Iterator[tuple[dict[str, bool], Roles, Widths]]:
-    """Yield what the arguments may be with widths that the inputs may have, the likeliest first:
-    then arguments that have a default are given, too.
+) -> Iterator[tuple[dict[str, bool], Roles, Widths, bool]]:
+    """Yield what the arguments may be with widths that the inputs may have, and whether these are
+    split, as into heads: the likeliest first. Then arguments that have a default are given, too.
     """
-    for pair in widths:
-        for of_names in roles(names):
-            yield names, of_names, pair
-    if not all(names.values()):
-        needed = dict.fromkeys(names, True)
-        for pair in widths:
-            for of_names in roles(needed):
-                yield needed, of_names, pair
+    for given in (names, dict.fromkeys(names, True)):
+        for is_split, pair in product((False, True), widths):
+            for of_names in roles(given):
+                yield given, of_names, pair, is_split
+        if all(names.values()):
+            return
 
 
 def _ways(
-    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Widths
+    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Widths, is_split: bool
 ) -> Iterator[tuple[list[Call], Inputs]]:
     """Yield the calls that may be meant, which differ by the form of a mask, with inputs."""
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask, is_alone = mask_of(of_names), not of_names["query"]
     is_masked = names.get(mask, False)
     forms = _forms(mask, of_names) if is_masked else ["None"]
-    choices = [WORDS["alone" if is_alone else "cross"]]
+    layouts = WORDS["alone" if is_alone else "cross"]
+    choices = [[layout for layout in layouts if ("unflatten" in layout[0]) == is_split]]
     choices += [WORDS[role] if of_names[role] else [""] for role in ("history", "other")]
     for (keys, query, queries), history, other in product(*choices):
         values = keys if is_alone else keys.replace("keys", "values")
