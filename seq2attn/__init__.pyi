@@ -1,5 +1,6 @@
 """The public names: `__init__.py` reads this file, and imports a name when it is first used."""
 
+from seq2attn.api import check_attention as check_attention
 from seq2attn.api import compare as compare
 from seq2attn.api import evaluate as evaluate
 from seq2attn.api import load as load
@@ -9,7 +10,6 @@ from seq2attn.data.tasks import Solution as Solution
 from seq2attn.data.tasks import StringTask as StringTask
 from seq2attn.data.tasks import Task as Task
 from seq2attn.data.vocabulary import Vocabulary as Vocabulary
-from seq2attn.doctor.examine import check_attention as check_attention
 from seq2attn.errors import Seq2AttnError as Seq2AttnError
 from seq2attn.inference.answer import Answer as Answer
 from seq2attn.inference.answer import PatchMap as PatchMap

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from seq2attn.comparison.experiment import Base
     from seq2attn.comparison.loops import Train
     from seq2attn.comparison.results import Comparison
+    from seq2attn.findings.report import Report
 
 
 def train(
@@ -193,3 +194,40 @@ def compare(
     if comparison.failed and not comparison.groups:
         raise comparison.failure()
     return comparison
+
+
+def check_attention(
+    attention: Any,
+    *,
+    sizes: Sequence[Any] = (),
+    widths: Sequence[int] = (),
+    expect: str | None = None,
+    require: Sequence[str] = (),
+    allow: Sequence[str] = (),
+) -> Report:
+    """Examine any attention, a module, a class of modules or a function, as `seq2attn check
+    --attention` does: what is wrong with it, and which score it has.
+
+    sizes: what the constructor of a class is given, in the order of its arguments; by default some
+        are tried.
+    widths: of the query and of the keys; by default some are tried.
+    expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
+    require: `causal`, or a window such as `window=3`.
+    allow: codes of findings to leave out.
+
+    Where no call is found, give it `attend(query, keys, valid)` of query (B, L, Dq), keys
+    (B, S, Dk) and valid (B, S), True = real token, that calls it; leave out `query` or `valid` if
+    it takes none. Raises `Seq2AttnError` if it cannot be made or called.
+    """
+    from seq2attn.contract.scores import known_scores
+    from seq2attn.doctor import examine
+
+    return examine.check_attention(
+        attention,
+        sizes=sizes,
+        widths=widths,
+        expect=expect,
+        require=require,
+        allow=allow,
+        scores=known_scores(),
+    )

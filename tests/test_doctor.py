@@ -1,100 +1,102 @@
-"""`check_attention` names planted bugs, and finds nothing wrong with our own parts."""
+"""`check_attention` names planted bugs, and finds nothing wrong with attention that is right."""
+
+import functools
+import json
+import sys
 
 import pytest
 import torch
+import unusual
+from faulty import CASES, ONE
 from torch import nn
 
 import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import SOS, UNK
+from seq2attn.doctor import examine
+from seq2attn.findings.engine import CATALOGUE, TEXTS
 from seq2attn.parts import DECODERS, HISTORIES, NORMALISERS, SCORES, WINDOWS
 
-FILE = """\
-import math, torch
-from torch import nn
-
-class Attention(nn.Module):
-    def __init__(self, query_size, key_size):
-        super().__init__()
-        self.project = nn.Linear(key_size, query_size, bias=False)
-        self.dropout = nn.Dropout()
-
-    def forward(self, query, keys, values, valid=None):
-        scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
-        if valid is not None:
-            scores = scores.masked_fill(~valid, -math.inf)
-        weights = torch.softmax(scores, dim=1)
-        return (weights.unsqueeze(1) @ values).squeeze(1), weights
-"""
-SOFTMAX = "torch.softmax(scores, dim=1)"
-SCORED = "        if valid"
-BUGS = [  # code of the finding, a text of FILE, what stands in its place
-    ("not-finite", SOFTMAX, "torch.softmax(scores.log(), dim=1)"),
-    ("axis", "dim=1", "dim=0"),
-    ("negative", SOFTMAX, "scores"),
-    ("sums", SOFTMAX, "torch.sigmoid(scores)"),
-    ("in-place", "scores = (self", "keys *= 2; scores = (self"),
-    ("state", SCORED, f"        scores = self.s = scores - getattr(self, 's', 0) / 2\n{SCORED}"),
-    ("cache", "scores = (self", "keys = self.k = getattr(self, 'k', keys); scores = (self"),
-    ("random", SCORED, f"        scores = nn.functional.dropout(scores)\n{SCORED}"),
-    ("no-mask", "valid=None):", "):\n        valid = None"),
-    ("mask-ignored", "scores = scores.masked", "scores.masked"),
-    ("mask-inverted", "~valid", "valid"),
-    ("mask-off-by-one", "~valid", "~(valid | valid.roll(1, 1))"),
-    ("mask-constant", "-math.inf", "0"),
-    ("mask-after-softmax", "scores = scores.masked_fill(~valid, -math.inf)", "pass"),
-    ("mask-crash", "~valid", "~valid[:, None, :, None]"),
-    ("padding-mixed", "self.project(keys)", "self.project(keys / keys.norm(dim=1, keepdim=True))"),
-    ("batch", SCORED, f"        scores = scores * scores[0].abs().sum()\n{SCORED}"),
-    ("one-row", ")).squeeze(2)", ")).squeeze()"),
-    ("gradient", "query.unsqueeze", "query.detach().unsqueeze"),
-    ("dead-parameter", "self.dropout", "self.unused = nn.Linear(3, 3, bias=False); self.dropout"),
-    ("overflow", SOFTMAX, "scores.exp() / scores.exp().sum(1, True)"),
-    ("keys-as-values", "@ values", "@ keys"),
-    ("before-dropout", "(weights.un", "(self.dropout(weights).un"),
-    ("query-ignored", "query.unsqueeze(2)", "torch.ones_like(query).unsqueeze(2)"),
-    ("uniform", SCORED, f"        scores = scores * 0\n{SCORED}"),
-    ("unregistered", "nn.Dropout()", "torch.ones(3, requires_grad=True)"),
-    ("mask-in-training", "is not None:", "is not None and not self.training:"),
-    ("key-without-weight", "~valid", "~torch.cat([valid[:, 1:], valid[:, :1] & False], 1)"),
-    ("score-factor", "/ 4", "/ 3"),
-    ("score-mistake", "self.project(keys)", "-keys"),
-]
+WIDTHS = {"widths": (16, 16)}
 
 
-def examined(code, path, *names, **options):
-    path.write_text(code)
+def examined(code, **options):
     made = {}
-    exec(compile(code, path, "exec"), made)
-    return seq2attn.check_attention(made["Attention"], **options)
+    exec(compile(code, "attention.py", "exec"), made)
+    return seq2attn.check_attention(made["Attention"], **{**WIDTHS, **options})
 
 
-@pytest.mark.parametrize("code, text, bug", BUGS)
-def test_a_planted_bug_is_named(tmp_path, code, text, bug):
-    source = FILE.replace(text, bug)
-    if code == "mask-after-softmax":
-        source = source.replace(SOFTMAX, f"{SOFTMAX} * (1 if valid is None else valid)")
-    report = examined(source, tmp_path / "a.py", allow=["empty-row"], **WIDTHS.get(code, {}))
-    found = {finding.code for finding in report.findings if finding.level != "note"}
-    assert found == {code}, report
+def is_found(case, source):
+    """Whether the finding of a case comes first among those of its level."""
+    report = examined(source, **case.options)
+    level = CATALOGUE[case.code].level
+    codes = [finding.code for finding in report.findings if finding.level == level]
+    return case.code in (codes[:1] if level == "fault" else codes)
 
 
-WIDTHS = {"score-mistake": {"query_width": 16, "key_width": 16}}
+names = [f"{place}-{case.code}" for place, case in enumerate(CASES)]
 
 
-def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
-    (tmp_path / "mine.py").write_text(FILE)
-    done = cli("check --attention mine.py:Attention --sizes 16,12 --allow empty-row").check()
-    assert "note: score: The score is scaled_general." in done.out
-    assert "attention(query=query, keys=keys, values=values, valid=valid)" in done.out
-    done = cli("check --attention mine.py:Attention --expect general")
-    assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
-    assert "dott" in cli("check --attention mine.py:Attention --expect dott").refusal
-    (tmp_path / "mine.py").write_text(FILE.replace("~valid", "valid"))
-    done = cli("check --attention mine.py:Attention --json")
-    assert (done.code, '"code": "mask-inverted"' in done.out) == (1, True)
-    assert "mine.py:Attention: faults: mask-inverted" in done.err
+@pytest.mark.parametrize("case", CASES, ids=names)
+def test_a_finding_is_provoked(case):
+    assert is_found(case, case.sources()[0])
+
+
+@functools.cache
+def codes_of(source, options):
+    return {finding.code for finding in examined(source, **dict(options)).findings}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=names)
+def test_a_finding_is_nearly_provoked(case):
+    options = {key: tuple(value) for key, value in case.options.items() if key == "require"}
+    assert case.code not in codes_of(case.sources()[1], tuple(options.items()))
+
+
+def test_every_finding_has_a_case():
+    assert {case.code for case in CASES} == TEXTS["findings"].keys() - {"patched"}
+
+
+def fails():
+    """Whether some case fails."""
+    return not all(is_found(case, case.sources()[0]) for case in CASES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", examine.RULES, ids=lambda rule: rule.__name__)
+def test_no_rule_can_be_left_out(monkeypatch, rule):
+    others = tuple(other for other in examine.RULES if other is not rule)
+    monkeypatch.setattr(examine, "RULES", others)
+    assert fails()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["CLOSE", "TINY", "EXACT", "SHARE", "LOST", "TOLERANCE"])
+def test_no_threshold_can_be_ten_times_as_loose(monkeypatch, name):
+    for module in [*sys.modules]:
+        if module.startswith("seq2attn.doctor.") and hasattr(sys.modules[module], name):
+            monkeypatch.setattr(f"{module}.{name}", 10 * getattr(sys.modules[module], name))
+    assert fails()
+
+
+# ---- what is right ----
+
+QUICK = [unusual.Sliding, unusual.Rotary, unusual.flash, unusual.Decoder, unusual.Cross]
+QUICK += [unusual.log_space, unusual.Hops, unusual.sparsemax]
+SLOW = [form for form in unusual.SEVERAL + unusual.ONE if form not in QUICK]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [*QUICK, *(pytest.param(form, marks=pytest.mark.slow) for form in SLOW)],
+    ids=lambda form: form.__name__,
+)
+def test_what_is_unusual_and_right_has_no_fault(form):
+    report = seq2attn.check_attention(form)
+    assert not report.faults, report
+    assert "unfinished" not in {finding.code for finding in report.findings}, report
 
 
 class Own(nn.Module):
@@ -120,8 +122,8 @@ def test_our_own_parts_have_no_fault(kind, name):
     model = {"hidden": 16, "decoder": "bahdanau", "attention": {kind: name}}
     config = check_config({"model": model, "task": {"alphabet": "abc"}})
     attention = build_model(config, build_task(config)).decoder.attention
-    widths = {"query_width": attention.score.query_width, "key_width": attention.score.key_width}
-    report = seq2attn.check_attention(Own(attention), **widths)
+    widths = attention.score.query_width, attention.score.key_width
+    report = seq2attn.check_attention(Own(attention), widths=widths)
     assert not report.faults, report
     assert not {finding.code for finding in report.findings} & {"unfinished", "empty-row"}, report
     if kind == "score":
@@ -149,27 +151,9 @@ def test_our_own_decoders_have_no_fault(name):
     model = {"hidden": 16, "decoder": name, "attention": {"score": "additive"}}
     config = check_config({"model": model, "task": {"alphabet": "abc"}})
     step = OneStep(build_model(config, build_task(config)).decoder)
-    report = seq2attn.check_attention(step, query_width=16, key_width=16)
+    report = seq2attn.check_attention(step, **WIDTHS)
     assert not report.faults, report
     assert "unfinished" not in {finding.code for finding in report.findings}, report
-
-
-def test_the_attention_of_torch_is_called_as_it_is_documented():
-    report = seq2attn.check_attention(nn.MultiheadAttention(16, 1, batch_first=True))
-    assert not report.faults
-    assert "key_padding_mask=~valid" in report.adapter
-
-
-def test_what_returns_no_weights_cannot_be_examined(cli, tmp_path):
-    (tmp_path / "mine.py").write_text(FILE.replace(", weights\n", "\n"))
-    done = cli("check --attention mine.py:Attention")
-    assert done.code == 2
-    assert "it returns no weights" in done.refusal
-    assert "Name a function attend(query, keys, valid)" in done.err
-    with pytest.raises(seq2attn.Seq2AttnError, match="no weights"):
-        seq2attn.check_attention(lambda query, keys, valid: keys.mean(1))
-    with pytest.raises(seq2attn.Seq2AttnError, match="3 is not a callable object"):
-        seq2attn.check_attention(3)
 
 
 class Normalised(nn.Module):
@@ -189,9 +173,83 @@ def test_a_module_is_left_as_it_was():
     module = Normalised()
     module.norm.eval()
     before = [value.clone() for value in (*module.parameters(), *module.buffers())]
-    seq2attn.check_attention(module, query_width=16, key_width=16)
+    seq2attn.check_attention(module, **WIDTHS)
     after = [*module.parameters(), *module.buffers()]
     for old, new in zip(before, after, strict=True):
         assert old.dtype == new.dtype
         assert torch.equal(old, new)
     assert (module.training, module.norm.training) == (True, False)
+
+
+# ---- the call ----
+
+
+def test_the_attention_of_torch_is_called_as_it_is_documented():
+    report = seq2attn.check_attention(nn.MultiheadAttention(16, 1, batch_first=True), **WIDTHS)
+    assert not report.faults
+    assert "key_padding_mask=~valid" in report.adapter
+
+
+def test_a_number_that_is_right_at_one_width_is_found_at_another():
+    source = "def Attention(query, keys):\n    return (query @ keys.mT / 4.0).softmax(-1) @ keys"
+    codes = {finding.code for finding in examined(source).findings}
+    assert not codes & {"score-factor", "expected"}
+    (fault,) = examined(source, expect="scaled", widths=()).faults
+    assert "it is 1.732 times the expected score" in fault.text
+    source = source.replace("4.0", "48 ** 0.5")
+    (fault,) = examined(source, expect="scaled", widths=()).faults
+    assert "it is 0.8165 times the expected score. This is at width 32." in fault.text
+
+
+def test_weights_need_not_be_returned():
+    source = "def Attention(query, keys, valid):\n    return keys.mean(1)"
+    report = examined(source)
+    assert [fault.code for fault in report.faults] == ["query-ignored", "mask-ignored"]
+
+
+def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
+    with pytest.raises(seq2attn.Seq2AttnError, match="3 is not a callable object"):
+        seq2attn.check_attention(3)
+
+    def attention(query, keys, zebra):
+        return (query @ keys.mT * zebra["width"]).softmax(-1) @ keys
+
+    with pytest.raises(seq2attn.Seq2AttnError, match="what it needs as zebra is not") as refused:
+        seq2attn.check_attention(attention)
+    code = refused.value.hint.partition("\n")[2]
+    names = {"attention": attention}
+    exec(code.replace("zebra=___", "zebra={'width': 0.25}"), names)
+    report = seq2attn.check_attention(names["attend"], **WIDTHS)
+    assert [finding.code for finding in report.findings] == ["no-mask", "score"]
+    assert report.findings[1].text == "The score is scaled."
+
+
+def test_a_report_fails_a_test_with_all_it_says(attention_doctor):
+    made = {}
+    exec(ONE.replace("~valid", "valid"), made)
+    report = attention_doctor(made["Attention"], **WIDTHS)
+    with pytest.raises(AssertionError) as failed:
+        report.require()
+    assert "fault: mask-inverted: The mask is inverted" in str(failed.value)
+    assert str(failed.value).endswith("valid=~valid)")
+    assert repr(report.faults) == f"[{report.faults[0]!r}]"
+    assert repr(report.faults[0]).startswith("fault: mask-inverted: ")
+    assert attention_doctor(unusual.log_space).require().faults == []
+
+
+# ---- the command ----
+
+
+def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
+    (tmp_path / "mine.py").write_text(ONE)
+    done = cli("check --attention mine.py:Attention --sizes 16,16 --allow empty-row").check()
+    assert "note: score: The score is scaled_general." in done.out
+    assert "values=values, valid=valid)" in done.out
+    done = cli("check --attention mine.py:Attention --expect general")
+    assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
+    assert "dott" in cli("check --attention mine.py:Attention --expect dott").refusal
+    (tmp_path / "mine.py").write_text(ONE.replace("~valid", "valid"))
+    done = cli("check --attention mine.py:Attention --json")
+    codes = [finding["code"] for finding in json.loads(done.out)[0]["report"]["findings"]]
+    assert (done.code, codes[0]) == (1, "mask-inverted")
+    assert "mine.py:Attention: faults: mask-inverted" in done.err

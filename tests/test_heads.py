@@ -11,6 +11,7 @@ import seq2attn
 from seq2attn.build import build_model, build_task
 from seq2attn.contract.models import RULES
 from seq2attn.contract.subject import make_subject
+from seq2attn.findings.engine import first
 
 
 def config_with(changes):
@@ -51,7 +52,8 @@ def test_every_score_window_and_history_has_heads(changes):
     config = config_with(changes)
     task = build_task(config)
     for rule in RULES.values():
-        rule(make_subject(config, task, [], torch.float64, torch.device("cpu")))
+        subject = make_subject(config, task, [], torch.float64, torch.device("cpu"))
+        assert first(rule, subject) is None
 
 
 def test_heads_move_apart():

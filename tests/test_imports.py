@@ -20,7 +20,7 @@ errors
 display, options
 files, registry, torch_private
 parts
-config, data, results
+config, data, results, findings
 model, plotting, plugins
 build, kernels, runs
 inference
@@ -28,17 +28,17 @@ analysis, contract
 doctor, training
 comparison
 api, export, pages
-cli
+cli, fixtures
 """
 LAYER = {}  # room -> the number of its layer
 for number, line in enumerate(LAYERS.split("\n")):
     LAYER |= dict.fromkeys(line.split(", ") if line else [], number)
-REACH = {"train": 84, "compare": 99}  # the most modules that a command leads to
+REACH = {"train": 86, "compare": 101}  # the most modules that a command leads to
 FREE = {"seq2attn", "seq2attn.__main__"}  # these may import anything
 HEAVY = {"torch", "safetensors", "tensorboard", "matplotlib", "numpy"}
 LIGHT = (  # these import nothing heavy when they are imported
-    "colours files options text errors registry parts config cli comparison display "
-    "results.statistics results.maps runs.create runs.logs runs.machine "
+    "colours files options text errors registry parts config cli comparison display findings "
+    "doctor.processes results.statistics results.maps runs.create runs.logs runs.machine "
     "runs.records runs.run plotting.cells"
 ).split()
 
@@ -162,6 +162,14 @@ def test_the_package_is_imported_only_for_its_version():
 
 def test_there_are_no_import_cycles():
     TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
+
+
+def test_the_doctor_could_be_a_distribution_of_its_own():
+    names = {name for name in TREES if f"{name}.".startswith("seq2attn.doctor.")}
+    used = set().union(*(EVERYWHERE[name] & TREES.keys() for name in names)) - names
+    assert {room(name) for name in used} == {"errors", "findings", "text"}
+    others = set().union(*(EVERYWHERE[name] - TREES.keys() for name in names))
+    assert {name.partition(".")[0] for name in others} - sys.stdlib_module_names == {"torch"}
 
 
 @pytest.mark.parametrize("command", REACH)

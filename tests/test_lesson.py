@@ -146,24 +146,27 @@ def test_its_scores_are_told_from_wrong_ones(cli, tmp_path, own_scores):
 def test_homework_is_graded(cli, tmp_path):
     starter = (ROOT / "examples/homework.py").read_text("utf-8")
     right = f"import torch\n{SOLUTIONS[-1]}"
-    expected = {  # file, its result
-        "anna": (f"print('hello')\n{right}", "passed\t$"),
-        "ben": (right.replace("~valid", "valid"), "not-finite: "),
-        "carl": (starter, "error: .*: (scaled|cosine) is not written yet"),
-        "dora": (starter.replace(",", ""), "error: .*dora.py: SyntaxError: "),
-        "eli": ("scaled = cosine = 3", "error: .*: 3 is not a callable"),
-        "emma": (SOLUTIONS[-1], "error: .*emma.py:2: NameError: name 'torch' is not defined"),
-        "finn": ("", "error: .*finn.py has no "),
+    expected = {  # file: its points, and its result of each function
+        "anna": (f"print('hello')\n{right}", "2", "passed"),
+        "ben": (right.replace("~valid", "valid"), "0", "mask-inverted"),
+        "carl": (starter, "0", "refused: .*: (scaled|cosine) is not written yet"),
+        "dora": (starter.replace(",", ""), "0", "error: line 17: SyntaxError: "),
+        "eli": ("scaled = cosine = 3", "0", "refused: .*: 3 is not a callable"),
+        "emma": (SOLUTIONS[-1], "0", "refused: .*line 2: NameError: name 'torch'"),
+        "finn": ("", "0", "refused: .*finn.py has no "),
     }
     (tmp_path / "handed-in").mkdir()
-    for name, (text, _) in expected.items():
+    for name, (text, *_) in expected.items():
         (tmp_path / f"handed-in/{name}.py").write_text(text, "utf-8")
-    for line in commands("7. Homework", "check"):
-        done = cli(*shlex.split(line))
-        rows = done.out.splitlines()[1:]
-        for row, (name, (_, result)) in zip(rows, expected.items(), strict=True):
-            assert re.match(rf"handed-in/{name}.py:(scaled|cosine)\t{result}", row), row
-        assert (done.code, "6 of 7 did not pass" in done.err) == (1, True)
+    (line,) = commands("7. Homework", "check")
+    done = cli(*shlex.split(line))
+    for row, (name, (_, points, result)) in zip(done.rows(code=1), expected.items(), strict=True):
+        assert (row["file"], row["points"]) == (f"handed-in/{name}.py", points)
+        for function in ("scaled", "cosine"):
+            assert re.match(result, row[function]), row
+    assert "12 of 14 did not pass" in done.err
+    said = (tmp_path / "feedback/ben.txt").read_text("utf-8")
+    assert said.count("look at: scores.masked_fill(~valid, -torch.inf)") == 2
 
 
 # ---- what was trained: minutes each, so `make test-slow` ----

@@ -39,6 +39,11 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
         importlib.import_module(user)
 
 
+DOCUMENTED = {  # by torch's page on how to extend it, under a name like a private one
+    ("catch.py", "torch.utils._python_dispatch.TorchDispatchMode")
+}
+
+
 def private_names(file):
     """What a file has of torch that begins with an underscore."""
     for node in ast.walk(ast.parse(file.read_text())):
@@ -56,7 +61,7 @@ def test_no_other_file_has_one():
         for name in private_names(file)
         if re.match(r"(torch|aten|nn|F)\.(.*\.)?_[a-z]", name)
     }
-    assert found == set()
+    assert found == DOCUMENTED
 
 
 def test_the_version_is_the_one_of_the_tests():

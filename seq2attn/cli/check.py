@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stdout
-from dataclasses import asdict
-from glob import glob
-from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
+
+import typer
 
 from seq2attn import parts
+from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
 from seq2attn.display.console import say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
+from seq2attn.runs.machine import available_cores
 from seq2attn.text import did_you_mean, quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
@@ -34,11 +34,11 @@ def check(
     ] = None,
     plugin: Plugins = None,
     expect: Annotated[
-        str | None,
+        Texts,
         option(
             "SCORE",
             "Compare scores with this one: a name, or a formula of a query s, a key h and their "
-            "width D.",
+            "width D. Of several names of --attention: NAME=SCORE. May be repeated.",
         ),
     ] = None,
     attention: Annotated[
@@ -46,16 +46,36 @@ def check(
         option(
             "FILE:NAME",
             "Examine this attention, a function, a class or a module, instead. FILE may be a "
-            "pattern in quotes: a table has a row for each file.",
+            "notebook, or a pattern in quotes, and NAME several names: FILE:NAME,NAME. A table "
+            "has a row for each file.",
         ),
     ] = None,
     sizes: Annotated[
         str | None,
         option("N,N", "What the constructor of --attention is given; by default some are tried."),
     ] = None,
+    widths: Annotated[
+        str | None, option("N,N", "The widths of the query and of the keys of --attention.")
+    ] = None,
+    require: Annotated[
+        Texts, option("causal|window=N", "What --attention must be. May be repeated.")
+    ] = None,
     allow: Annotated[
         Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")
     ] = None,
+    feedback: Annotated[
+        Path | None,
+        option("FOLDER", "Write a text on each file of --attention.", file_okay=False),
+    ] = None,
+    timeout: Annotated[
+        float, option("SECONDS", "The most that one --attention may take.", min=0.1)
+    ] = 20.0,
+    jobs: Annotated[
+        int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option(help="Show what the files of --attention print.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check parts of models, tasks and losses against their contracts, or examine any attention.
@@ -78,11 +98,26 @@ def check(
 
       seq2attn check --attention homework.py:Attention
 
-      seq2attn check --attention "handed-in/*.py:scaled" --expect scaled
+      seq2attn check --attention "handed-in/*.py:scaled,cosine" --expect scaled=scaled
     """
     if attention is not None:
-        given = [int(size) if size.isdigit() else size for size in (sizes or "").split(",") if size]
-        _examine(attention, as_json, sizes=given, expect=expect, allow=allow or [])
+        places = Places.parse(attention)
+        options = {
+            "sizes": literals(sizes),
+            "widths": literals(widths),
+            "require": require or [],
+            "allow": allow or [],
+        }
+        examine(
+            places,
+            options,
+            expected(expect or [], places.names),
+            timeout=timeout,
+            jobs=jobs or available_cores(),
+            as_json=as_json,
+            verbose=verbose,
+            feedback=feedback,
+        )
         return
     from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
@@ -92,8 +127,8 @@ def check(
     chosen = []
     for word in names or added or _known():
         chosen += _find(word)
-    if expect is not None:
-        _compare(chosen, expect, as_json)
+    if expect:
+        _compare(chosen, expect[0], as_json)
         return
     rows = []
     for part in chosen:
@@ -117,58 +152,16 @@ def check(
         )
 
 
-def _examine(place: str, as_json: bool, **options: Any) -> None:
-    """Examine an attention that need not be of seq2attn, or that of each file of a pattern."""
-    from seq2attn.doctor.examine import check_attention, load_attention
-
-    path, _, name = place.rpartition(":")
-    if not Path(path).is_file() and glob(path):
-        _grade([f"{file}:{name}" for file in sorted(glob(path))], as_json, options)
-        return
-    report = check_attention(load_attention(place), **options)
-    if as_json:
-        write_json(asdict(report))
-    else:
-        print(report)
-    if report.faults:
-        codes = ", ".join(finding.code for finding in report.faults)
-        raise Seq2AttnError(f"{place}: faults: {codes}", exit_code=1)
-
-
-def _grade(places: list[str], as_json: bool, options: dict[str, Any]) -> None:
-    """Show the first fault of each attention, or why it could not be examined."""
-    from seq2attn.doctor.examine import check_attention, load_attention
-
-    rows = []
-    for place in places:
-        say(f"examining {place} (Ctrl-C skips it)")
-        result, look_at = "passed", ""
-        try:
-            with redirect_stdout(StringIO()):
-                faults = check_attention(load_attention(place), **options).faults
-            if faults:
-                result = f"{faults[0].code}: {faults[0].text}"
-                look_at = faults[0].look_at
-        except Seq2AttnError as error:
-            result = f"error: {error}".partition("\n")[0]
-        except BaseException as error:  # whatever the file raises
-            result = f"error: {type(error).__name__} {error}".strip().partition("\n")[0]
-        rows.append({"attention": place, "result": result, "look at": look_at})
-    _show(rows, as_json)
-    failed = sum(row["result"] != "passed" for row in rows)
-    if failed:
-        raise Seq2AttnError(f"{failed} of {len(rows)} did not pass", exit_code=1)
-
-
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
     """Compare each of the scores with the expected one."""
-    from seq2attn.doctor.scores import compare_score
+    from seq2attn.contract.scores import known_scores, scored
+    from seq2attn.doctor.scores import Sample, compare
 
-    rows = []
+    rows, known = [], known_scores()
     for part in chosen:
         kind, _, name = part.partition("/")
         if kind == "score" and name != expect:
-            code, text = compare_score(name, expect)
+            code, text = compare(Sample(*scored(name)), expect, known)
             result = text if code else f"equal {text}".rstrip()
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:

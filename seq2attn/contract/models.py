@@ -1,7 +1,8 @@
 """The rules that every model keeps, whichever parts it is made of.
 
-Each rule is a function of a `Subject`, called `check_` and its name, and raises `Broken`. A rule
-may leave its subject in training mode or with gradients, so each needs a new subject.
+Each rule is a function of a `Subject`, called `check_` and its name, that yields what it finds;
+only the first counts. It may leave its subject in training mode or with gradients, so each needs a
+new subject.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +14,9 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
-from seq2attn.contract.subject import B, L, Rules, Subject, expect, expect_equal
+from seq2attn.contract.subject import B, L, Subject, differ
 from seq2attn.data.padding import valid_mask
+from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
@@ -27,7 +29,7 @@ STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
 
 
-def check_shape(subject: Subject) -> None:
+def check_shape(subject: Subject) -> Found:
     """Results of parts, encoded sources, first states, logits and weights are finite and have the
     right shapes and types.
 
@@ -35,15 +37,24 @@ def check_shape(subject: Subject) -> None:
     that follows.
     """
     dtype = subject.draw(0).dtype
-    for name, result, shape in _results(subject):
-        expect(isinstance(result, Tensor), f"{name}: {type(result).__name__}, expected a tensor")
-        expect(result.shape == shape, f"{name}: shape {tuple(result.shape)}, expected {shape}")
-        expect(result.dtype == dtype, f"{name}: {result.dtype}, expected {dtype}")
-        expect(torch.isfinite(result).all(), f"{name}: numbers that are not finite")
+    for name, result, expected in _results(subject):
+        if isinstance(expected, str):
+            if result != expected:
+                yield "state-size", name, result, expected
+        elif not isinstance(result, Tensor):
+            yield "no-tensor", name, type(result).__name__
+        elif result.shape != expected:
+            yield "result-shape", name, tuple(result.shape), expected
+        elif result.dtype != dtype:
+            yield "result-type", name, result.dtype, dtype
+        elif not torch.isfinite(result).all():
+            yield "result-infinite", name
 
 
-Results = Iterator[tuple[str, Any, tuple[int, ...]]]
-"""what methods return: its name, the result, and the shape that it must have"""
+Results = Iterator[tuple[str, Any, tuple[int, ...] | str]]
+"""what methods return: its name, the result, and the shape that it must have; or how many tensors,
+in words
+"""
 
 
 def _results(subject: Subject) -> Results:
@@ -110,42 +121,37 @@ def _history_results(subject: Subject, history: History) -> Results:
 
 def _state_results(name: str, state: Any, tensors: int, width: int) -> Results:
     count = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
-    expected = f"{tensors} tensors"
-    expect(count == expected, f"{name}: {count}, expected a tuple of {expected}")
+    yield name, count, f"{tensors} tensors"
     for index, tensor in enumerate(state):
         yield f"{name}, tensor {index}", tensor, (B, width)
 
 
-def check_randomness(subject: Subject) -> None:
+def check_randomness(subject: Subject) -> Found:
     """In evaluation the same strings give the same result.
 
     A part that draws random numbers outside training, or counts its calls, breaks this.
     """
-    results = subject.forward()
-    expect(
-        torch.equal(results, subject.forward()),
-        "in evaluation the same strings give another result; keep no state, "
-        "draw random numbers if self.training",
-    )
+    if not torch.equal(subject.forward(), subject.forward()):
+        yield "other-result"
 
 
-def check_arguments(subject: Subject) -> None:
+def check_arguments(subject: Subject) -> Found:
     """No part changes what it is given: tokens, lengths, masks, the memory or the state."""
     model, batch = subject.model, subject.batch
-    _expect_kept(vars(batch), subject.forward)
+    yield from _changed(vars(batch), subject.forward)
     memory, state = model.encode(batch.source, batch.source_lengths)
     given = {"memory": memory, "state": state}
-    _expect_kept(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
+    yield from _changed(given, lambda: model.step(batch.decoder_input[:, 0], state, memory))
 
 
-def _expect_kept(given: Mapping[str, Any], call: Callable[[], object]) -> None:
-    """Raise `Broken` if a call changes one of the tensors in `given`."""
+def _changed(given: Mapping[str, Any], call: Callable[[], object]) -> Found:
+    """Yield which of the tensors in `given` a call changes."""
     tensors = dict(_tensors(given))
     before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     call()
     for name, tensor in tensors.items():
-        is_kept = torch.equal(tensor, before[name])
-        expect(is_kept, f"{name} is changed in place; make a new tensor")
+        if not torch.equal(tensor, before[name]):
+            yield "argument-in-place", name
 
 
 def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
@@ -159,7 +165,7 @@ def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from _tensors(member, f"{name}.{key}" if name else str(key))
 
 
-def check_mask(subject: Subject) -> None:
+def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
     nor gradients.
 
@@ -172,13 +178,16 @@ def check_mask(subject: Subject) -> None:
         return
     weights = subject.forward()[..., -subject.width :]
     signed = attention.normaliser.signed or attention.history.signed
-    expect(signed or (weights >= 0).all(), "weights below 0")
-    expect(not weights.masked_select(~subject.valid).any(), "weight on padding")
+    if not signed and (weights < 0).any():
+        yield "weights-below-0"
+    if weights.masked_select(~subject.valid).any():
+        yield "weight-on-padding"
     for normaliser in subject.parts(Normaliser):
         scores = subject.draw(B, L, subject.width).requires_grad_()
         total = normaliser(scores, torch.zeros_like(scores).bool()).sum()
         (gradients,) = torch.autograd.grad(total, scores)
-        expect(not gradients.any(), "a row in which no key is allowed has weights or gradients")
+        if gradients.any():
+            yield "closed-row"
     if attention.normaliser.sums_to_one and not signed:
         is_exact = attention.history.sums_to_one
         if attention.window is not None:
@@ -187,10 +196,11 @@ def check_mask(subject: Subject) -> None:
             is_exact = is_exact and view.factor is None
         for total in weights.sum(dim=2).flatten().tolist():
             is_right = min(abs(total), abs(total - 1)) < 1e-4 if is_exact else total < 1 + 1e-4
-            expect(is_right, f"a row of weights sums to {total:.3g}")
+            if not is_right:
+                yield "row-sum", total
 
 
-def check_steps(subject: Subject) -> None:
+def check_steps(subject: Subject) -> Found:
     """Single steps without gradients give what teacher forcing gives.
 
     A part breaks this that looks at later queries, or that keeps the keys of the last strings.
@@ -204,23 +214,24 @@ def check_steps(subject: Subject) -> None:
         for position, tokens in enumerate(batch.decoder_input.unbind(1)):
             step, after = model.step(tokens, state, memory)
             real = batch.decoder_lengths > position
-            message = f"position {position} differs between teacher forcing and single steps"
             results = subject.results_of(step)
-            expect_equal(results[real, 0], expected[real, position], message)
+            if differ(results[real, 0], expected[real, position]):
+                yield "steps", position
             state = after
 
 
-def check_padding(subject: Subject) -> None:
+def check_padding(subject: Subject) -> Found:
     """Results depend neither on what padding holds nor on how much of it there is.
 
     A part that reads the width of the batch, or averages over all positions, breaks this.
     """
     expected = subject.forward()
     for batch in subject.other_padding():
-        expect_equal(subject.forward(batch), expected, "the result depends on padding")
+        if differ(subject.forward(batch), expected):
+            yield "reads-padding"
 
 
-def check_batch(subject: Subject) -> None:
+def check_batch(subject: Subject) -> Found:
     """A row has the same result alone as in a batch.
 
     A part that normalises over the batch breaks this.
@@ -229,10 +240,11 @@ def check_batch(subject: Subject) -> None:
     for row in range(len(results)):
         here = slice(row, row + 1)
         alone = subject.forward(subject.batch.select(here))
-        expect_equal(alone, results[here], "a row's result depends on the other rows")
+        if differ(alone, results[here]):
+            yield "reads-rows"
 
 
-def check_training(subject: Subject) -> None:
+def check_training(subject: Subject) -> Found:
     """A step has a finite loss and finite gradients, makes no parameter and no buffer, and changes
     no buffer that checkpoints leave out.
 
@@ -244,31 +256,24 @@ def check_training(subject: Subject) -> None:
     parameters = set(model.parameters())
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
-    expect(abs(loss) < torch.inf, f"the loss of a step is {loss}")
+    if not abs(loss) < torch.inf:
+        yield "loss-infinite", loss
     for name, parameter in model.named_parameters():
-        expect(
-            parameter in parameters,
-            f"parameter {name} is made in a step, so it is not trained; make it in __init__",
-        )
         gradient = parameter.grad
-        is_finite = gradient is None or gradient.isfinite().all()
-        expect(is_finite, f"the gradient of {name} is not finite")
+        if parameter not in parameters:
+            yield "late-parameter", name
+        if gradient is not None and not gradient.isfinite().all():
+            yield "gradient-infinite", name
     buffers = dict(model.named_buffers())
     for name in sorted(model.state_dict().keys() - saved.keys()):
-        expect(
-            name not in buffers,
-            f"buffer {name} is made in a step, so no checkpoint with it can be loaded; make it in "
-            "__init__",
-        )
+        if name in buffers:
+            yield "late-buffer", name
     for name, before in unsaved.items():
-        expect(
-            torch.equal(model.get_buffer(name), before),
-            f"training changes the buffer {name}, which checkpoints leave out; "
-            "register it without persistent=False",
-        )
+        if not torch.equal(model.get_buffer(name), before):
+            yield "unsaved-buffer", name
 
 
-def check_context(subject: Subject) -> None:
+def check_context(subject: Subject) -> Found:
     """The weights of an answer are those that were used: contexts are the values, averaged with
     them.
 
@@ -288,11 +293,11 @@ def check_context(subject: Subject) -> None:
     context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
     if context.shape == averaged.shape:
         real = valid_mask(batch.decoder_lengths, L)
-        message = "the weights of an answer are not those with which its context was averaged"
-        expect_equal(averaged[real], context[real], message)
+        if differ(averaged[real], context[real]):
+            yield "other-weights"
 
 
-def check_state(subject: Subject) -> None:
+def check_state(subject: Subject) -> Found:
     """A cell's hidden state comes first: if another tensor of its state is bounded, so is the
     first.
 
@@ -302,11 +307,11 @@ def check_state(subject: Subject) -> None:
         state = tuple(LARGE * subject.draw(B, cell.width) for _ in range(cell.state_tensors))
         after = cell.step(cell.project_input(subject.draw(B, cell.input_width)), state)
         first, *others = [float(tensor.detach().abs().max()) for tensor in after]
-        is_last = first > 10 and min(others, default=first) <= 1
-        expect(not is_last, "the first tensor of the state grows as c of an LSTM; return h first")
+        if first > 10 and min(others, default=first) <= 1:
+            yield "state-order"
 
 
-def check_pairs(subject: Subject) -> None:
+def check_pairs(subject: Subject) -> Found:
     """A score of all queries and keys at once gives what it gives for each pair.
 
     Shifts that a softmax does not notice break this too: histories read scores before the softmax.
@@ -321,11 +326,11 @@ def check_pairs(subject: Subject) -> None:
         for t in range(L):
             for j in range(L):
                 alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))
-                message = f"query {t} and key {j} have another score when scored alone"
-                expect_equal(alone[:, 0, 0], scores[:, t, j], message)
+                if differ(alone[:, 0, 0], scores[:, t, j]):
+                    yield "pair", t, j
 
 
-def check_points(subject: Subject) -> None:
+def check_points(subject: Subject) -> Found:
     """A value passes through every point of the part, or hooks and caches would miss it."""
     points = {}
     for part in subject.parts():
@@ -337,16 +342,15 @@ def check_points(subject: Subject) -> None:
     with hooked_points(hooks, Rank.CACHE):
         subject.forward()
     for point, name in points.items():
-        expect(
-            point in passed, f"nothing passes through the point {name}: value = self.{name}(value)"
-        )
+        if point not in passed:
+            yield "point-missed", name
 
 
 def _pass(passed: set[Point], point: Point, value: Tensor, at: At) -> None:
     passed.add(point)
 
 
-def check_parameters(subject: Subject) -> None:
+def check_parameters(subject: Subject) -> Found:
     """Every parameter of the part receives a gradient, unless it is frozen.
 
     A parameter without a gradient was forgotten in the formula.
@@ -354,11 +358,11 @@ def check_parameters(subject: Subject) -> None:
     subject.backward()
     for part in subject.parts():
         for name, parameter in part.named_parameters():
-            is_trained = not parameter.requires_grad or parameter.grad is not None
-            expect(is_trained, f"parameter {name} receives no gradient")
+            if parameter.requires_grad and parameter.grad is None:
+                yield "no-gradient", name
 
 
-def check_gradients(subject: Subject) -> None:
+def check_gradients(subject: Subject) -> Found:
     """The gradients of all results agree with central differences, in a random direction.
 
     Not checked for a part that says otherwise: `gradient = "straight_through"`.
@@ -377,26 +381,18 @@ def check_gradients(subject: Subject) -> None:
         decoded = functional_call(subject.model, moved, subject.batch)
         return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
 
-    expect_gradients(results, subject.draw().mul(0))
-
-
-def expect_gradients(results: Callable[[Tensor], Tensor], step: Tensor, **tolerance: Any) -> None:
-    """Raise `Broken` unless the derivatives of `results` at `step` agree with central differences.
-
-    tolerance: options of `gradcheck`, whose values here are for float64.
-    """
+    step = subject.draw().mul(0).requires_grad_()
     agree = gradcheck(
         results,
-        step.requires_grad_(),
-        **{"atol": 1e-7, "rtol": 1e-5, "fast_mode": True, **tolerance},
+        step,
+        atol=1e-7,
+        rtol=1e-5,
+        fast_mode=True,
         raise_exception=False,
         check_undefined_grad=False,
     )
-    expect(
-        agree,
-        "the gradients are not those that finite differences give; "
-        ".detach() and .item() cut them off",
-    )
+    if not agree:
+        yield "wrong-gradients"
 
 
 WHILE_TRAINING: Rules = {

@@ -14,10 +14,11 @@ from seq2attn.build import build_losses, build_task
 from seq2attn.config import Config, check_config, load_config
 from seq2attn.config.schema import PARTS
 from seq2attn.contract import models
-from seq2attn.contract.subject import Broken, expect, make_subject
+from seq2attn.contract.subject import make_subject
 from seq2attn.contract.tasks import DRAWN, LOSS_RULES, TASK_RULES, check_examples, loss_example
 from seq2attn.data.tasks import Task
 from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.findings.engine import Found, Rule, first
 from seq2attn.model.losses import Loss
 from seq2attn.options import Options
 from seq2attn.plugins import described, foreign_parts, how_to_check, plugin_error
@@ -105,49 +106,52 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
         of_loss = [cls for cls in foreign if type(loss) is cls]
         groups.append((of_loss, LOSS_RULES, partial(lambda loss: loss, loss)))
     for classes, rules, make in groups:
-        for rule, check in rules.items() if classes else ():
-            reason = _reason(check, make(), device=device)
+        for name, rule in rules.items() if classes else ():
+            reason = _reason(rule, make(), device=device)
             if reason:
                 names = " and ".join(map(described, classes))
                 commands = dict.fromkeys(map(how_to_check, classes))
                 hint = f"Check it: {'; '.join(commands)}"
-                raise Seq2AttnError(f"{names}: {rule}: {reason}", hint=hint)
+                raise Seq2AttnError(f"{names}: {name}: {reason}", hint=hint)
 
 
 def _reason(
-    check: Callable[[Any], None],
+    rule: Rule,
     subject: Any,
     part: type | None = None,
     device: torch.device = CPU,
 ) -> str:
-    """Return how the subject breaks the rule of `check`; the empty string if it does not.
+    """Return how the subject breaks a rule; the empty string if it does not.
 
     part: the class whose file and line the reason names.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
         try:
-            check(subject)
+            finding = first(rule, subject)
+            if finding is None:
+                return ""
+            error, reason = None, finding.text
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
-            if is_out_of_memory(error):
+        except BaseException as raised:
+            if is_out_of_memory(raised):
                 raise
-            if explained := plugin_error(error):
+            if explained := plugin_error(raised):
                 return explained.message
-            own = isinstance(error, Seq2AttnError | Broken)
-            reason = str(error) if own else f"raised {error_text(error)}"
-            if part is not None:
-                reason = f"{line_of(part, error)}: {reason}"
-            return reason.partition("\n")[0]
-    return ""
+            error, reason = raised, str(raised)
+            if not isinstance(raised, Seq2AttnError):
+                reason = f"raised {error_text(raised)}"
+        if part is not None:
+            reason = f"{line_of(part, error)}: {reason}"
+        return reason.partition("\n")[0]
 
 
 # ---- the effect of options ----
 
 
-def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> None:
-    """Raise `Broken` for an option of which no other value changes the results.
+def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
+    """Find the options of which no other value changes the results.
 
     results_with: what the part computes with these options, and defaults for the others.
     """
@@ -160,8 +164,8 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
                 is_used = not all(map(torch.equal, expected, results))
             if is_used:
                 break
-        message = f"option {option!r} has no effect: other values change nothing"
-        expect(is_used is not False, message)
+        if is_used is False:
+            yield "option", option
 
 
 def _other_values(value: Any) -> list[Any]:

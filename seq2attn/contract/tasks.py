@@ -1,4 +1,4 @@
-"""The rules of tasks and of losses: functions of a task or a loss that raise `Broken`."""
+"""The rules of tasks and of losses: functions of a task or a loss that yield what they find."""
 
 import contextlib
 from collections.abc import Callable, Collection
@@ -10,13 +10,14 @@ from torch.autograd import gradcheck
 
 from seq2attn.config import Config
 from seq2attn.contract import models
-from seq2attn.contract.subject import Rules, expect, expect_equal, make_subject
+from seq2attn.contract.subject import differ, make_subject
 from seq2attn.data.batches import Batch, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.tasks.base import pad_pairs
 from seq2attn.data.vocabulary import PAD, SPECIAL, Vocabulary
 from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.engine import Found, Rules
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.interface import Decoded
@@ -26,24 +27,21 @@ DRAWN = 8  # examples of each length
 CPU = torch.device("cpu")
 
 
-def check_examples(task: Task, lengths: Collection[int] | None = None) -> None:
+def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
     """Vocabularies are set, and examples are right: those of training lengths, of the shortest, of
     the longest and of each of `lengths` (None: trained).
     """
     for name in ("source_vocabulary", "target_vocabulary"):
-        is_set = isinstance(getattr(task, name, None), Vocabulary)
-        expect(is_set, f"its constructor has to set {name}, a Vocabulary")
+        if not isinstance(getattr(task, name, None), Vocabulary):
+            yield "no-vocabulary", name
     low, high = getattr(task, "min_length", None), getattr(task, "max_length", None)
-    expect(
-        isinstance(low, int) and isinstance(high, int) and 1 <= low <= high,
-        f"min_length and max_length are {low!r} and {high!r}; "
-        "expected whole numbers, 1 <= min <= max",
-    )
+    if not (isinstance(low, int) and isinstance(high, int) and 1 <= low <= high):
+        yield "task-lengths", low, high
     for length in dict.fromkeys((None, low, high, *(lengths or task.trained_lengths))):
-        _check_examples_of(task, length)
+        yield from _check_examples_of(task, length)
 
 
-def check_lengths(task: Task) -> None:
+def check_lengths(task: Task) -> Found:
     """Sources shorter and longer than in training give right examples and answers, or a
     `Seq2AttnError` if no source has that length. If targets copy what the alignment says, they do
     so at every length.
@@ -52,13 +50,10 @@ def check_lengths(task: Task) -> None:
     longest = task.max_length
     for length in (max(1, task.min_length - 1), longest + 1, 2 * longest + 1):
         with contextlib.suppress(Seq2AttnError):
-            _check_examples_of(task, length)
-            check_answer(task, length)
-            expect(
-                not copies or _copies(_draw(task, length)),
-                f"examples(random, {DRAWN}, {length}): the alignment points at other symbols than "
-                "the target's; at training lengths it does not",
-            )
+            yield from _check_examples_of(task, length)
+            yield from check_answer(task, length)
+            if copies and not _copies(_draw(task, length)):
+                yield "alignment-later", _call(length)
 
 
 def _copies(examples: Examples) -> bool:
@@ -70,19 +65,20 @@ def _copies(examples: Examples) -> bool:
     return torch.equal(copied.masked_fill(alignment < 0, PAD), examples.target)
 
 
-def check_randomness(task: Task) -> None:
+def check_randomness(task: Task) -> Found:
     """Examples are drawn from the generator, and depend on nothing else."""
     random = torch.Generator().manual_seed(0)
     before = random.get_state()
     examples = task.examples(random, DRAWN)
-    is_drawn = not torch.equal(before, random.get_state())
-    expect(is_drawn, "examples(random, ...) draws nothing from `random`")
+    if torch.equal(before, random.get_state()):
+        yield "draws-nothing"
     for name, tensor in vars(_draw(task)).items():
         is_same = tensor is None or torch.equal(tensor, getattr(examples, name))
-        expect(is_same, f"{name} differs between two calls with generators of the same seed")
+        if not is_same:
+            yield "draws-differ", name
 
 
-def check_answer(task: Task, length: int | None = None) -> None:
+def check_answer(task: Task, length: int | None = None) -> Found:
     """`answer`, where it knows one, gives the target and the alignment of the examples."""
     examples = _draw(task, length)
     for row in range(DRAWN):
@@ -93,24 +89,22 @@ def check_answer(task: Task, length: int | None = None) -> None:
         answer = task.answer(text)
         if answer is None:
             continue
-        message = f"answer({text!r}) is {answer.text!r}, but an example has {expected!r}"
-        expect(answer.text == expected, message)
+        if answer.text != expected:
+            yield "answer-text", text, answer.text, expected
         if answer.alignment is not None and examples.alignment is not None:
             alignment = list(answer.alignment)
             positions = examples.alignment[row, : len(target)].tolist()
-            expect(
-                alignment == positions,
-                f"answer({text!r}) has the alignment {alignment}, but an example has {positions}",
-            )
+            if alignment != positions:
+                yield "answer-alignment", text, alignment, positions
 
 
-def check_training(task: Task) -> None:
+def check_training(task: Task) -> Found:
     """A model takes a training step on the task, and is evaluated on its shortest and longest
     strings.
     """
     subject = make_subject(Config(), task, [], torch.float32, CPU)
     batch = make_batch(_draw(task), source_eos=True)
-    models.check_training(replace(subject, batch=batch))
+    yield from models.check_training(replace(subject, batch=batch))
     predictor = Predictor(subject.model.eval(), task, source_eos=True, device=CPU)
     lengths = task.trained_lengths
     evaluate(predictor, sorted({lengths[0], lengths[-1]}), samples=DRAWN, seed="check")
@@ -120,89 +114,83 @@ def _draw(task: Task, length: int | None = None) -> Examples:
     return task.examples(torch.Generator().manual_seed(0), DRAWN, length)
 
 
-def _check_examples_of(task: Task, length: int | None) -> None:
+def _check_examples_of(task: Task, length: int | None) -> Found:
     """Check examples of this length, or of training lengths: types, shapes, ids, padding, lengths
     and alignment.
     """
-    call = f"examples(random, {DRAWN}, {length})"
+    call = _call(length)
     examples = _draw(task, length)
-    message = f"{call} returned {type(examples).__name__}; expected Examples"
-    expect(isinstance(examples, Examples), message)
+    if not isinstance(examples, Examples):
+        yield "no-examples", call, type(examples).__name__
     counts, target_counts = examples.source_lengths, examples.target_lengths
-    _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
-    _check_ids(f"{call}: target", examples.target, target_counts, task.target_vocabulary)
+    yield from _check_ids(f"{call}: source", examples.source, counts, task.source_vocabulary)
+    yield from _check_ids(f"{call}: target", examples.target, target_counts, task.target_vocabulary)
     low, high = task.min_length, task.max_length
     if length is not None:
         low = high = length
     shortest, longest = map(int, counts.aminmax())
-    expect(
-        low <= shortest and longest <= high,
-        f"{call} has sources of {shortest} to {longest} characters; expected {low} to {high}",
-    )
+    if not low <= shortest <= longest <= high:
+        found = f"{shortest} to {longest}"
+        yield "source-lengths", call, found, low, high
     for count, target_count in zip(counts.tolist(), target_counts.tolist(), strict=True):
         bound = task.target_length(count)
-        expect(
-            target_count <= bound,
-            f"target_length({count}) is {bound}, "
-            f"but {call} has a target of {target_count} for a source of {count}",
-        )
+        if target_count > bound:
+            yield "target-length", count, bound, call, target_count
     alignment = examples.alignment
     if alignment is not None:
         shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
-        expect(shape == expected, f"{call}: alignment has shape {shape}; expected {expected}")
+        if shape != expected:
+            yield "alignment-shape", call, shape, expected
         real = valid_mask(target_counts, alignment.size(1))
         is_inside = ((alignment >= 0) & (alignment < counts.unsqueeze(1)))[real]
-        expect(is_inside.all(), f"{call}: alignment points outside the source")
-        is_minus_one = alignment[~real] == -1
-        expect(is_minus_one.all(), f"{call}: alignment is not -1 past the target's end")
+        if not is_inside.all():
+            yield "alignment-outside", call
+        if not (alignment[~real] == -1).all():
+            yield "alignment-end", call
 
 
-def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> None:
-    expect(
-        ids.dtype == torch.int64 and ids.dim() == 2,
-        f"{name} is {ids.dtype} {tuple(ids.shape)}; expected torch.int64 ({DRAWN}, T)",
-    )
-    expect(
-        len(ids) == len(lengths) == DRAWN,
-        f"{name} has {len(ids)} rows and {len(lengths)} lengths; expected {DRAWN}",
-    )
+def _call(length: int | None) -> str:
+    return f"examples(random, {DRAWN}, {length})"
+
+
+def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
+    if ids.dtype != torch.int64 or ids.dim() != 2:
+        found = f"{ids.dtype} {tuple(ids.shape)}"
+        yield "ids-type", name, found, DRAWN
+    if not len(ids) == len(lengths) == DRAWN:
+        yield "ids-rows", name, len(ids), len(lengths), DRAWN
     width = ids.size(1)
     low, high = map(int, lengths.aminmax())
-    expect(
-        1 <= low <= high <= width,
-        f"{name} lengths are {low} to {high}; expected 1 to {width}, the width",
-    )
+    if not 1 <= low <= high <= width:
+        yield "ids-lengths", name, low, high, width
     real = valid_mask(lengths, width)
     low, high = map(int, ids[real].aminmax())
     first, last = len(SPECIAL), len(vocabulary) - 1
-    expect(
-        first <= low and high <= last,
-        f"{name} has ids {low} to {high}; expected {first} to {last}",
-    )
-    expect(not ids[~real].any(), f"{name} is not padded with 0")
+    if low < first or high > last:
+        yield "ids", name, low, high, first, last
+    if ids[~real].any():
+        yield "ids-padding", name
 
 
-def check_loss(loss: Loss) -> None:
+def check_loss(loss: Loss) -> Found:
     """The loss is one number with right gradients, and outputs past a string's end do not matter.
 
     It is given attention weights, and an alignment, only if it says that it needs them.
     """
     compute, batch, logits, scores = loss_example(loss)
     value = compute(logits, scores)
-    is_number = isinstance(value, Tensor) and value.shape == () and value.isfinite()
-    expect(is_number, f"forward returned {value}; expected a tensor of shape (), a finite number")
-    expect(
-        value.requires_grad,
-        "the loss has no gradient: it is constant, an integer, or was computed without gradients "
-        "(no_grad, inference_mode, .detach(), .item())",
-    )
-    same = compute(logits, scores)
-    expect_equal(same, value, "the same outputs give another loss; keep nothing between calls")
+    if not (isinstance(value, Tensor) and value.shape == () and value.isfinite()):
+        yield "loss-number", value
+    if not value.requires_grad:
+        yield "loss-constant"
+    if differ(compute(logits, scores), value):
+        yield "loss-state"
     past = (batch.decoder_output == PAD).unsqueeze(2)
     again = compute(logits.masked_fill(past, 5.0), scores.masked_fill(past, 0.0))
-    expect_equal(again, value, "outputs where batch.decoder_output is 0 (<pad>) change the loss")
-    agree = gradcheck(compute, (logits, scores), raise_exception=False)
-    expect(agree, "the gradients are not those that finite differences give")
+    if differ(again, value):
+        yield "loss-padding"
+    if not gradcheck(compute, (logits, scores), raise_exception=False):
+        yield "wrong-gradients"
 
 
 def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:

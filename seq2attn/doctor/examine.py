@@ -1,209 +1,169 @@
-"""Examines any attention: `check_attention`, and what it returns."""
+"""Examines any attention."""
 
 import contextlib
-import copy
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.contract.subject import Broken
-from seq2attn.doctor.adapter import CATALOGUE, HINT, find_adapter, required, unchanged
-from seq2attn.doctor.checks import CHECKS, Trial
+from seq2attn.doctor import masks, numbers, rows, weights
+from seq2attn.doctor.lines import corrections
+from seq2attn.doctor.names import instances, module_of
+from seq2attn.doctor.search import find_subject, with_width
+from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
-from seq2attn.plugins import run_file
-from seq2attn.text import quoted
+from seq2attn.findings import engine
+from seq2attn.findings.report import LEVELS, Finding, Report
 
-WIDTHS = (16, 12, 20)  # of queries and keys, unless given
-FINDINGS = CATALOGUE["findings"]
-NUMBERS = {"not-finite", "state", "axis", "in-place", "gradient", "overflow", "score"}
-"""checks of numbers: an exception in them says nothing of what they look for"""
-ENDS = {"not-finite", "state", "random", "cache", "axis", "negative", "in-place"}
-"""codes after which nothing else can be judged"""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What is wrong with an attention, or a property of it."""
-
-    level: str
-    """fault: wrong results; care: it fails in some settings; note: a property"""
-    code: str
-    text: str
-    """with the evidence"""
-    look_at: str
-    """what usually causes it"""
-
-
-@dataclass(frozen=True)
-class Report:
-    """What was found, and how the attention was called."""
-
-    findings: list[Finding]
-    """faults first; of one level, causes before consequences"""
-    adapter: str
-
-    @property
-    def faults(self) -> list[Finding]:
-        """The findings of level `fault`."""
-        return [finding for finding in self.findings if finding.level == "fault"]
-
-    def __str__(self) -> str:
-        lines = []
-        for finding in self.findings:
-            lines.append(f"{finding.level}: {finding.code}: {finding.text}")
-            if finding.level != "note":
-                lines.append(f"    look at: {finding.look_at}")
-        lines += ["It was called as follows. If that is wrong, correct it:", self.adapter]
-        return "\n".join(lines)
+WIDTHS = (48, 32)  # of queries and keys, one after the other, which many numbers of heads divide
+NARROW = 3  # sizes of layers that are no widths
+HINT = (
+    "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
+    "calls it and returns what it returns."
+)
+RULES: tuple[engine.Rule, ...] = (
+    rows.in_place,
+    rows.not_finite,
+    rows.state,
+    weights.sums,
+    rows.one_row,
+    rows.batch,
+    rows.alone,
+    rows.queries,
+    rows.rows_mixed,
+    weights.used,
+    masks.told,
+    masks.padding,
+    weights.returned,
+    masks.padding_amount,
+    masks.empty_row,
+    masks.places,
+    masks.required,
+    numbers.length,
+    numbers.strides,
+    numbers.unregistered,
+    numbers.gradient,
+    numbers.overflow,
+    numbers.half,
+    numbers.parameters,
+    numbers.training,
+    numbers.score,
+)
+"""in the order in which they are made: causes before consequences"""
 
 
 def check_attention(
     attention: Any,
     *,
-    sizes: Sequence[int | str] = (),
-    query_width: int | None = None,
-    key_width: int | None = None,
+    sizes: Sequence[Any] = (),
+    widths: Sequence[int] = (),
     expect: str | None = None,
+    require: Sequence[str] = (),
     allow: Collection[str] = (),
+    scores: Sequence[Any] = (),
 ) -> Report:
-    """Examine an attention that need not be of seq2attn: a module, a class of modules, or a
-    function. Raises `Seq2AttnError` if it cannot be made or called, or returns no weights.
+    """Examine an attention: a module, a class of modules, or a function. Raises `Seq2AttnError` if
+    it cannot be made or called.
 
-    It is called as the names of its arguments and a few shapes allow; otherwise write
-    `attend(query, keys, valid)` of query (B, query_width), keys (B, S, key_width) and valid (B, S),
-    True = real token, or None, that returns the context (B, Dv), or None, and the weights (B, S) or
-    (B, H, S). An argument `values` gets values (B, S, key_width).
+    It is called as the names of its arguments and a few forms allow; otherwise write
+    `attend(query, keys, valid)` of query (B, L, Dq), keys (B, S, Dk) and valid (B, S), True = real
+    token, that calls it; leave out `query` or `valid` if it takes none. An argument `values` gets
+    values (B, S, Dk). The result may be any tuple of tensors.
 
     sizes: what the constructor of a class is given, in the order of its arguments; some are tried.
+    widths: of the query and of the keys. By default they are tried, and a class or a function is
+        examined at two widths.
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
+    require: `causal`, or `window=3`.
     allow: codes of findings to leave out. It cannot see how its caller uses the result.
+    scores: those that may be named.
     """
     try:
         inspect.signature(attention)
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
-    numbers = [size for size in sizes if isinstance(size, int)] or WIDTHS
-    usual = [*numbers, *(2 * number for number in numbers)]
-    queries = usual if query_width is None else [query_width]
-    keys = usual if key_width is None else [key_width]
-    problems = []
+    found: dict[str, Finding] = {}
+    first = ""
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
         warnings.catch_warnings(action="ignore"),
+        unchanged(module_of(attention)),
     ):
         torch.manual_seed(0)
-        for instance in _instances(attention, sizes):
-            module = _module_of(instance)
-            with unchanged(module):
-                module.eval()
-                fresh = _copy(instance)
-                try:
-                    adapter, inputs = find_adapter(instance, list(product(queries, keys)))
-                except Seq2AttnError as error:
-                    problems.append(error)
-                    continue
-                unused = replace(adapter, attention=fresh)
-                trial = Trial(adapter, unused, inputs, module, expect)
-                findings = sorted(_examine(trial, allow), key=_rank)
-                return Report(findings, str(adapter))
+        for subject, made in _subjects(attention, sizes, tuple(widths)):
+            subject = replace(subject, scores=scores, expect=expect, require=require)
+            torch.manual_seed(0)
+            for finding in engine.examine(RULES, subject, allow):
+                text = finding.text
+                if first:
+                    text += f" This is at width {subject.given.keys.size(2)}."
+                lines = tuple(corrections(attention, finding.code))
+                found.setdefault(finding.code, replace(finding, text=text, lines=lines))
+            first = first or f"{made}{subject.call}"
+    return Report(sorted(found.values(), key=_rank), first)
+
+
+def _subjects(
+    attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
+) -> Iterator[tuple[Subject, str]]:
+    """Yield an attention, or an instance of the class that it is, with its call and how it was
+    made: of one width, and called alike of another one, if none is asked for.
+    """
+    is_class = isinstance(attention, type)
+    first: Any = widths or WIDTHS[:1] * 2
+    other = WIDTHS[1]
+    made = instances(attention, sizes, first[0]) if is_class else [(attention, "")]
+    problems = []
+    for instance, text in made:
+        others = [*_widths_of(_prepared(instance))]
+        pairs = [first, *others] if is_class else [*others, first]
+        try:
+            subject = find_subject(instance, [first] if widths else pairs)
+        except Seq2AttnError as error:
+            problems.append(error)
+            continue
+        yield subject, f"{text}\n" if text else ""
+        with contextlib.suppress(Exception):  # it has one width
+            if is_class and not sizes:
+                instance, _ = next(instances(attention, (), other))
+            _prepared(instance)
+            if not widths:
+                yield with_width(subject, instance, other), ""
+        return
     raise problems[0]
 
 
-def load_attention(place: str) -> Any:
-    """Return what FILE:NAME means: a function, a module, or a class of modules."""
-    path, _, name = place.rpartition(":")
-    loaded, _ = run_file(Path(path), "seq2attn_examined")
-    if not hasattr(loaded, name):
-        names = [known for known, value in vars(loaded).items() if callable(value)]
-        raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
-    return getattr(loaded, name)
+def _prepared(attention: Any) -> nn.Module:
+    """Return the module of an attention in evaluation, with numbers in its parameters: what begins
+    with 0, or was never set, hides everything.
+    """
+    module = module_of(attention).eval()
+    for parameter in module.parameters():
+        if not is_lazy(parameter) and parameter.numel():
+            largest = float(parameter.abs().max().nan_to_num(torch.inf))
+            if not 1e-6 < largest < 1e4:
+                parameter.copy_(0.1 * torch.randn_like(parameter))
+    return module
 
 
-def _instances(attention: Any, sizes: Sequence[int | str]) -> list[Any]:
-    """Return the attention, or instances of the class that it is: of several widths, and of one."""
-    if not isinstance(attention, type):
-        return [attention]
-    made, problems = [], []
-    names = list(inspect.signature(attention).parameters) if sizes else required(attention)
-    for numbers in [sizes] if sizes else [WIDTHS, WIDTHS[:1] * 3]:
-        try:
-            made.append(attention(**dict(zip(names, numbers, strict=False))))
-        except Exception as error:
-            problems.append(_reason(error))
-    if not made:
-        raise Seq2AttnError(
-            f"{attention.__name__} cannot be made: {problems[0]}",
-            hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
-        )
-    return made
-
-
-def _copy(attention: Any) -> Any:
-    """Return a copy, or the attention itself if it cannot be copied or has no numbers yet."""
-    is_ready = not any(map(is_lazy, _module_of(attention).parameters()))
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(attention) if is_ready else attention
-    return attention
-
-
-def _module_of(attention: Any) -> nn.Module:
-    """Return the attention, or the modules that a function calls as one."""
-    attention = getattr(attention, "__self__", attention)
-    if isinstance(attention, nn.Module):
-        return attention
-    if not inspect.isfunction(attention):
-        return nn.Module()
-    seen = inspect.getclosurevars(attention)
-    modules = nn.ModuleList()
-    for value in (*seen.nonlocals.values(), *seen.globals.values()):
-        if isinstance(value, nn.Module):
-            modules.append(value)
-    return modules
-
-
-def _examine(trial: Trial, allow: Collection[str]) -> Iterator[Finding]:
-    """Yield what the checks find, but for what follows from an earlier finding."""
-    known: set[str] = set()
-    for check in CHECKS:
-        name = check.__name__.replace("_", "-")
-        try:
-            results = list(check(trial) or ())
-        except Seq2AttnError:  # of --expect
-            raise
-        except Exception as error:
-            is_named = isinstance(error, Broken) or name not in NUMBERS
-            code = name if name in FINDINGS and is_named else "unfinished"
-            results = [(code, {"name": name, "by": _reason(error)})]
-        for code, evidence in results:
-            causes = FINDINGS[code].get("follows", "").split()
-            if code not in allow and known.isdisjoint(causes):
-                yield _finding(code, **evidence)
-        for code, _ in results:
-            known.update((code, FINDINGS[code].get("group", code)))
-        if known & ENDS:
-            yield _finding("unchecked")
-            return
-
-
-def _finding(code: str, **evidence: Any) -> Finding:
-    about = FINDINGS[code]
-    return Finding(about["level"], code, about["text"].format(**evidence), about["look"])
+def _widths_of(module: nn.Module) -> Iterator[Any]:
+    """Yield the widths of queries and keys that layers may take, alone or side by side."""
+    shapes = [one.shape for one in module.parameters() if not is_lazy(one)]
+    own = sorted({size for shape in shapes for size in shape})
+    own = sorted({*own, *(size // 2 for size in own)})
+    parts = [one - other for one in own for other in own]
+    wide = [size for size in dict.fromkeys(own + parts) if size > NARROW][:6]
+    pairs = product(range(len(wide)), repeat=2)
+    for one, other in sorted(pairs, key=sum):  # the likeliest first
+        yield wide[one], wide[other]
 
 
 def _rank(finding: Finding) -> int:
-    return ["fault", "care", "note"].index(finding.level)
-
-
-def _reason(error: Exception) -> str:
-    """Return an exception as one line."""
-    kind = "" if isinstance(error, Broken) else f"{type(error).__name__}: "
-    return f"{kind}{error}".partition("\n")[0][:160]
+    return LEVELS.index(finding.level)

@@ -3,27 +3,24 @@ scores of a query changes no weight.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, product
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.adapter import CATALOGUE
 from seq2attn.errors import Seq2AttnError
-from seq2attn.model.scores import Score
-from seq2attn.parts import SCORES
+from seq2attn.findings.engine import TEXTS
+from seq2attn.text import did_you_mean, quoted
 
-B, L, S, D = 8, 2, 5, 12  # rows, queries, keys and widths of a sample
 TOLERANCE = 2e-3  # relative
+ALIKE = 1e-5  # scores that differ by less are equal
 SMALL = 0.01
 MATCHES = 1000  # ways to assign parameters that are tried
-TEXTS = CATALOGUE["differences"]
-FACTORS = CATALOGUE["factors"]
+DIFFERENCES = TEXTS["differences"]
+FACTORS = TEXTS["factors"]
 """what a factor means that is a power of the width"""
-
-
 HINT = (
     "Name a score, or write a formula of the query s, a key h and their width D, with dot(a, b), "
     "norm(a) and sqrt(a): 'dot(s, h) / sqrt(D)'"
@@ -43,60 +40,11 @@ class Sample(NamedTuple):
     """those of the module"""
 
 
-def compare_score(name: str, expected: str) -> tuple[str, str]:
-    """Compare the registered score `name`, with its default options and without biases, with
-    `expected`: another one, or a formula such as `-norm(s - h)**2`. See `compare`.
-    """
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        query = torch.randn(B, L, D)
-        keys = torch.randn(B, S, D)
-        score = SCORES.make(SCORES.choose(name), D, D)
-        clear_biases(score)
-        scores = score(query, score.project(keys))
-        return compare(Sample(query, keys, scores, list(score.parameters())), expected)
-
-
 def clear_biases(module: nn.Module) -> None:
     """Set biases to 0, as formulas of scores usually leave them out."""
     for name, parameter in module.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()
-
-
-def compare(sample: Sample, expected: str) -> tuple[str, str]:
-    """Say how the scores of a sample differ from `expected`, the name of a score or a formula: a
-    code, empty if no softmax shows a difference, and a sentence.
-    """
-    centred = _centred(sample.scores)
-    if centred.abs().max() < 1e-5:
-        return "constant", TEXTS["constant"]
-    fits = list(_fits(expected, sample, _mistakes))
-    if fits:
-        fit = min(fits)
-        return fit.code, fit.text
-    if (centred - centred[:, :1]).abs().max() < 1e-5:
-        return "query-ignored", TEXTS["query-ignored"]
-    return "other", f"it is {match(sample)[1]}"
-
-
-def match(sample: Sample) -> tuple[str, str, str]:
-    """Find the score that comes with seq2attn and gives the scores of a sample: the code of a
-    finding, its name with its factor, and what the factor means.
-    """
-    unknown = "it has other layers, or depends on positions"
-    matches = [(torch.inf, "score-unknown", "another function", unknown)]
-    for entry in SCORES:
-        if not isinstance(entry.implementation, str):
-            continue  # it does not come with seq2attn
-        for fit in _fits(entry.name, sample, _right):
-            if not fit.text:
-                return "score", entry.name, ""
-            code, name = "score-factor", f"{fit.factor:.4g} * {entry.name}"
-            if entry.equal_widths and (fit.factor < 0 or ": " in fit.text):
-                code = "score-mistake"
-            matches.append((len(fit.text), code, name, fit.text))
-    return min(matches)[1:]
 
 
 class Fit(NamedTuple):
@@ -109,33 +57,77 @@ class Fit(NamedTuple):
     factor: float
 
 
-def _fits(
-    expected: str, sample: Sample, variants: Callable[[Score, Sample], dict[str, Tensor]]
-) -> Iterator[Fit]:
-    for score in _expected(expected, sample):
-        has_scale = any(parameter.dim() == 0 for parameter in score.parameters())
-        for order, (code, mistaken) in enumerate(variants(score, sample).items()):
-            factor = _factor(mistaken, sample.scores)
-            if factor is not None:
-                if has_scale:
-                    factor = math.copysign(1.0, factor)
-                code, text = _explained(code, factor, score.key_width)
-                yield Fit(order, code, text, factor)
+@torch.no_grad()
+def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, str]:
+    """Say how the scores of a sample differ from `expected`, the name of a known score or a
+    formula: a code, empty if no softmax shows a difference, and a sentence.
+
+    known: objects with `name`, `equal_widths` (it needs keys as wide as queries), `is_built_in` (it
+    may be named), `has_size` (it has a number of components) and `make(query_width, key_width,
+    size)`: a module whose scores are `score(query, score.project(keys))`, or None.
+    """
+    centred = _centred(sample.scores)
+    if centred.abs().max() < ALIKE:
+        return "constant", DIFFERENCES["constant"]
+    fits: list[Fit] = []
+    for score in _expected(expected, sample, known):
+        fits += _fits(score, sample)
+    if fits:
+        return min(fits)[1:3]
+    if (centred - centred[:, :1]).abs().max() < ALIKE:
+        return "query-ignored", DIFFERENCES["query-ignored"]
+    return "other", f"it is {match(sample, known)[1]}"
+
+
+def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
+    """Find the built-in score that gives the scores of a sample: the code of a finding, its name
+    with its factor, and what the factor means.
+    """
+    unknown = "it has other layers, or depends on positions"
+    matches = [(torch.inf, "score-unknown", "another function", unknown)]
+    for entry in known:
+        for score in _made(entry, sample) if entry.is_built_in else ():
+            for fit in islice(_fits(score, sample), 1):
+                if fit.order:
+                    break
+                if not fit.text:
+                    return "score", entry.name, ""
+                is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
+                code = "score-mistake" if is_mistake else "score-factor"
+                matches.append((len(fit.text), code, f"{fit.factor:.4g} * {entry.name}", fit.text))
+    return min(matches)[1:]
+
+
+def _fits(score: Any, sample: Sample) -> Iterator[Fit]:
+    """Yield how a score, or a mistake in it, gives the scores of a sample."""
+    for order, (code, mistaken) in enumerate(_variants(score, sample)):
+        factor = _factor(mistaken, sample.scores)
+        if factor is not None:
+            if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale
+                factor = math.copysign(1.0, factor)
+            yield Fit(order, *_explained(code, factor, sample.keys.size(2)), factor)
 
 
 # ---- the expected scores ----
 
 
-class Formula(Score):
+class Formula(nn.Module):
     """A score written as an expression of s and h."""
 
-    expression = ""
+    def __init__(self, expression: str) -> None:
+        super().__init__()
+        self.expression = expression
+
+    def project(self, keys: Tensor) -> Tensor:
+        """Return the keys: a formula has no parameters."""
+        return keys
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        """Return the scores (B, L, S) of queries (B, L, D) and keys (B, S, D)."""
         names: dict[str, Any] = {
             "s": query.unsqueeze(2),  # (B, L, 1, D)
             "h": keys.unsqueeze(1),  # (B, 1, S, D)
-            "D": torch.tensor(float(self.key_width)),
+            "D": torch.tensor(float(keys.size(2))),
             "sqrt": torch.sqrt,
             "dot": lambda left, right: (left * right).sum(3),
             "norm": lambda vector: vector.norm(dim=3),
@@ -147,30 +139,30 @@ class Formula(Score):
             raise Seq2AttnError(f"--expect {self.expression!r}: {error}", hint=HINT) from error
 
 
-def _expected(expected: str, sample: Sample) -> Iterator[Score]:
-    """Yield the expected score with the parameters of the sample, in every way in which their
-    shapes allow it.
-    """
-    widths = [sample.query.size(2), sample.keys.size(2)]
+def _expected(expected: str, sample: Sample, known: Sequence[Any]) -> Iterator[Any]:
     if not expected.isidentifier():
-        formula = Formula(*widths)
-        formula.expression = expected
-        yield formula
+        yield Formula(expected)
         return
-    entry = SCORES.get(expected)
+    entries = {entry.name: entry for entry in known}
+    if expected not in entries:
+        guess = did_you_mean(expected, entries)
+        names = ", ".join(entries)
+        raise Seq2AttnError(
+            f"--expect: no score {quoted(expected)}; {guess}known: {names}", hint=HINT
+        )
+    yield from _made(entries[expected], sample)
+
+
+def _made(entry: Any, sample: Sample) -> Iterator[Any]:
+    """Yield a score with the parameters of the sample, in every way that their shapes allow."""
+    widths = [sample.query.size(2), sample.keys.size(2)]
     if entry.equal_widths and widths[0] != widths[1]:
         return
     pieces = list(_pieces(sample.parameters, widths))
-    fields = entry.options.model_fields.items()
-    sizes = [name for name, field in fields if "int" in str(field.annotation)]
-    lengths: set[int | None] = {None}
-    if sizes:
-        lengths.update(map(len, pieces))
-    for size in lengths:
-        options = dict.fromkeys(sizes, size) if size else {}
-        score = SCORES.make(SCORES.choose(expected, **options), *widths)
+    for size in {None, *map(len, pieces)} if entry.has_size else (None,):
+        score = entry.make(*widths, size)
         if score is None:
-            raise Seq2AttnError(f"--expect {expected}: it has no scores")
+            raise Seq2AttnError(f"--expect {entry.name}: it has no scores")
         choices = []
         for parameter in score.parameters():
             fitting = [piece for piece in pieces if piece.shape == parameter.shape]
@@ -185,11 +177,7 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
     """Yield each parameter as a matrix, and the parts of a matrix that maps [s; h], or that maps to
     queries, keys and values; also transposed.
     """
-    splits = (
-        (1, widths),
-        (1, widths[::-1]),
-        (0, widths[:1] * 3),
-    )
+    splits = (1, widths), (1, widths[::-1]), (0, widths[:1] * 3)
     for parameter in parameters:
         matrix = parameter.reshape(1, -1)
         if parameter.dim() > 1:
@@ -205,31 +193,22 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 # ---- mistakes ----
 
 
-def _right(score: Score, sample: Sample) -> dict[str, Tensor]:
-    """Return the right scores."""
-    return {"": score(sample.query, score.project(sample.keys))}
-
-
-def _mistakes(score: Score, sample: Sample) -> dict[str, Tensor]:
-    """Return the right scores, and those of usual mistakes."""
+def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
+    """Yield the right scores, and those of usual mistakes."""
     query, keys = sample.query, sample.keys
     projected = score.project(keys)
     scores = score(query, projected)
-    small = score.project(SMALL * keys)
-    mistakes = {
-        "": scores,
-        "transposed": scores.mT,
-        # tanh(x) = x for small numbers
-        "tanh": score(SMALL * query, small) / SMALL,
-        "root": scores * scores.abs(),
-        "square": scores.sign() * scores.abs().sqrt(),
-    }
+    yield "", scores
+    yield "transposed", scores.mT
+    # tanh(x) = x for small numbers
+    yield "tanh", score(SMALL * query, score.project(SMALL * keys)) / SMALL
+    yield "root", scores * scores.abs()
+    yield "square", scores.sign() * scores.abs().sqrt()
     if query.size(2) == keys.size(2):
-        mistakes["keys-twice"] = score(keys, projected)  # (B, S, S)
+        yield "keys-twice", score(keys, projected)  # (B, S, S)
     if scores.shape == sample.scores.shape:
         x, y = _centred(scores), _centred(sample.scores)
-        mistakes["by-query"] = scores * (x * y).sum(2, True) / (x * x).sum(2, True)
-    return mistakes
+        yield "by-query", scores * (x * y).sum(2, True) / (x * x).sum(2, True)
 
 
 def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
@@ -238,13 +217,9 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     for power, text in FACTORS.items():
         if abs(size / width ** float(power) - 1) < TOLERANCE:
             meaning = text.format(D=width)
-    is_true = {
-        code: code != "",
-        "sign": factor < 0,
-        "factor": abs(size - 1) > TOLERANCE,
-    }
-    codes = [name for name, holds in is_true.items() if holds]
-    texts = [TEXTS[name].format(size=size, meaning=meaning) for name in codes]
+    holds = {code: code, "sign": factor < 0, "factor": abs(size - 1) > TOLERANCE}
+    codes = [name for name in holds if holds[name]]
+    texts = [DIFFERENCES[name].format(size=size, meaning=meaning) for name in codes]
     return "".join(codes[:1]), "; ".join(texts)
 
 
@@ -254,8 +229,7 @@ def _factor(expected: Tensor, scores: Tensor) -> float | None:
     """
     if expected.shape != scores.shape:
         return None
-    x = _centred(expected)
-    y = _centred(scores)
+    x, y = _centred(expected), _centred(scores)
     factor = (x * y).sum() / (x * x).sum()
     is_same = (y - factor * x).norm() < TOLERANCE * y.norm()
     return float(factor) if is_same else None

@@ -1,0 +1,150 @@
+"""`seq2attn check --attention`: attentions of other people's files, and what is said of them."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from seq2attn.display.console import say, stdout, write_json
+from seq2attn.display.table import Table
+from seq2attn.doctor.processes import Row, examine_places
+from seq2attn.errors import Seq2AttnError
+
+SCORES = "seq2attn.contract.scores:known_scores"
+
+
+@dataclass(frozen=True)
+class Places:
+    """What FILE:NAME,NAME means, FILE being a file or a pattern."""
+
+    files: Sequence[str]
+    names: Sequence[str]
+
+    @classmethod
+    def parse(cls, text: str) -> Places:
+        """Return the places that a text means; without a match, the file that it names."""
+        path, _, names = text.rpartition(":")
+        files = [path] if Path(path).is_file() else sorted(glob(path)) or [path]
+        return cls(files, names.split(","))
+
+    def __iter__(self) -> Iterator[str]:
+        for file in self.files:
+            for name in self.names:
+                yield f"{file}:{name}"
+
+
+def expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
+    """Return the score that each name is to have, of texts SCORE or NAME=SCORE."""
+    scores = {}
+    for text in texts:
+        name, equals, score = text.partition("=")
+        if equals and name in names:
+            scores[name] = score
+        else:
+            scores.update(dict.fromkeys(names, text))
+    return scores
+
+
+def literals(text: str | None) -> list[Any]:
+    """Return the values of `16,0.5,dot`: numbers, True, False, None, or else texts."""
+    values: list[Any] = []
+    for word in (text or "").split(","):
+        try:
+            values.append(ast.literal_eval(word.strip()))
+        except (ValueError, SyntaxError):
+            values.append(word)
+    return values if text else []
+
+
+def examine(
+    places: Places,
+    options: Mapping[str, Any],
+    expect: Mapping[str, str],
+    *,
+    timeout: float,
+    jobs: int,
+    as_json: bool,
+    verbose: bool,
+    feedback: Path | None,
+) -> None:
+    """Examine attentions, and show what was found. The exit code is 0 if all were examined and have
+    no fault, 1 if one has, 2 if none has and one could not be examined.
+    """
+    settings = {}
+    for place in places:
+        settings[place] = {**options, "expect": expect.get(place.rpartition(":")[2])}
+    is_one = len(settings) == 1
+    rows = {}
+    for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
+        rows[row.place] = row if verbose else replace(row, printed="")
+        if not is_one:
+            say(f"{row.place}: {_short(row)} ({row.seconds:.1f} s)")
+        if verbose and row.printed and not as_json:
+            say(f"{row.place} printed:\n{row.printed}")
+    ordered = [rows[place] for place in places]
+    if feedback is not None:
+        _write_feedback(feedback, places, rows)
+    if as_json:
+        write_json([asdict(row) for row in ordered])
+    elif not is_one:
+        Table.of_records(list(_records(places, rows))).show()
+    elif ordered[0].report:
+        say(str(ordered[0].report), style="", console=stdout())
+    _conclude(ordered)
+
+
+def _records(places: Places, rows: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
+    """Yield a record for each file, with a point for each name that passed."""
+    for file in places.files:
+        of_file = {name: rows[f"{file}:{name}"] for name in places.names}
+        passed = sum(row.exit_code == 0 for row in of_file.values())
+        record: dict[str, Any] = {"file": file, "points": passed}
+        if len(of_file) > 1:
+            yield record | {name: _short(row) for name, row in of_file.items()}
+            continue
+        for row in of_file.values():
+            fault = row.report.faults[:1] if row.report else []
+            text = _short(row) if not fault else f"{fault[0].code}: {fault[0].text}"
+            yield record | {"result": text, "look at": "".join(one.look_at for one in fault)}
+
+
+def _short(row: Row) -> str:
+    """Return `passed`, the code of the first fault, or why it was not examined."""
+    if row.report is None:
+        return f"{row.status}: {row.text}".partition("\n")[0]
+    return row.report.faults[0].code if row.report.faults else "passed"
+
+
+def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> None:
+    """Write a text for each file, which says of each name what was found."""
+    common = os.path.commonpath([Path(file).absolute().parent for file in places.files])
+    for file in places.files:
+        path = (folder / Path(file).absolute().relative_to(common)).with_suffix(".txt")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parts = []
+        for name in places.names:
+            row = rows[f"{file}:{name}"]
+            parts.append(f"{name}: {_short(row)}\n{row.report or row.text}\n")
+        path.write_text("\n".join(parts), encoding="utf-8")
+
+
+def _conclude(rows: Sequence[Row]) -> None:
+    """Raise `Seq2AttnError` unless all were examined and none has a fault."""
+    codes = [row.exit_code for row in rows]
+    if not any(codes):
+        return
+    code = 1 if 1 in codes else 2
+    first, *others = rows
+    if others:
+        failed = len(codes) - codes.count(0)
+        raise Seq2AttnError(f"{failed} of {len(rows)} did not pass", exit_code=code)
+    if first.report:
+        faults = ", ".join(fault.code for fault in first.report.faults)
+        raise Seq2AttnError(f"{first.place}: faults: {faults}", exit_code=code)
+    text, _, hint = first.text.partition("\n")
+    raise Seq2AttnError(f"{first.place}: {first.status}: {text}", hint=hint or None, exit_code=code)

@@ -1,0 +1,144 @@
+"""What an attention is given, how it is called, and how axes of its results are told apart."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
+SIDES = "(3, 3)"  # of an image of S places
+ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
+"""of rows, heads and queries in rows of weights, the usual ones first"""
+
+
+class Inputs(NamedTuple):
+    """What an attention is given."""
+
+    query: Tensor | None
+    """(B, L, Dq); None if it attends to itself, or pools"""
+    keys: Tensor
+    """(B, S, Dk)"""
+    valid: Tensor
+    """(B, S) True = real token"""
+    values: Tensor | None = None
+    """(B, S, Dk); by default they follow from the keys"""
+
+    @property
+    def free(self) -> "Inputs":
+        """The inputs with all keys valid"""
+        return self._replace(valid=torch.ones_like(self.valid))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Inputs":
+        """Return the inputs with each tensor changed."""
+        changed = [None if one is None else change(one) for one in self]
+        return Inputs(*changed)  # type: ignore[arg-type]
+
+    def moved(self, place: Any, *names: str) -> "Inputs":
+        """Change the numbers at a place of `query`, `keys` or `values`."""
+        changed = {}
+        for name in names:
+            old = getattr(self, name)
+            if old is not None:
+                changed[name] = old.clone()
+                changed[name][place] = 2 * old[place].flip(-1) - 1
+        return self._replace(**changed)
+
+
+def draw(query_width: int, width: int, queries: int, rows: int = B, length: int = S) -> Inputs:
+    """Draw inputs; the second row is the longest, the first and the last are short. queries: 0 for
+    none.
+    """
+    query = torch.randn(rows, queries, query_width) if queries else None
+    return Inputs(query, torch.randn(rows, length, width), padded(rows, length))
+
+
+def padded(rows: int, length: int) -> Tensor:
+    """Return (rows, length) True = a token, of tokens of many lengths with padding."""
+    lengths = torch.linspace(length, min(length, 2), rows).roll(1).long()
+    return torch.arange(length) < lengths[:, None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """How an attention is called: expressions by the names of arguments."""
+
+    attention: Any
+    given: Mapping[str, str]
+    first: str = ""
+    """statements before it, with MASK where the mask stands"""
+    mask: str = ""
+    """the argument that says which keys are valid, if one is given"""
+    form: str = "None"
+    """of the mask, if not all keys are valid"""
+    needs_mask: bool = False
+    """it does not do without"""
+
+    @property
+    def text(self) -> str:
+        """The expression of the call"""
+        given = {**self.given, **({self.mask: self.form} if self.mask else {})}
+        return f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
+
+    def __call__(self, given: Inputs) -> Any:
+        call = self
+        if given.valid.all() and not self.needs_mask:
+            call = replace(self, form="None")
+        values = given.keys.cos() if given.values is None else given.values
+        names = {**given._asdict(), "values": values, "attention": self.attention, "torch": torch}
+        exec(call.first.replace("MASK", call.form), names)
+        return eval(call.text, names)
+
+    def __str__(self) -> str:
+        first = self.first.replace("MASK", self.form)
+        texts = " ".join([first, self.form, *self.given.values()])
+        names = [name for name in Inputs._fields if name in texts]
+        head = f"def attend({', '.join(names)}):"
+        return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
+
+
+def tensors(result: Any, is_image: bool) -> Iterator[Tensor]:
+    """Yield the tensors of numbers in what is returned."""
+    if isinstance(result, Tensor) and result.is_floating_point():
+        yield result.flatten(-2) if is_image and result.dim() > 2 else result
+    elif isinstance(result, Mapping):
+        yield from tensors(list(result.values()), is_image)
+    elif isinstance(result, tuple | list):
+        for one in result:
+            yield from tensors(one, is_image)
+
+
+def settle(tensor: Tensor, *sizes: int) -> Tensor:
+    """Return a tensor whose first axes are those of these sizes; others are one, the last."""
+    left, order = list(range(tensor.dim())), []
+    for size in sizes:
+        found = [axis for axis in left if tensor.size(axis) == size][:1]
+        left = [axis for axis in left if axis not in found]
+        order += found
+    return tensor.permute(*order, *left).reshape(*sizes, -1)
+
+
+def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
+    """Return weights (N, S) as (B, H, L, S); heads that are all alike are one."""
+    sizes = {"b": batch, "l": queries, "h": -1}
+    whole = rows.view(*(sizes[axis] for axis in order), rows.size(1))
+    whole = whole.permute(*(order.index(axis) for axis in "bhl"), 3)
+    return whole[:, :1] if (whole == whole[:, :1]).all() else whole
+
+
+def order_of(first: Tensor, by_row: Tensor, by_query: Tensor, queries: int) -> str:
+    """Return the order of rows, heads and queries in weights (N, S): that in which a change of the
+    first row, and of the first query, stays there; the empty string if sizes allow none.
+    """
+    if len(first) % (B * queries):
+        return ""
+    rows = torch.stack([first != by_row, first != by_query]).any(2).float()  # (2, N)
+    of_rows = []
+    for order in ORDERS:
+        row, query = (arrange(changed[:, None], order, B, queries) for changed in rows)
+        if not row[1:].any():
+            of_rows.append(order)
+            if not query[:, :, 1:].any():
+                return order
+    return [*of_rows, "bhl"][0]

@@ -1,0 +1,133 @@
+"""Catches the weights of any attention where they are used: the operand of a product that sums over
+the keys, whatever made it. A product can be given other weights, or its result replaced.
+"""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
+PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
+"""of matrices, and where their two operands begin"""
+Change = Callable[[int, Tensor], Tensor]
+"""of the index of a use, and of its weights or its result, to what takes their place"""
+
+
+class Use(NamedTuple):
+    """A product that sums over the keys."""
+
+    weights: Tensor
+    """(N, S), N being rows, heads and queries in some order"""
+    values: Tensor
+    """the other operand"""
+
+
+class Watch(TorchDispatchMode):
+    """Records the uses of weights over `length` keys.
+
+    queries: how many rows of weights are usual. constant: where parameters lie in memory, whose
+    products are no uses of weights.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        queries: int,
+        constant: Collection[int] = (),
+        change: Change | None = None,
+        freeze: Change | None = None,
+    ) -> None:
+        super().__init__()
+        self.length, self.usual, self.constant = length, {1, queries}, constant
+        self.change, self.freeze = change, freeze
+        self.uses: list[Use] = []
+        self._factors: dict[int, list[Any]] = {}
+        """an elementwise product and its operands, by where the product lies, kept alive"""
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call an operation of torch, and look at it."""
+        kind, args, count = getattr(func, "overloadpacket", None), list(args), len(self.uses)
+        if kind in PRODUCTS:
+            pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
+            left, right = args[pair]
+            wide = [right.size(-1) > 1, left.size(-2) > 1]
+            args[pair] = self._record([left, right], [-1, -2], wide)
+        elif kind is aten.sum and len(args) > 1:
+            args[0] = self._record_sum(args[0], args[1] or ())
+        result = func(*args, **(kwargs or {}))
+        if kind is aten.mul and isinstance(args[1], Tensor):
+            self._factors[result.data_ptr()] = [result, *args]
+        if len(self.uses) > count and self.freeze:
+            result = self.freeze(count, result)
+        return result
+
+    def _record(self, operands: list[Tensor], axes: Sequence[int], wide: list[bool]) -> Any:
+        """Record a product that sums over `axes` of its operands, if one of them may be weights,
+        and return the operands, changed.
+
+        wide: of each operand, whether the other has a width, unlike what only adds weights up.
+        """
+        found = []
+        if any(one.untyped_storage().data_ptr() in self.constant for one in operands):
+            return operands  # a layer
+        for place in (0, 1):
+            operand, axis = operands[place], axes[place]
+            if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
+                rows = operand.movedim(axis, -1)
+                found.append((*self._likeness(rows), -place, rows))
+        if found:
+            *_, place, rows = max(found, key=lambda one: one[:-1])
+            weights = rows.reshape(-1, self.length)
+            self.uses.append(Use(weights, operands[1 + place]))
+            if self.change:
+                weights = self.change(len(self.uses) - 1, weights)
+                operands[-place] = weights.reshape(rows.shape).movedim(-1, axes[-place])
+        return operands
+
+    def _record_sum(self, total: Tensor, axes: Sequence[int]) -> Tensor:
+        """Record a sum of a product, if `total` is one, and return it, changed."""
+        product, *operands = self._factors.get(total.data_ptr(), [total])
+        long = [axis % total.dim() - total.dim() for axis in axes if total.size(axis) > 1]
+        if not operands or len(long) != 1 or product.numel() != total.numel():
+            return total
+        behind = prod(total.shape[long[0] :]) > total.size(long[0])
+        if not behind and all((one >= 0).all() for one in operands):  # weights and a mask
+            return total
+        wide = [behind or one.numel() < total.numel() for one in operands]
+        if product.shape == total.shape:
+            operands = [one[(None,) * (total.dim() - one.dim())] for one in operands]
+        else:  # a view of it
+            whole = [one.expand_as(product).contiguous() for one in operands]
+            operands = [one.as_strided(total.shape, total.stride()) for one in whole]
+        left, right = self._record(operands, long * 2, wide)
+        return left * right if self.change else total
+
+    def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
+        """Return how much an operand (..., S) looks like weights, for a comparison."""
+        sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
+        strides = zip(rows.shape, rows.stride(), strict=True)
+        numbers = prod(size for size, stride in strides if stride)
+        return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual, -numbers
+
+
+# what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
+Watch.__torch_dispatch__ = Watch.dispatch  # type: ignore[assignment]
+
+
+@contextlib.contextmanager
+def transparent() -> Iterator[None]:
+    """Let fused attention run as the products that it is equal to."""
+    mha = torch.backends.mha
+    before = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        mha.set_fastpath_enabled(before)

@@ -1,0 +1,79 @@
+"""Loads what FILE:NAME means, and says how other people's code ended."""
+
+import ast
+import contextlib
+import json
+import linecache
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.text import error_text, quoted
+
+MODULE = "seq2attn_examined"
+MAIN = 'Remove it, or put it below `if __name__ == "__main__":`.'
+EXITS = f"It calls exit(), which ends the program before it is examined. {MAIN}"
+ASKS = f"It calls input(), and nobody types while it is examined. {MAIN}"
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
+"""what is run of a notebook"""
+
+
+def load_attention(place: str) -> Any:
+    """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
+    notebook, of which only definitions are run. Raises `Seq2AttnError` if there is no such file or
+    name, and whatever the file raises.
+    """
+    path, _, name = place.rpartition(":")
+    file = Path(path).absolute()
+    if not file.is_file():
+        raise Seq2AttnError(f"{path}: no such Python file")
+    loaded = ModuleType(MODULE)
+    loaded.__file__ = str(file)
+    sys.modules[MODULE] = loaded
+    sys.path.append(str(file.parent))  # last: its names hide no library's
+    if file.suffix == ".ipynb":
+        for code in _cells(file):
+            with contextlib.suppress(Exception):  # of what it needs no more
+                exec(code, vars(loaded))
+    else:
+        exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(loaded))
+    if not hasattr(loaded, name):
+        names = [known for known, value in vars(loaded).items() if callable(value)]
+        raise Seq2AttnError(f"{path} has no {quoted(name)}; it has: {', '.join(names)}")
+    return getattr(loaded, name)
+
+
+def _cells(file: Path) -> Iterator[CodeType]:
+    """Yield the definitions in the cells of a notebook."""
+    cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+    for number, cell in enumerate(cells, start=1):
+        lines = "".join(cell["source"]).splitlines(keepends=True)
+        text = "".join("\n" if line.lstrip()[:1] in ("%", "!") else line for line in lines)
+        name = f"{file}, cell {number}"
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        if cell["cell_type"] == "code":
+            for node in ast.parse(text, name).body:
+                if isinstance(node, DEFINITIONS):
+                    yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
+
+
+def ending(error: BaseException, path: str) -> str:
+    """Say how the code of the file `path` ended, with its last line that the exception passed."""
+    file = str(Path(path).absolute())
+    lines = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(file):
+            cell = frame.filename.removeprefix(file).removeprefix(", ")
+            lines.append(f"{cell} line {frame.lineno}: ".lstrip())
+    text = error_text(error)
+    if isinstance(error, SystemExit):
+        text = EXITS
+    elif isinstance(error, EOFError) and "reading a line" in text:
+        text = ASKS
+    elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
+        lines, text = [f"line {error.lineno}: "], f"{type(error).__name__}: {error.msg}"
+    return "".join(lines[-1:]) + text

@@ -1,0 +1,131 @@
+"""Rules of what reaches what: padding reaches nothing, valid keys are reached, and which places a
+row sees at all.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
+from seq2attn.findings.engine import Found, listed
+
+MORE = 3  # columns of padding
+FEW = 2  # keys that are hidden by mistake; a window hides more
+
+
+def told(subject: Subject) -> Found:
+    """Yield what the search for the call found."""
+    yield from subject.told
+    if not subject.has_mask and not subject.told:
+        yield "no-mask"
+
+
+def padding(subject: Subject) -> Found:
+    """Padding reaches no real row, and gets no weight; what is no padding does."""
+    if not subject.has_mask:
+        return
+    if not subject.is_finite(subject.given):
+        yield "not-finite", "with a mask"
+        return
+    masked, keys = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
+    real = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
+    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~real, 0)
+    by = float(reach.masked_fill(keys, 0).max())
+    weight = torch.zeros_like(keys[:, 0]).float()  # (B, S) on padding, the most
+    for weights in masked.weights:
+        on_padding = weights.masked_fill(keys[:, None] | ~real[:, None], 0)
+        weight = torch.maximum(weight, on_padding.sum(1).amax(1))
+    most = float(weight.max())
+    if subject.differ(masked.output, subject.free.output) < TINY:
+        yield "mask-ignored"
+    elif by > CLOSE > reach.masked_fill(~keys, 0)[-1].max():
+        yield "mask-inverted", subject.call.mask
+    elif most > TINY:
+        is_first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # of the padded keys of a row
+        code = "padding-leak" if (weight * ~is_first).max() > TINY else "mask-off-by-one"
+        yield code, most
+    elif by > CLOSE:
+        yield "padding-mixed", by
+    elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
+        yield "mask-opens"
+    elif subject.seen.all() and not subject.by_position:
+        yield from _hidden(subject, (reach == 0) & keys & real & ~subject.own)
+
+
+def _hidden(subject: Subject, closed: Tensor) -> Found:
+    """Yield whether a valid key reaches nothing, in any of several draws."""
+    for _ in range(DRAWS):
+        if closed.any():
+            closed &= subject.reach(subject.small(), "keys") == 0
+    if closed.any():
+        yield "valid-hidden", int(closed.nonzero()[0, -1])
+
+
+def padding_amount(subject: Subject) -> Found:
+    """How much padding there is changes nothing."""
+    if not subject.has_mask:
+        return
+    given, masked = subject.given, subject.masked.output
+    wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
+    longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
+    try:
+        subject.run(longer.free)
+    except Exception:  # of any source of this length: that is another finding
+        return
+    more = subject.run(longer).output
+    more = more[:, : masked.size(1), : masked.size(2)]  # of weights alone there are more now
+    real = subject.real(given)[:, : masked.size(1), 0]
+    by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
+    if by > CLOSE:
+        yield "padding-amount", f"by {by:.2g}"
+
+
+def empty_row(subject: Subject) -> Found:
+    """A row without valid keys is no error, and gives no NaN."""
+    valid = subject.given.valid.clone()
+    valid[-1] = not subject.has_mask
+    if not subject.run(subject.given._replace(valid=valid)).output[-1].isfinite().all():
+        yield "empty-row", "NaN"
+
+
+# ---- which places a row sees ----
+
+
+def places(subject: Subject) -> Found:
+    """Say which places a row sees: all, those up to its own, or a window of them."""
+    if subject.own.any():
+        yield from _band(subject)
+        return
+    hidden = sorted({int(place) for _, place in (~subject.seen).nonzero()})
+    if hidden and subject.seen.any():
+        yield "keys-hidden" if len(hidden) <= FEW else "pattern", ", ".join(map(str, hidden))
+    if subject.by_position:
+        yield "position"
+
+
+def _band(subject: Subject) -> Found:
+    seen = subject.seen
+    place, last = torch.arange(len(seen)), len(seen) - 1
+    apart = place - place[:, None]  # of a key from its row
+    before, after = -int(apart[seen].min()), int(apart[seen].max())
+    whole = seen | (apart == 0) | (apart > after) | (apart < -before)
+    if not whole.all():
+        yield "pattern"
+    elif (before, after) == (last, 0):
+        yield "causal"
+    elif (before, after) == (0, last):
+        yield "sees-later-only"
+    elif before == last > after:
+        yield "sees-ahead", after
+    elif (before, after) != (last, last):
+        yield "window", before + after + 1, before, after
+
+
+def required(subject: Subject) -> Found:
+    """What is required of the places that a row sees holds."""
+    found = {code: evidence for code, *evidence in listed(places(subject))}
+    size, _, after = found.get("window", [0, 0, 1])
+    holds = {"causal": "causal" in found or not after, f"window={size}": not after}
+    for name in subject.require:
+        if not holds.get(name):
+            yield "required", name

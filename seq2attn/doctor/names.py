@@ -1,0 +1,175 @@
+"""What names mean: which argument is the query, the keys or the mask of an attention, and which
+number a constructor takes.
+"""
+
+import inspect
+import re
+import tomllib
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.text import error_text
+
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
+SOURCES, NOT_OF_KEYS, CONFIGS = (
+    set(WORDS[name].split()) for name in ("sources", "not_of_keys", "configs")
+)
+GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
+HEADS = 4
+LONG, SHORT = 32, 9  # the lengths of sources that a constructor is told
+SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
+Roles = dict[str, list[str]]
+"""names of arguments by their role"""
+
+
+def required(function: Any) -> dict[str, bool]:
+    """Return the names of arguments, and whether each must be given; those with other defaults than
+    None are left out.
+    """
+    names = {}
+    for name, one in inspect.signature(function).parameters.items():
+        is_one = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        if is_one and one.default in (one.empty, None):
+            names[name] = one.default is one.empty
+    return names
+
+
+def words(name: str) -> set[str]:
+    """Return the words that a name is made of, and the name: `encoderOut1` has encoder and out."""
+    apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    return {*re.split(r"[_\d]+", apart), apart}
+
+
+def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
+    """Yield what the arguments may be, the likeliest first. Those with weak names are the query and
+    the keys, in this order unless their words, or the name of a mask, say which are the keys; one
+    alone is both.
+    """
+    found, rest = _told(names)
+    of_masks = {word for name in found["mask"] for word in words(name)}
+    sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
+    rest = [name for name in rest if names[name] or name in sources] or rest[:1]
+    if not found["keys"]:
+        is_pair = len(rest) + len(found["query"]) > 1
+        keys = [*sources, *rest[not found["query"] :]] if is_pair else [*rest, *found["query"]]
+        found["keys"] = keys[:1]
+    rest = [name for name in rest if name not in found["keys"]]
+    for role in ("query", "values"):
+        if not found[role]:
+            found[role], rest = rest[:1], rest[1:]
+    if found["query"] == found["keys"]:
+        found["query"] = []
+    for name in rest:
+        found["again" if role_of(name) == "keys" else "other"].append(name)
+    yield found
+    told = {role_of(name) for name in (*found["query"], *found["keys"])}
+    if found["query"] and not sources and told <= {"weak", ""}:
+        yield {**found, "query": found["keys"], "keys": found["query"]}
+    for optional in found["keys"]:
+        if found["query"] and not names[optional]:
+            masks = [name for name in found["mask"] if not words(name) & words(optional)]
+            yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
+
+
+def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
+    """Return the arguments whose role their words tell, and others."""
+    found: Roles = {role: [] for role in ROLES}
+    rest = []
+    for name, needed in names.items():
+        role = role_of(name)
+        if role in ("weak", "") or (role not in SEVERAL and found[role]):
+            rest.append(name)
+        elif needed or role not in ("other", "history", "again"):
+            found[role].append(name)
+    if not found["keys"]:
+        found["keys"], found["values"] = found["values"], []
+    return found, rest
+
+
+def role_of(name: str) -> str:
+    """Return the role that the words of a name tell; the empty string if they tell none."""
+    known = (role for role, of_role in ROLES.items() if words(name) & of_role)
+    return next(known, "")
+
+
+def mask_of(found: Roles) -> str:
+    """Return the argument that says which keys are valid; the empty string if none does."""
+
+    def rank(name: str) -> int:
+        of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
+        return -len(words(name) & of_keys)
+
+    others = NOT_OF_KEYS if found["query"] else set()
+    masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
+    return next((name for name in masks if not words(name) & others), "")
+
+
+# ---- constructors ----
+
+
+class SimpleNamespace(types.SimpleNamespace):
+    """A config object that answers any name, and shows what it was asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        setattr(self, name, guess(name, self.width))
+        return getattr(self, name)
+
+
+def guess(name: str, width: int, longest: int = LONG) -> Any:
+    """Return what a constructor may take for a name: a width, unless its words say otherwise."""
+    if words(name) & CONFIGS:
+        return SimpleNamespace(width=width)
+    for value, known in GUESSES.items():
+        if words(name) & known:
+            return eval(value, {"W": width, "H": HEADS, "LONG": longest})
+    return width
+
+
+def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
+    """Yield instances of a class with how they were made: of these sizes, or of guessed ones."""
+    problems = []
+    lengths = (LONG,) if sizes else (LONG, SHORT)
+    for longest in lengths:
+        given = {}
+        for name, is_needed in required(cls).items():
+            if is_needed and not sizes:
+                given[name] = guess(name, width, longest)
+        if "batch_first" in inspect.signature(cls).parameters:
+            given["batch_first"] = True
+        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
+        try:
+            yield cls(*sizes, **given), f"attention = {cls.__name__}({', '.join(shown)})"
+        except Exception as error:
+            problems.append(error_text(error))
+    if len(problems) == len(lengths):
+        raise Seq2AttnError(
+            f"{cls.__name__} cannot be made: {problems[0]}",
+            hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
+        )
+
+
+def function_of(attention: Any) -> Any:
+    """Return what is called: of a module, its `forward`."""
+    return attention.forward if isinstance(attention, nn.Module) else attention
+
+
+def module_of(attention: Any) -> nn.Module:
+    """Return the attention, or the modules that a function calls as one."""
+    attention = getattr(attention, "__self__", attention)
+    if isinstance(attention, nn.Module):
+        return attention
+    modules = nn.ModuleList()
+    if inspect.isfunction(attention):
+        seen = inspect.getclosurevars(attention)
+        for value in (*seen.nonlocals.values(), *seen.globals.values()):
+            if isinstance(value, nn.Module):
+                modules.append(value)
+    return modules

@@ -1,0 +1,182 @@
+"""Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
+
+import inspect
+from collections.abc import Iterator
+from operator import methodcaller
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.doctor.names import ROLES, function_of, words
+from seq2attn.doctor.scores import Sample, clear_biases, compare, match
+from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
+from seq2attn.findings.engine import Found
+
+SCALE, ROWS = 30, 150  # of large inputs
+STEP = 1e-2  # of finite differences
+SHARE = 0.1  # by which a gradient may differ from them
+LOST = 0.01  # of the weight of valid keys, at large inputs
+
+
+def length(subject: Subject) -> Found:
+    """Sources may be short or long."""
+    for keys in (1, 500):
+        if not subject.is_finite(subject.draw(keys).free):
+            yield "length", f"NaN with {keys} keys"
+
+
+def strides(subject: Subject) -> Found:
+    """Keys may lie in memory as a transposed encoder output does."""
+    given = subject.given.free
+    other = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
+    if subject.differ(subject.run(given._replace(keys=other)).output, subject.free.output) > CLOSE:
+        yield "strides", "results differ"
+
+
+def overflow(subject: Subject) -> Found:
+    """Large inputs neither overflow nor underflow."""
+    given = subject.draw(rows=ROWS)
+    large = given.each(lambda tensor: SCALE * tensor)._replace(valid=given.valid)
+    if not subject.is_finite(large):
+        yield "overflow", "NaN or infinity"
+        return
+    counts = given.valid[:, None, None] & subject.real(given)[:, None]
+    pairs = zip(subject.run(given).weights, subject.run(large).weights, strict=True)
+    for before, after in pairs:
+        totals = [weights.masked_fill(~counts, 0).sum(-1) for weights in (before, after)]
+        low = float((totals[1] - totals[0]).min())
+        if low < -LOST:
+            yield "overflow", f"those of a row sum to {1 + low:.3g}"
+            return
+
+
+def half(subject: Subject) -> Found:
+    """It runs in half precision."""
+    for dtype in (torch.float16, torch.bfloat16):
+        with unchanged(subject.module):
+            subject.module.to(dtype)
+            given = subject.given.each(methodcaller("to", dtype))
+            if not subject.is_finite(given._replace(valid=subject.given.valid)):
+                yield "half", f"NaN in {dtype}"
+                return
+
+
+# ---- gradients and training ----
+
+
+@torch.enable_grad()
+def gradient(subject: Subject) -> Found:
+    """Gradients of the query and of the keys are those of finite differences."""
+    given = subject.given.free
+    across = torch.randn_like(subject.free.output)
+    for name in ("query", "keys") if subject.outputs or subject.shown else ():
+        start: Any = getattr(given, name)
+        if start is None:
+            continue
+        along = torch.randn_like(start)
+        step = torch.zeros((), requires_grad=True)
+        totals = []
+        for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
+            moved = given._replace(**{name: start + size * along})
+            totals.append((subject.run(moved).output * across).sum())
+        slope = float(totals[1] - totals[2]) / (2 * STEP)
+        if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
+            continue  # there is a kink in between
+        found = None
+        if totals[0].requires_grad:
+            (found,) = torch.autograd.grad(totals[0], step, allow_unused=True)
+        by = abs(slope - float(0 if found is None else found))
+        if by > SHARE * abs(slope) + CLOSE * float(totals[0].abs()):
+            yield "gradient", name
+            return
+
+
+@torch.enable_grad()
+def parameters(subject: Subject) -> Found:
+    """Gradients reach all parameters, unless the module holds more than the attention, or an
+    argument that has a default is left out.
+    """
+    total = subject.run(subject.given.free).output.square().sum()
+    named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
+    if not total.requires_grad:
+        return
+    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
+    dead = [name for name, found in zip(named, gradients, strict=True) if found is None]
+    omitted = []
+    for name in inspect.signature(function_of(subject.call.attention)).parameters:
+        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
+            omitted.append(name)
+    if 0 < len(dead) <= len(named) / 2:
+        about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
+        yield "unused-parameter" if omitted else "dead-parameter", about
+
+
+def unregistered(subject: Subject) -> Found:
+    """An optimiser is given everything that can be trained."""
+    known = set(subject.module.parameters())
+    for part in subject.module.modules():
+        for name, value in vars(part).items():
+            if not known.issuperset(_trainable(value)):
+                yield "unregistered", name
+
+
+def _trainable(value: Any) -> Iterator[Tensor]:
+    """Yield what can be trained in an attribute: a tensor, a module, or a list of them."""
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _trainable(item)
+    elif isinstance(value, nn.Module):
+        yield from value.parameters()
+    elif isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+        yield value
+
+
+def training(subject: Subject) -> Found:
+    """In training the mask holds as well, and the returned weights are those that are used."""
+    given = subject.given
+    with unchanged(subject.module):
+        subject.module.train()
+        result = subject.run(given)
+    padding = ~given.valid[:, None, None] & subject.real(given)[:, None]
+    for weights in result.weights:
+        most = float(weights.masked_fill(~padding, 0).max())
+        if most > TINY:
+            yield "mask-in-training", most
+    if result.returned is not None and len(result.weights) == len(result.uses) == 1:
+        used, shown = result.weights[0], result.returned
+        if used.shape == shown.shape and gap(used, shown) > CLOSE:
+            yield "before-dropout", gap(used, shown)
+
+
+# ---- scores ----
+
+
+def score(subject: Subject) -> Found:
+    """Name the score. It comes last, since it changes parameters."""
+    given, expected = subject.draw().free, subject.expect
+    for parameter in subject.module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
+    clear_biases(subject.module)
+    queries = [given.keys if given.query is None else given.query]
+    if queries[0].size(1) == 1:
+        queries.append(queries[0].flip(2))
+    weights: list[Tensor] = []
+    for query in queries:
+        weights += subject.run(
+            given if given.query is None else given._replace(query=query)
+        ).weights
+    is_one = len(weights) == len(queries) and weights[0].size(1) == 1
+    if not is_one or not (torch.cat(weights, dim=2) > 0).all():
+        why = "there are several heads or layers, or weights of 0, or none were caught"
+        yield "expected" if expected else "score-unknown", {"expected": expected, "by": why}
+        return
+    logs = torch.cat(weights, dim=2)[:, 0].log()
+    sample = Sample(torch.cat(queries, dim=1), given.keys, logs, list(subject.module.parameters()))
+    if expected is None:
+        code, name, why = match(sample, subject.scores)
+        yield code, {"name": name, "by": why}
+        return
+    code, why = compare(sample, expected, subject.scores)
+    if code:
+        yield "expected", {"expected": expected, "by": why}

@@ -1,0 +1,242 @@
+"""Examines attentions of other people's files, each in a process of its own.
+
+This process runs none of them, and needs no torch. A server that has imported torch and the doctor
+forks for each of them; where nothing can be forked, each process imports them anew. A process
+leaves its answer in a folder that is made for it, with a token; what it prints goes to a file
+there. One that ends without an answer is a row like any other.
+"""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import pkgutil
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from multiprocessing import connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.report import Finding, Report
+
+METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
+STARTS = {"forkserver": 0.0, "spawn": 30.0}  # seconds more, for importing torch
+TICK = 0.1  # seconds between two looks at what a process prints
+PRINTED = 4000  # bytes of it that are kept
+FILE_SIZE = 256 << 20  # bytes that a process may write to a file
+MEMORY = 2 << 30  # bytes that it may take, beyond those of torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """How the examination of an attention ended."""
+
+    place: str
+    """FILE:NAME"""
+    status: str
+    """examined; refused: it cannot be called; error: the file raised an exception; silent: it ended
+    its process; killed: by a signal; hung: it took too long"""
+    text: str = ""
+    """why it was not examined"""
+    report: Report | None = None
+    printed: str = ""
+    """the beginning of what it printed"""
+    seconds: float = 0.0
+
+    @property
+    def exit_code(self) -> int:
+        """0: examined, and without a fault; 1: with one; 2: not examined."""
+        return 2 if self.report is None else int(bool(self.report.faults))
+
+
+def examine_places(
+    places: Mapping[str, Mapping[str, Any]],
+    *,
+    timeout: float,
+    jobs: int,
+    scores: str = "",
+    method: str = METHOD,
+) -> Iterator[Row]:
+    """Examine FILE:NAME each in a process of its own, and yield their rows as they end.
+
+    places: options of `check_attention` for each. timeout: seconds for one. jobs: how many at once.
+    scores: where a function is that returns those that may be named, as "package.module:function".
+    """
+    context: Any = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload(["seq2attn.doctor.examine", scores.partition(":")[0]])
+    waiting = list(places.items())
+    running: list[_Child] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                place, options = waiting.pop(0)
+                task = {"place": place, "options": options, "scores": scores, "timeout": timeout}
+                running.append(_Child(context, task))
+            connection.wait([child.process.sentinel for child in running], TICK)
+            for child in running.copy():
+                if row := child.row():
+                    running.remove(child)
+                    yield row
+    finally:
+        for child in running:
+            child.end()
+
+
+# ---- in this process ----
+
+
+class _Child:
+    """A process that examines an attention."""
+
+    def __init__(self, context: Any, task: dict[str, Any]) -> None:
+        self.task = task
+        self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
+        self.printed = Path(self.folder.name, "printed")
+        self.printed.touch()
+        self.token = secrets.token_hex(16)
+        self.process = context.Process(target=_work, args=(task, self.folder.name, self.token))
+        with _plain_start():
+            self.process.start()
+        self.began = time.monotonic()
+        self.limit = task["timeout"] + STARTS[context.get_start_method()]
+
+    def row(self) -> Row | None:
+        """Return how it ended, or None if it still runs."""
+        if self.printed.stat().st_size > FILE_SIZE / 4:
+            os.truncate(self.printed, PRINTED)
+        seconds = time.monotonic() - self.began
+        if seconds < self.limit and self.process.is_alive():
+            return None
+        self.end()
+        answer = self._answer() or self._ending(seconds)
+        with self.folder, self.printed.open("rb") as file:
+            printed = file.read(PRINTED).decode(errors="replace")
+        return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
+
+    def _answer(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            answer = json.loads(Path(self.folder.name, "answer").read_bytes())
+            if answer.pop("token") != self.token:
+                return {}
+            if report := answer.get("report"):
+                findings = [Finding(**finding) for finding in report["findings"]]
+                answer["report"] = Report(findings, report["adapter"])
+        return answer
+
+    def _ending(self, seconds: float) -> dict[str, Any]:
+        code = self.process.exitcode
+        if seconds >= self.limit:
+            return {"status": "hung", "text": f"no result within {self.task['timeout']:g} s"}
+        if code < 0:
+            return {"status": "killed", "text": f"{signal.Signals(-code).name} ended its process"}
+        text = f"its process ended with exit code {code}, without a result, as by os._exit()"
+        return {"status": "silent", "text": text}
+
+    def end(self) -> None:
+        """End the process, and those that it started."""
+        with contextlib.suppress(OSError, AttributeError):  # no groups where there is no fork
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.join()
+
+
+@contextlib.contextmanager
+def _plain_start() -> Iterator[None]:
+    """Let a new process import neither this one's main module nor what lies in the current
+    directory.
+    """
+    main, before = sys.modules["__main__"], dict(os.environ)
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        os.environ.clear()
+        os.environ.update(before)
+
+
+# ---- in the process of an attention ----
+
+
+def _work(task: dict[str, Any], folder: str, token: str) -> None:
+    """Examine an attention, and leave the answer in the folder."""
+    import torch
+
+    from seq2attn.doctor.bound import bind, replaced
+    from seq2attn.doctor.examine import check_attention
+    from seq2attn.doctor.loading import ending, load_attention
+    from seq2attn.findings.engine import finding
+
+    torch.set_num_threads(1)
+    _separate(Path(folder), task["timeout"])
+    place, answer = task["place"], dict[str, Any](token=token)
+    scores = pkgutil.resolve_name(task["scores"])() if task["scores"] else ()
+    own, leave, bound = os.getpid(), os._exit, bind()
+    try:
+        report = check_attention(load_attention(place), **task["options"], scores=scores)
+        if names := replaced(bound):
+            report = Report([finding("patched", ", ".join(names[:3]))], report.adapter)
+        answer |= {"status": "examined", "report": asdict(report)}
+    except Seq2AttnError as error:
+        answer |= {"status": "refused", "text": str(error)}
+    except BaseException as error:
+        answer |= {"status": "error", "text": ending(error, place.rpartition(":")[0])}
+    with contextlib.suppress(BaseException):
+        if os.getpid() == own:  # not a copy of it that the file made
+            Path(folder, "answer").write_text(json.dumps(answer))
+    leave(0)
+
+
+def _separate(folder: Path, timeout: float) -> None:
+    """Give the process streams of its own; where there is fork, a session, limits, and a parent
+    that it may end as it likes.
+    """
+    output = os.open(folder / "printed", os.O_WRONLY | os.O_APPEND)
+    for stream, target in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
+        os.dup2(target, stream)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stderr = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+    if hasattr(os, "fork"):
+        os.setsid()
+        _limit()
+        _guard(timeout + max(STARTS.values()))
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # pipes of the server and of its parent
+
+
+def _limit() -> None:
+    """Limit memory and the size of files."""
+    import resource
+
+    limits = {resource.RLIMIT_FSIZE: FILE_SIZE, resource.RLIMIT_CORE: 0}
+    with contextlib.suppress(OSError):  # only Linux says what is taken already
+        lines = Path("/proc/self/status").read_text().splitlines()
+        (taken,) = [int(line.split()[1]) << 10 for line in lines if line.startswith("VmData")]
+        limits[resource.RLIMIT_DATA] = taken + MEMORY
+    for kind, most in limits.items():
+        with contextlib.suppress(OSError, ValueError):  # a lower one is set
+            resource.setrlimit(kind, (most, most))
+
+
+def _guard(seconds: float) -> None:
+    """Go on in a child; this process ends as the child does, and ends it when time is up, even if
+    nobody waits for it any more.
+    """
+    child = os.fork()
+    if child:
+        signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
+        signal.alarm(int(seconds) + 1)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code < 0:
+            os.kill(os.getpid(), -code)
+            signal.pause()
+        os._exit(code)

@@ -1,0 +1,115 @@
+"""Rules on which everything rests: the same input gives the same result, rows of a batch are apart,
+and each row of the result follows its own query.
+"""
+
+from dataclasses import replace
+from operator import itemgetter
+
+import torch
+
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
+from seq2attn.findings.engine import Found
+
+
+def in_place(subject: Subject) -> Found:
+    """Arguments stay as they are."""
+    copies = subject.given.each(torch.clone)
+    subject.call(copies)
+    for name, before in subject.given._asdict().items():
+        if before is not None and not torch.equal(before, getattr(copies, name)):
+            yield "in-place", name
+
+
+def not_finite(subject: Subject) -> Found:
+    """Results are numbers."""
+    if not subject.is_finite(subject.given.free):
+        yield "not-finite", "although all keys are valid"
+
+
+def state(subject: Subject) -> Found:
+    """In evaluation the same input gives the same result, after other calls too."""
+    results = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        results.append(subject.run(subject.given.free).output)
+        given = subject.draw().free
+        after = subject.run(given).output
+    by = [subject.differ(results[0], other) for other in results[1:]]
+    if by[0] > CLOSE:
+        yield "state", by[0]
+    elif by[1] > CLOSE:
+        yield "random", by[1]
+    elif subject.fresh is not None:
+        call = replace(subject.call, attention=subject.fresh)
+        if subject.differ(replace(subject, call=call).run(given).output, after) > CLOSE:
+            yield "cache"
+
+
+def one_row(subject: Subject) -> Found:
+    """It takes a batch of one row."""
+    given = subject.given.free
+    several, one = (subject.raw(some)[0] for some in (given, given.each(itemgetter(slice(1)))))
+    for before, after in zip(several, one, strict=True):
+        if before.dim() != after.dim():
+            yield "one-row", f"a result has the shape {tuple(after.shape)}"
+
+
+def batch(subject: Subject) -> Found:
+    """What another row of a batch holds changes nothing, with a mask as without."""
+    for given, result in subject.both:
+        before = result.output.nan_to_num()
+        for row in range(len(given.keys)):
+            other = subject.run(given.moved(row, "query", "keys", "values")).output
+            by = subject.apart(other.nan_to_num(), before).amax(1)
+            by[row] = 0
+            if by.max() > CLOSE:
+                yield "batch", f"another one changes a row by {by.max():.2g}"
+                return
+
+
+def alone(subject: Subject) -> Found:
+    """A row has the same result alone as in a batch."""
+    for rows in (slice(1), slice(1, None)):
+        some = subject.run(subject.given.free.each(itemgetter(rows))).output
+        by = subject.differ(some, subject.free.output[rows])
+        if by > CLOSE:
+            yield "batch", f"without the others a row differs by {by:.2g}"
+            return
+
+
+def queries(subject: Subject) -> Found:
+    """A row of the result follows its own query, and no other."""
+    given, result = subject.given.free, subject.free
+    if given.query is None:
+        if not subject.is_self:
+            yield "no-query"
+        return
+    apart, alike = [], []
+    for some in (given, subject.small().free):
+        pair = subject.run(some), subject.run(some.moved(ALL, "query"))
+        apart.append(subject.differ(pair[0].output, pair[1].output))
+        if pair[0].weights:
+            apart[-1] = max(map(gap, pair[0].weights, pair[1].weights))
+        alike += [gap(weights, weights[..., :1]) for weights in pair[0].weights]
+    if max(apart) < CLOSE:
+        yield "uniform" if alike and max(alike) < TINY else "query-ignored"
+        return
+    rows = result.output.size(1)
+    if rows == given.query.size(1) > 1 and not subject.is_among:
+        reach = subject.reach(given, "query").amax(0)  # (L, L)
+        most = float((reach - reach.diag().diag()).max())
+        if most > CLOSE:
+            yield "queries-mixed", most
+
+
+def rows_mixed(subject: Subject) -> Found:
+    """A row of the result follows its own row of the last weights, and no other."""
+    rows, last = subject.free.output.size(1), subject.last_use
+    if last is None or rows != subject.queries(subject.given):
+        return
+    for row in range(rows):
+        by = subject.apart(subject.with_more(last, row=row), subject.free.output).amax(0)
+        by[row] = 0
+        if by.max() > CLOSE:
+            yield "rows-mixed", float(by.max())
+            return

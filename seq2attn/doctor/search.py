@@ -1,0 +1,241 @@
+"""Finds how an attention is called: names of arguments say what they may be, and the forms that may
+be meant are tried, the usual ones first.
+"""
+
+import copy
+import inspect
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from seq2attn.doctor.call import B, Call, Inputs, S, draw, padded
+from seq2attn.doctor.masks import padding
+from seq2attn.doctor.names import (
+    WORDS,
+    Roles,
+    function_of,
+    mask_of,
+    module_of,
+    required,
+    role_of,
+    roles,
+    words,
+)
+from seq2attn.doctor.rows import batch, not_finite
+from seq2attn.doctor.subject import Result, Subject, bind
+from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.engine import listed
+from seq2attn.text import error_text
+
+MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
+"""words of a mask, or of lengths, that say what is padding"""
+DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
+"""of a form of the mask: if none holds, the usual one was meant"""
+Problem = tuple[Call, Roles, Exception]
+Widths = tuple[int, int]
+"""of the query and of the keys"""
+
+
+def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
+    """Return an attention with the call that was found, for a query and keys of the first of these
+    widths that it takes. Raises `Seq2AttnError` if there is none.
+    """
+    names = required(function_of(attention))
+    module = module_of(attention)
+    is_ready = not any(map(is_lazy, module.parameters()))
+    fresh = copy.deepcopy(attention) if is_ready else None
+    problems: list[Problem] = []
+    for given, of_names, pair, is_split in _meanings(names, [*widths]):
+        found: list[tuple[float, int, Subject]] = []
+        for calls, inputs in _ways(attention, of_names, given, pair, is_split):
+            said: list[str] = []
+            for call in calls:
+                try:
+                    subject = bind(Subject(call, module, inputs.free, fresh))
+                    if subject.ignores_keys and not names[of_names["keys"][0]]:
+                        raise ValueError(f"{of_names['keys'][0]} changes nothing")
+                    found.append((_doubts(subject), len(found), subject))
+                except Exception as error:
+                    problems.append((call, of_names, error))
+                    said.append(error_text(error))
+                if len(said) > 2 and said[2] == said[0]:
+                    break  # masks of other shapes fail alike
+                if found and not found[-1][0]:
+                    break
+            if found and not found[-1][0]:
+                break
+        if found:
+            return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
+        if _unknown(*problems[0][:2]):
+            break
+    raise _refusal(*max(problems, key=_progress))
+
+
+def with_width(subject: Subject, attention: Any, width: int) -> Subject:
+    """Return an attention that is called as that of a subject, with inputs of another width."""
+    query = subject.given.query
+    given = draw(width, width, 0 if query is None else query.size(1))
+    call, module = replace(subject.call, attention=attention), module_of(attention)
+    given = given._replace(valid=subject.given.valid)
+    return bind(replace(subject, call=call, module=module, given=given, fresh=None))
+
+
+def _meanings(
+    names: dict[str, bool], widths: list[Widths]
+) -> Iterator[tuple[dict[str, bool], Roles, Widths, bool]]:
+    """Yield what the arguments may be with widths that the inputs may have, and whether these are
+    split, as into heads: the likeliest first. Then arguments that have a default are given, too.
+    """
+    for given in (names, dict.fromkeys(names, True)):
+        for is_split, pair in product((False, True), widths):
+            for of_names in roles(given):
+                yield given, of_names, pair, is_split
+        if all(names.values()):
+            return
+
+
+def _ways(
+    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Widths, is_split: bool
+) -> Iterator[tuple[list[Call], Inputs]]:
+    """Yield the calls that may be meant, which differ by the form of a mask, with inputs."""
+    first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
+    mask, is_alone = mask_of(of_names), not of_names["query"]
+    is_masked = names.get(mask, False)
+    forms = _forms(mask, of_names) if is_masked else ["None"]
+    layouts = WORDS["alone" if is_alone else "cross"]
+    choices = [[layout for layout in layouts if ("unflatten" in layout[0]) == is_split]]
+    choices += [WORDS[role] if of_names[role] else [""] for role in ("history", "other")]
+    for (keys, query, queries), history, other in product(*choices):
+        values = keys if is_alone else keys.replace("keys", "values")
+        texts = {"query": query, "keys": keys, "again": keys, "values": values}
+        texts |= {"history": history, "other": other, "mask": "None", "lengths": "None"}
+        given = {}
+        for name, is_needed in names.items():
+            of_name = [role for role, those in of_names.items() if name in those and name != mask]
+            for role in of_name:
+                if is_needed or role not in ("mask", "lengths"):
+                    given[name] = texts[role]
+        call = Call(attention, given, first, mask * is_masked, needs_mask=is_masked)
+        yield [replace(call, form=form) for form in forms], draw(*widths, queries)
+
+
+def _forms(mask: str, of_names: Roles) -> list[str]:
+    """Return the forms that a mask, or lengths, may have."""
+    if mask in of_names["lengths"]:
+        return list(WORDS["of_lengths"])
+    forms = []
+    meant = ("~", "") if _means_padding(mask) else ("", "~")
+    for form in WORDS["of_mask"]:
+        forms += [form.replace("NO", no) for no in meant]
+    for form in WORDS["of_mask"]:
+        forms += [form.replace("NOvalid", WORDS["added"])] * form.startswith("NO")
+    length = "query.size(1)" if of_names["query"] else "keys.size(1)"
+    return [form.replace("L", length) for form in forms]
+
+
+def _doubts(subject: Subject) -> float:
+    """Return how doubtful a call is. Only what a wrong layout does counts, not what a fault does:
+    otherwise the search would find the call in which a fault does not show.
+    """
+    queries = subject.queries(subject.given)
+    output = subject.free.output
+    doubts = 2.0 * (not subject.free.weights) + (output.size(1) != queries)
+    return doubts + 2.0 * len([*batch(subject), *not_finite(subject)])
+
+
+# ---- masks ----
+
+
+def _with_mask(subject: Subject, of_names: Roles) -> Subject:
+    """Choose the form of the mask that holds, and say what it means."""
+    mask = mask_of(of_names)
+    if not mask and "MASK" not in subject.call.first:
+        return subject
+    tried: list[tuple[float, int, Subject]] = []
+    problems: list[Exception] = []
+    given = subject.given._replace(valid=padded(B, S))
+    for form in _forms(mask, of_names):
+        call = replace(subject.call, mask=mask, form=form)
+        other = replace(subject, call=call, given=given)
+        try:
+            output = other.masked.output
+            if any(torch.equal(output, one.masked.output) for *_, one in tried):
+                continue  # it means the same
+            shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
+            if shapes != shapes[:1] * 3:
+                raise ValueError(f"the result becomes {tuple(output.shape)}")
+            doubts = [DOUBTS.get(code, 1.0) for code, *_ in listed(padding(other))]
+        except Exception as error:
+            problems.append(error)
+            continue
+        tried.append((max(doubts, default=0.0), len(tried), other))
+        if not doubts:
+            break
+    if not tried:
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        return replace(subject, told=[(code, {"name": mask, "by": error_text(problems[0])})])
+    doubt, _, best = min(tried, key=lambda one: one[:2])
+    return replace(best, told=list(_meaning(best.call, holds=not doubt)))
+
+
+def _shapes(result: Result) -> list[Any]:
+    return [result.output.shape, *(one.shape[2:] for one in result.weights)]
+
+
+def _means_padding(mask: str) -> bool:
+    return bool(words(mask) & MEANT) and "valid" not in words(mask)
+
+
+def _meaning(call: Call, holds: bool) -> Iterator[Any]:
+    """Say what True in a mask means, beside what its name means; holds: no padding gets through."""
+    is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
+    means_padding = _means_padding(call.mask)
+    if "torch.where" in call.form:
+        yield "mask-added" if means_padding or means_valid else "mask-is-added"
+    elif holds and (means_valid if is_inverse else means_padding) and "sum" not in call.form:
+        yield "mask-inverted", call.mask
+    elif is_inverse and not means_padding:
+        yield "polarity"
+
+
+# ---- what is said if there is none ----
+
+
+def _unknown(call: Call, of_names: Roles) -> list[str]:
+    """Return arguments whose names tell nothing, but for those that are the query and the keys."""
+    given = [name for name in call.given if not role_of(name)]
+    return [name for name in given if name not in of_names["query"] + of_names["keys"]]
+
+
+def _progress(problem: Problem) -> tuple[bool, int]:
+    """Return the line that a call reached: the right layout gets farthest. No layout causes a
+    NameError, and no other one repairs it.
+    """
+    call, _, error = problem
+    return isinstance(error, NameError), next(iter(_lines(call, error)), 0)
+
+
+def _lines(call: Call, error: Exception) -> list[int]:
+    """Return the lines of the attention's file that an exception passed, the outermost first."""
+    file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
+    frames = traceback.extract_tb(error.__traceback__)
+    return [frame.lineno or 0 for frame in frames if frame.filename == file]
+
+
+def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
+    """Say why it cannot be called, with a call to edit."""
+    unknown = _unknown(call, of_names)
+    why = f"what it needs as {', '.join(unknown)} is not known"
+    if not unknown:
+        lines = [f"line {line}: " for line in _lines(call, error)]
+        why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
+    mask = mask_of(of_names)
+    given = {**call.given, **dict.fromkeys(unknown, "___")}
+    call = replace(call, given=given, mask=mask, form="valid" if mask else "")
+    hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
+    return Seq2AttnError(f"the attention cannot be called: {why}", hint=hint)

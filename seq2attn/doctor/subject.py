@@ -1,0 +1,283 @@
+"""What rules are checked on: an attention with its call, and what a change of inputs reaches."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from seq2attn.doctor.call import SIDES, B, Call, Inputs, S, arrange, draw, order_of, settle, tensors
+from seq2attn.doctor.catch import Use, Watch, transparent
+
+CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
+TINY = 1e-6
+DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
+ALL = slice(None)
+
+
+class Result(NamedTuple):
+    """What came of a call."""
+
+    output: Tensor
+    """(B, L, F); (B, L, H S) of weights alone, if nothing else is returned"""
+    weights: Sequence[Tensor]
+    """(B, H, L, S) of each use, or those that are returned if none was caught"""
+    returned: Tensor | None
+    """(B, H, L, S)"""
+    uses: Sequence[Use]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An attention with its call, inputs with padding if it takes a mask, and what follows from
+    many calls.
+    """
+
+    call: Call
+    module: nn.Module
+    """the attention, or the modules that a function calls"""
+    given: Inputs
+    fresh: Any = None
+    """a copy that was never called"""
+    is_self: bool = False
+    """it attends to itself: L = S"""
+    orders: Sequence[str] = ()
+    """of rows, heads and queries in each use of weights; empty if there is none"""
+    outputs: Sequence[int] = ()
+    """indices of what is returned, but for weights"""
+    shown: Sequence[int] = ()
+    """indices of weights that are returned"""
+    told: Sequence[tuple[str, Any]] = ()
+    """what the search for its call found"""
+    scores: Sequence[Any] = ()
+    """scores that may be named"""
+    expect: str | None = None
+    require: Sequence[str] = ()
+
+    # ---- calls ----
+
+    def queries(self, given: Inputs) -> int:
+        """Return L."""
+        if given.query is not None:
+            return given.query.size(1)
+        return given.keys.size(1) if self.is_self else 1
+
+    def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
+        """Return the tensors that a call returns, and its uses of weights."""
+        constant = {_place(tensor) for _, tensor in _tensors(self.module)}
+        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        with transparent(), watch:
+            result = self.call(given.each(torch.clone))
+        if result is None:  # some keep what they compute
+            result = vars(self.call.attention)
+        return list(tensors(result, SIDES in self.call.text)), watch.uses
+
+    def run(self, given: Inputs, **changes: Any) -> Result:
+        """Call it, and arrange what came of it."""
+        returned, uses = self.raw(given, **changes)
+        sizes = len(given.keys), self.queries(given)
+        weights, shown = [], None
+        if len(uses) == len(self.orders):
+            for use, order in zip(uses, self.orders, strict=True):
+                weights += [arrange(use.weights, order, *sizes)] if order else []
+        for index in self.shown[:1]:
+            shown = settle(returned[index], *sizes, given.keys.size(1)).movedim(3, 1)
+            if shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3:  # logarithms of them
+                shown = shown.exp()
+            weights = weights or [shown] * bool((shown >= 0).all())
+        output = [settle(returned[index], *sizes) for index in self.outputs]
+        if not output:
+            alone = weights[0] if shown is None else shown
+            output = [alone.permute(0, 2, 3, 1).flatten(2)]
+        return Result(torch.cat(output, dim=-1), weights, shown, uses)
+
+    @cached_property
+    def free(self) -> Result:
+        """The result with all keys valid"""
+        return self.run(self.given.free)
+
+    @cached_property
+    def masked(self) -> Result:
+        """The result with padding"""
+        return self.run(self.given)
+
+    @property
+    def has_mask(self) -> bool:
+        """Whether it takes a mask"""
+        return not self.given.valid.all()
+
+    @property
+    def both(self) -> Iterator[tuple[Inputs, Result]]:
+        """The inputs without padding, and with it if it takes a mask, and their results"""
+        yield self.given.free, self.free
+        if self.has_mask:
+            yield self.given, self.masked
+
+    def draw(self, length: int = S, rows: int = B) -> Inputs:
+        """Draw other inputs."""
+        query, width = self.given.query, self.given.keys.size(2)
+        queries, query_width = (0, 0) if query is None else query.shape[1:]
+        drawn = draw(query_width, width, queries, rows, length)
+        return drawn if self.has_mask else drawn.free
+
+    def small(self) -> Inputs:
+        """Draw other inputs, so small that sparse weights spread."""
+        drawn = self.draw()
+        return drawn.each(lambda tensor: tensor * 0.1)._replace(valid=drawn.valid)
+
+    def with_more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+        """Return the output with 1 added to the weights of a use; of one head or query alone."""
+
+        def more(index: int, weights: Tensor) -> Tensor:
+            added = torch.zeros_like(weights)
+            if index == of_use:
+                places = torch.arange(len(weights))[:, None]
+                places = arrange(places, self.orders[index], B, self.queries(self.given))
+                added[places[:, head, row]] = 1
+            return weights + added
+
+        return self.run(self.given.free, change=more).output
+
+    @cached_property
+    def last_use(self) -> int | None:
+        """The last use of weights that the result follows, or else the last"""
+        places = range(len(self.orders)) if all(self.orders) else range(0)
+        for use in places[::-1]:
+            if self.differ(self.with_more(use), self.free.output) > TINY:
+                return use
+        return places[-1] if places else None
+
+    # ---- comparisons ----
+
+    def real(self, given: Inputs) -> Tensor:
+        """Return (B, L, 1) which rows are those of a token: all, unless it attends to itself."""
+        real = given.valid if self.is_self else given.valid[:, :1]
+        return real[..., None]
+
+    def apart(self, left: Tensor, right: Tensor) -> Tensor:
+        """Return the largest difference of each row (B, L), as a share of the largest number;
+        infinity where there is none.
+        """
+        scale = self.free.output.nan_to_num().abs().max().clamp(min=1e-30)
+        return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
+
+    def differ(self, left: Tensor, right: Tensor) -> float:
+        """Return the largest of these."""
+        return float(self.apart(left, right).max())
+
+    def is_finite(self, given: Inputs) -> bool:
+        """Return whether a result has numbers in the rows of tokens."""
+        real = self.real(given)
+        output = self.run(given).output
+        return bool(output.masked_fill(~real[:, : output.size(1)], 0).isfinite().all())
+
+    def reach(self, given: Inputs, name: str) -> Tensor:
+        """Return (B, L, places) how much a change at each place changes each row of the output."""
+        base, columns = self.run(given).output, []
+        for place in range(getattr(given, name).size(1)):
+            moved = given.moved((ALL, place), name)
+            columns.append(self.apart(self.run(moved).output, base))
+        return torch.stack(columns, dim=-1)
+
+    @cached_property
+    def seen(self) -> Tensor:
+        """(L, S) Which places a row can follow at all: weights may be sparse or tiny, so that only
+        zeros of several draws count
+        """
+        seen = self.reach(self.given.free, "keys").amax(0) > 0
+        for _ in range(DRAWS):
+            if not seen.all():
+                seen |= self.reach(self.small().free, "keys").amax(0) > 0
+        return seen
+
+    @cached_property
+    def own(self) -> Tensor:
+        """(1, L, S) A row's own place, which it may see through itself"""
+        rows, places = self.free.output.size(1), self.given.keys.size(1)
+        return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+
+    @cached_property
+    def by_position(self) -> bool:
+        """Whether the same keys in another order give another result"""
+        given = self.given.free
+        rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
+        output = self.run(rolled).output
+        if not self.outputs:  # of weights alone
+            output = output.roll(-output.size(2) // given.keys.size(1), 2)
+        return not self.own.any() and self.differ(output, self.free.output) > CLOSE
+
+    @property
+    def ignores_keys(self) -> bool:
+        """Whether other keys give the same result"""
+        moved = self.run(self.given.free.moved(ALL, "keys"))
+        return self.differ(moved.output, self.free.output) == 0
+
+    @cached_property
+    def is_among(self) -> bool:
+        """Whether queries attend to each other as well"""
+        queries = self.queries(self.given)
+        watch = Watch(queries, queries)
+        with transparent(), watch:
+            self.call(self.given.free.each(torch.clone))
+        return queries > 1 and bool(watch.uses)
+
+
+def bind(subject: Subject) -> Subject:
+    """Return a subject with the layouts of what a call uses and returns, after a few calls."""
+    given = subject.given.free
+    returned, _ = subject.raw(given)
+    shapes = [one.shape for one in returned if B in one.shape]
+    is_long = [shape.numel() > B * S for shape in shapes if S in shape]
+    is_alone = given.query is None and any(is_long) and len(is_long) == len(shapes)
+    subject = replace(subject, is_self=is_alone)
+    moved = given, given.moved(0, "query", "keys"), given.moved((ALL, 0), "query")
+    queries, orders = subject.queries(given), []
+    for first, row, query in zip(*(subject.raw(one)[1] for one in moved), strict=True):
+        orders.append(order_of(first.weights, row.weights, query.weights, queries))
+    outputs, shown = [], []
+    for index, tensor in enumerate(returned):
+        sizes = list(tensor.shape)
+        is_square = S in sizes and (not is_alone or sizes.count(S) > 1)
+        if is_square and B in sizes and tensor.numel() % (B * queries * S) == 0:
+            shown.append(index)
+        elif B in sizes:
+            outputs.append(index)
+    shown.sort(key=lambda index: returned[index].numel())  # of several: not scores of heads
+    return replace(subject, orders=orders, outputs=outputs, shown=shown)
+
+
+def gap(left: Tensor, right: Tensor | float) -> float:
+    """Return the largest difference; infinity where a number is NaN."""
+    differences = (left - right).abs().nan_to_num(torch.inf)
+    return float(differences.max()) if differences.numel() else 0.0
+
+
+@contextlib.contextmanager
+def unchanged(module: nn.Module) -> Iterator[None]:
+    """Set the numbers, their types and the modes of a module to what they were, in the end."""
+    modes = {part: part.training for part in module.modules()}
+    saved = {name: tensor.detach().clone() for name, tensor in _tensors(module)}
+    try:
+        yield
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+        for name, tensor in _tensors(module):
+            if name in saved:
+                tensor.data = saved[name]
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield the parameters and buffers that have numbers."""
+    for name, tensor in chain(module.named_parameters(), module.named_buffers()):
+        if not is_lazy(tensor):
+            yield name, tensor
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,1 @@
+"""What was found in something that was examined, and how it is said."""

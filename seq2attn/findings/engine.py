@@ -1,0 +1,103 @@
+"""Makes findings: rules are tried in the order of causes, and say what they found by the codes of
+one catalogue. Imports nothing heavy.
+"""
+
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from string import Formatter
+from types import MappingProxyType
+from typing import Any
+
+from seq2attn.errors import Seq2AttnError
+from seq2attn.findings.report import Finding
+from seq2attn.text import error_text
+
+Found = Iterator[str | tuple[Any, ...]]
+"""codes of the catalogue, with what their texts show in its order, or with a mapping of it"""
+Rule = Callable[[Any], Found]
+"""of what is examined"""
+Rules = Mapping[str, Rule]
+"""by their names"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the catalogue says of a code."""
+
+    text: str
+    level: str = "fault"
+    look: str = ""
+    group: str = ""
+    """codes may follow from a group of others"""
+    follows: str = ""
+    """codes and groups after which it is no news, with spaces between them"""
+    ends: bool = False
+    """after it, nothing else can be judged"""
+    crash: bool = False
+    """an exception in the rule of this name is this finding"""
+
+    def said(self, *evidence: Any) -> str:
+        """Return the text with its evidence."""
+        if evidence and isinstance(evidence[0], Mapping):
+            return self.text.format_map(evidence[0])
+        names = [name for _, name, *_ in Formatter().parse(self.text) if name]
+        return self.text.format_map(dict(zip(dict.fromkeys(names), evidence, strict=False)))
+
+
+TEXTS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
+"""tables of `catalogue.toml`"""
+_doctor = {code: Entry(**about) for code, about in TEXTS["findings"].items()}
+_contract = {code: Entry(text) for code, text in TEXTS["contract"].items()}
+CATALOGUE = MappingProxyType({**_doctor, **_contract})
+"""what each code means"""
+
+
+def finding(code: str, *evidence: Any) -> Finding:
+    """Return the finding of a code, with its evidence in its text."""
+    entry = CATALOGUE[code]
+    return Finding(entry.level, code, entry.said(*evidence), entry.look)
+
+
+def listed(found: Found) -> list[tuple[Any, ...]]:
+    """Return what was found as codes with their evidence."""
+    return [(one,) if isinstance(one, str) else one for one in found]
+
+
+def first(rule: Rule, subject: Any) -> Finding | None:
+    """Return the first finding of a rule, or None. What the rule raises is raised."""
+    found = listed(islice(rule(subject), 1))
+    return finding(*found[0]) if found else None
+
+
+def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) -> Iterator[Finding]:
+    """Yield what the rules find, but for the codes in `allow`, and for what follows from an earlier
+    finding.
+    """
+    known: set[str] = set()
+    for rule in rules:
+        found = listed(_found_by(rule, subject))
+        for code, *evidence in found:
+            if code not in allow and known.isdisjoint(CATALOGUE[code].follows.split()):
+                yield finding(code, *evidence)
+        entries = {code: CATALOGUE[code] for code, *_ in found}
+        known.update(entries, (entry.group for entry in entries.values()))
+        if any(entry.ends for entry in entries.values()):
+            yield finding("unchecked")
+            return
+
+
+def _found_by(rule: Rule, subject: Any) -> Found:
+    """Yield what a rule finds. An exception is a finding: that of the rule's name, or else that the
+    rule is unfinished.
+    """
+    name = rule.__name__.replace("_", "-")
+    try:
+        yield from rule(subject)
+    except Seq2AttnError:  # a mistake of who asks
+        raise
+    except Exception as error:
+        is_named = name in CATALOGUE and CATALOGUE[name].crash
+        yield name if is_named else "unfinished", {"name": name, "by": error_text(error)[:160]}

@@ -1,0 +1,439 @@
+"""Each finding of the doctor, provoked by a small change of a right attention, and nearly so."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+ONE = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, query_size, key_size):
+        super().__init__()
+        self.project = nn.Linear(key_size, query_size, bias=False)
+        self.dropout = nn.Dropout()
+
+    def forward(self, query, keys, values, valid=None):
+        scores = (self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4
+        if valid is not None:
+            scores = scores.masked_fill(~valid, -math.inf)
+        weights = torch.softmax(scores, dim=1)
+        return (weights.unsqueeze(1) @ values).squeeze(1), weights
+"""
+"""one query, a general score"""
+CROSS = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.dropout = nn.Dropout()
+
+    def split(self, x):
+        return x.unflatten(2, (4, -1)).transpose(1, 2)
+
+    def forward(self, query, keys, values, key_padding_mask=None):
+        q, k, v = self.split(self.q(query)), self.split(self.k(keys)), self.split(self.v(values))
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)
+        weights = torch.softmax(scores, dim=-1)
+        output = (weights @ v).transpose(1, 2).flatten(2)
+        return self.out(output), weights
+"""
+"""several queries, four heads"""
+SELF = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        place = torch.arange(x.size(1))
+        apart = place - place[:, None]
+        closed = apart > 99
+        if mask is not None:
+            closed = closed | (mask == 0)[:, None]
+        weights = scores.masked_fill(closed, -math.inf).softmax(-1)
+        return self.out(weights @ v)
+"""
+"""a row for each key, one head"""
+BARE = """\
+import torch
+
+def Attention(query, keys, valid):
+    scores = keys @ query.mT / query.size(2) ** 0.5
+    scores = scores.squeeze(2).masked_fill(~valid, -6e4)
+    return scores.softmax(1)
+"""
+"""weights alone, the scaled score"""
+POOL = """\
+import torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.score = nn.Linear(width, 1)
+
+    def forward(self, keys, lengths):
+        scores = self.score(keys).squeeze(2)
+        valid = torch.arange(keys.size(1)) < lengths[:, None]
+        weights = scores.masked_fill(~valid, -1e30).softmax(1)
+        return (weights.unsqueeze(2) * keys).sum(1)
+"""
+"""no query"""
+
+
+class Case(NamedTuple):
+    """What of a right attention is replaced."""
+
+    code: str
+    base: str
+    old: str
+    new: str
+    """provokes the finding"""
+    near: str
+    """does not"""
+    options: Mapping = MappingProxyType({})
+
+    def sources(self):
+        """The source that provokes the finding, and that which nearly does."""
+        assert self.old in self.base, self
+        return [self.base.replace(self.old, text) for text in (self.new, self.near)]
+
+
+ONES = "        weights = torch.softmax(scores, dim=1)\n"
+FILL = "scores = scores.masked_fill(~valid, -math.inf)"
+SOFT = "torch.softmax(scores, dim=1)"
+SCORE = "        if valid is not None"
+CLOSED = "closed = apart > 99"
+MASK = "closed = closed | (mask == 0)[:, None]"
+HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
+HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
+TAIL = ONE[ONE.index(FILL) :]
+RETURN = "return (weights.unsqueeze(1) @ values).squeeze(1), weights"
+
+
+def first(line):
+    """A line before the mask of `ONE`."""
+    return f"        {line}\n{SCORE}"
+
+
+UNDERFLOWS = "w = torch.softmax(scores * valid, 1) * valid; weights = w / (w.sum(1, True) + 1e-13)"
+CASES = [
+    # ---- what everything rests on ----
+    Case("in-place", ONE, SCORE, first("keys *= 2"), first("keys = keys * 2")),
+    Case("not-finite", ONE, SOFT, "torch.softmax(scores.log(), dim=1)", SOFT),
+    Case("not-finite", ONE, FILL, f"{FILL} * 0", f"{FILL} * 1"),
+    Case(
+        "state",
+        ONE,
+        SCORE,
+        first("scores = self.s = scores - getattr(self, 's', 0) / 900"),
+        first("scores = self.s = scores - 0 * getattr(self, 's', 0)"),
+    ),
+    Case(
+        "cache",
+        ONE,
+        "self.project(keys)",
+        "self.project(self.__dict__.setdefault('kept', keys))",
+        "self.project(self.__dict__.get('kept', keys))",
+    ),
+    Case(
+        "random",
+        ONE,
+        SCORE,
+        first("scores = scores + 1e-3 * torch.randn_like(scores)"),
+        first("scores = scores + 1e-6 * torch.randn_like(scores)"),
+    ),
+    Case("one-row", ONE, ")).squeeze(2)", ")).squeeze()", ")).squeeze(-1)"),
+    Case(
+        "one-row",
+        CROSS,
+        "self.out(output), weights",
+        "self.out(output).squeeze()",
+        "self.out(output)",
+    ),
+    Case(
+        "batch",
+        ONE,
+        SCORE,
+        first("scores = scores * (1 + 2e-3 * keys.mean(0).mean())"),
+        first("scores = scores * (1 + 2e-6 * keys.mean(0).mean())"),
+    ),
+    Case("batch", ONE, "(weights.unsqueeze", "(weights.roll(1, 0).unsqueeze", "(weights.unsqueeze"),
+    Case("batch", ONE, SCORE, first("scores = scores * len(keys)"), first("scores = scores * 5")),
+    Case(
+        "queries-mixed",
+        CROSS,
+        HEADS,
+        "(weights @ v).flatten(1).view(query.shape)",
+        "(weights @ v).permute(0, 2, 1, 3).reshape(query.shape)",
+    ),
+    Case(
+        "queries-mixed",
+        CROSS,
+        "q @ k.mT",
+        "(q + 3e-3 * q.mean(2, True)) @ k.mT",
+        "(q + 1e-6 * q.mean(2, True)) @ k.mT",
+    ),
+    Case(
+        "rows-mixed",
+        SELF,
+        "weights @ v",
+        "weights @ v + (weights @ v).mean(1, True) / 999",
+        "weights @ v",
+    ),
+    Case(
+        "query-ignored",
+        ONE,
+        "query.unsqueeze(2)",
+        "torch.ones_like(query)[:, :, None]",
+        "query[:, :, None]",
+    ),
+    Case("uniform", ONE, SCORE, first("scores = scores * 1e-9"), first("scores = scores * 1e-3")),
+    Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
+    # ---- weights ----
+    Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
+    Case("axis", ONE, "dim=1", "dim=0", "dim=-1"),
+    Case("axis", CROSS, "dim=-1", "dim=-2", "dim=3"),
+    Case("axis", CROSS, "dim=-1", "dim=1", "dim=3"),
+    Case("sums", ONE, SOFT, f"{SOFT} * 0.995", f"{SOFT} * 0.9999"),
+    Case("sums", ONE, SOFT, "torch.sigmoid(scores)", SOFT),
+    Case(
+        "sums-with-mask",
+        ONE,
+        ONES,
+        f"{ONES}        weights = weights * (0.9 if valid is not None else 1)\n",
+        ONES,
+    ),
+    Case(
+        "mask-after-softmax",
+        ONE,
+        f"{FILL}\n{ONES}",
+        f"pass\n{ONES}        weights = weights if valid is None else weights * valid\n",
+        f"{FILL}\n{ONES}        weights = weights if valid is None else weights * valid\n",
+    ),
+    Case(
+        "mask-after-softmax",
+        SELF,
+        "self.out(weights @ v)",
+        "self.out((weights * (apart <= 0)) @ v)",
+        "self.out((weights * (apart <= 99)) @ v)",
+    ),
+    Case("unused-weights", CROSS, HEADS, f"{HEADS} * 0 + query", f"{HEADS} + query"),
+    Case(
+        "unused-weights",
+        CROSS,
+        HEADS,
+        "(weights @ v)[:, :1].expand(-1, 4, -1, -1).transpose(1, 2).flatten(2)",
+        HEADS,
+    ),
+    Case("keys-as-values", ONE, "@ values", "@ keys", "@ (keys + values)"),
+    Case("values-ignored", POOL, "* keys)", "* keys.abs() ** 0)", "* keys.abs() ** 0.9)"),
+    Case(
+        "bypass",
+        CROSS,
+        "self.out(output)",
+        "self.out(output + keys.mean(1, True))",
+        "self.out(output)",
+    ),
+    Case(
+        "no-context",
+        BARE,
+        "scores.softmax(1)",
+        "scores.softmax(1)",
+        "scores.softmax(1)[:, None] @ keys",
+    ),
+    Case("logarithms", ONE, RETURN, RETURN.replace(", weights", ", weights.log()"), RETURN),
+    Case("other-returned", ONE, RETURN, RETURN.replace(", weights", ", scores"), RETURN),
+    Case(
+        "other-weights-returned",
+        ONE,
+        TAIL,
+        f"shown = scores.softmax(1)\n            {TAIL.replace(', weights', ', shown')}",
+        f"shown = scores.softmax(1)\n            {TAIL}",
+    ),
+    Case(
+        "other-weights-returned",
+        ONE,
+        RETURN,
+        RETURN.replace(", weights", ", weights ** 1.003 / (weights ** 1.003).sum(1, True)"),
+        RETURN.replace(", weights", ", weights ** 1.00001"),
+    ),
+    # ---- masks ----
+    Case("no-mask", ONE, "valid=None):", "):\n        valid = None", "valid=None):"),
+    Case("mask-crash", ONE, "~valid", "~valid[:, None, :, None]", "~valid[:, :]"),
+    Case("mask-not-examined", SELF, MASK, "closed = closed | mask['padding']", MASK),
+    Case(
+        "mask-added",
+        ONE,
+        FILL,
+        "scores = scores + valid",
+        "scores = scores + torch.where(valid, 0, -math.inf)",
+    ),
+    Case("mask-is-added", SELF, MASK, "scores = scores + mask", MASK),
+    Case("mask-inverted", ONE, "~valid", "valid", "~valid"),
+    Case("mask-inverted", CROSS, "key_padding_mask[", "~key_padding_mask[", "key_padding_mask["),
+    Case("polarity", SELF, "mask == 0", "mask == 1", "mask == 0"),
+    Case("mask-ignored", ONE, FILL, "scores.masked_fill(~valid, -math.inf)", FILL),
+    Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
+    Case("padding-leak", ONE, "-math.inf", "-8", "-80"),
+    Case("padding-leak", ONE, "-math.inf", "1e-9", "-1e9"),
+    Case(
+        "padding-leak",
+        ONE,
+        FILL,
+        "scores = torch.where(valid, scores, scores - 6)",
+        "scores = torch.where(valid, scores, scores - 90)",
+    ),
+    Case(
+        "padding-mixed",
+        ONE,
+        "self.project(keys)",
+        "self.project(keys / (1 + 1e-3 * keys.norm(dim=1, keepdim=True)))",
+        "self.project(keys / (1 + 1e-8 * keys.norm(dim=1, keepdim=True)))",
+    ),
+    Case(
+        "mask-opens",
+        SELF,
+        f"{CLOSED}\n        if mask is not None:\n            {MASK}",
+        "closed = (apart > 0) if mask is None else (mask == 0)[:, None]",
+        "closed = (apart > 0) if mask is None else (apart > 0) | (mask == 0)[:, None]",
+    ),
+    Case(
+        "valid-hidden",
+        ONE,
+        "~valid",
+        "~valid | (torch.arange(valid.size(1)) == valid.sum(1)[:, None] - 1)",
+        "~valid | (torch.arange(valid.size(1)) == valid.sum(1)[:, None])",
+    ),
+    Case(
+        "mask-in-training",
+        ONE,
+        "valid is not None:",
+        "valid is not None and not self.training:",
+        "valid is not None:",
+    ),
+    Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
+    Case(
+        "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"
+    ),
+    Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
+    # ---- which places a row sees ----
+    Case("causal", SELF, CLOSED, "closed = apart > 0", "closed = apart > 1"),
+    Case("window", SELF, CLOSED, "closed = (apart > 0) | (apart < -2)", "closed = apart > 0"),
+    Case("window", SELF, CLOSED, "closed = apart.abs() > 2", CLOSED),
+    Case(
+        "pattern",
+        SELF,
+        CLOSED,
+        "closed = (apart > 0) | (apart % 3 == 1)",
+        "closed = (apart > 0) | (apart % 12 == 1)",
+    ),
+    Case("sees-ahead", SELF, CLOSED, "closed = apart > 1", "closed = (apart > 1) | (apart < -1)"),
+    Case("sees-later-only", SELF, CLOSED, "closed = apart < 0", "closed = apart > 0"),
+    Case("keys-hidden", ONE, SCORE, first("scores[:, 0] = -math.inf"), first("scores[:, 0] -= 9")),
+    Case(
+        "position",
+        POOL,
+        "self.score(keys)",
+        "self.score(keys * torch.arange(keys.size(1))[:, None])",
+        "self.score(keys)",
+    ),
+    Case("required", SELF, CLOSED, CLOSED, "closed = apart > 0", {"require": ["causal"]}),
+    Case(
+        "required",
+        SELF,
+        CLOSED,
+        "closed = (apart > 0) | (apart < -3)",
+        "closed = (apart > 0) | (apart < -2)",
+        {"require": ["window=3"]},
+    ),
+    # ---- lengths, types, large numbers ----
+    Case(
+        "length",
+        POOL,
+        "(keys).squeeze(2)",
+        "(keys).squeeze(2) + torch.zeros(99)[: keys.size(1)]",
+        "(keys).squeeze(2) + torch.zeros(999)[: keys.size(1)]",
+    ),
+    Case(
+        "strides",
+        POOL,
+        "self.score(keys)",
+        "self.score(keys.view(-1, keys.size(2)).view(keys.shape))",
+        "self.score(keys.reshape(-1, keys.size(2)).view(keys.shape))",
+    ),
+    Case("overflow", ONE, SOFT, "scores.exp() / scores.exp().sum(1, True)", SOFT),
+    Case(
+        "overflow",
+        ONE,
+        f"{FILL}\n{ONES}",
+        f"pass\n{ONES}        if valid is not None:\n            {UNDERFLOWS}\n",
+        f"{FILL}\n{ONES}",
+    ),
+    Case(
+        "half",
+        BARE,
+        "scores.softmax(1)",
+        "(scores * torch.ones(len(query), 1)).to(query) @ torch.eye(9)",
+        "scores.softmax(1)",
+    ),
+    Case("half", ONE, "-math.inf", "-1e9", "-1e4"),
+    # ---- gradients and training ----
+    Case(
+        "gradient", ONE, "query.unsqueeze(2)", "query.detach().unsqueeze(2)", "query.unsqueeze(2)"
+    ),
+    Case(
+        "gradient",
+        ONE,
+        "query.unsqueeze(2)",
+        "(0.7 * query + 0.3 * query.detach()).unsqueeze(2)",
+        "(0.999 * query + 1e-3 * query.detach()).unsqueeze(2)",
+    ),
+    Case("gradient", ONE, "@ values", "@ values.detach()", "@ values"),
+    Case(
+        "dead-parameter",
+        ONE,
+        "self.dropout = ",
+        "self.more = nn.Linear(3, 3, bias=False); self.dropout = ",
+        "self.dropout = ",
+    ),
+    Case(
+        "unused-parameter",
+        CROSS,
+        "key_padding_mask=None):",
+        "key_padding_mask=None, again=False):\n        self.__dict__.update(v=nn.Identity())",
+        "key_padding_mask=None):",
+    ),
+    Case("unregistered", ONE, "nn.Dropout()", "[nn.Linear(3, 3)]", "nn.Dropout()"),
+    Case("unregistered", ONE, "nn.Dropout()", "torch.ones(3, requires_grad=True)", "torch.ones(3)"),
+    Case("before-dropout", ONE, "(weights.un", "(self.dropout(weights).un", "(weights.un"),
+    # ---- scores ----
+    Case("score", ONE, " / 4", " / 4", " / 3"),
+    Case("score-factor", ONE, " / 4", " / 3.98", " / 3.9999"),
+    Case("score-mistake", BARE, " ** 0.5", "", " ** 0.5"),
+    Case("score-unknown", ONE, SCORE, first("scores = scores ** 3"), SCORE),
+    Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
+    Case(
+        "expected",
+        ONE,
+        " / 4",
+        " / 4",
+        " / keys.size(2) ** 0.5",
+        {"expect": "scaled_general", "widths": ()},
+    ),
+    # ---- the examination itself ----
+    Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),
+    Case("unchecked", ONE, SOFT, "torch.softmax(scores.log(), dim=1)", SOFT),
+]

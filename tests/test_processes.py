@@ -1,0 +1,98 @@
+"""Hand-ins are examined each in a process of its own, whatever they do."""
+
+import json
+
+import pytest
+from hostile import HOSTILE, RIGHT, hand_in
+
+from seq2attn.doctor import processes
+
+QUICK = (
+    "exits asks leaves orphan prints greedy softmax unspeakable own_helper judges blinded".split()
+)
+SLOW = sorted(HOSTILE.keys() - QUICK)
+
+
+def graded(cli, folder, *names, timeout=20):
+    """The exit code, and the result of each hand-in: nothing of theirs is printed."""
+    hand_in(folder / "handed-in", *names)
+    words = f"check --attention handed-in/*/mine.py:scaled --timeout {timeout} --json"
+    done = cli(words)
+    assert "shouted" not in done.out + done.err
+    assert "xxxxx" not in done.out + done.err
+    results = {}
+    for row in json.loads(done.out):
+        findings = (row["report"] or {"findings": []})["findings"]
+        faults = [f"{one['code']}: {one['text']}" for one in findings if one["level"] == "fault"]
+        result = f"{row['status']}: {row['text']}" if row["report"] is None else "passed"
+        results[row["place"].split("/")[1]] = faults[0] if faults else result
+    assert len(results) == 2 * len(names)
+    return done.code, results
+
+
+def check_rows(results, names):
+    for name in names:
+        wanted = HOSTILE[name][1]
+        assert results[name].startswith(wanted), (name, results[name])
+        assert results[f"right_{name}"] == "passed", name
+
+
+def test_a_hand_in_harms_no_other(cli, tmp_path):
+    code, results = graded(cli, tmp_path, *QUICK)
+    check_rows(results, QUICK)
+    assert code == 1
+
+
+def test_one_file_goes_the_same_way(cli, tmp_path):
+    hand_in(tmp_path, "prints", "leaves")
+    done = cli("check --attention prints/mine.py:scaled --json --verbose")
+    (row,) = done.json
+    assert row["status"] == "examined"
+    assert row["printed"].startswith('[{"attention": "prints.py:scaled"')
+    done = cli("check --attention leaves/mine.py:scaled")
+    assert "leaves/mine.py:scaled: silent: its process ended with exit code 0" in done.refusal
+    done = cli("check --attention leaves/m*.py:scaled --json")
+    assert (done.code, json.loads(done.out)[0]["status"]) == (2, "silent")
+
+
+COSINE = """
+def cosine(query, keys, valid):
+    norms = query.norm(dim=1, keepdim=True) * keys.norm(dim=2)
+    scores = (keys @ query.unsqueeze(2)).squeeze(2) / norms
+    scores.masked_fill(~valid, -torch.inf)
+    weights = scores.softmax(dim=1)
+    return (weights.unsqueeze(1) @ keys).squeeze(1), weights
+"""
+
+
+def test_a_class_is_graded_in_one_table(cli, tmp_path):
+    folder = tmp_path / "handed-in"
+    folder.mkdir()
+    right = RIGHT + COSINE.replace("    scores.masked", "    scores = scores.masked")
+    (folder / "anna.py").write_text(right)
+    (folder / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
+    cells = [{"cell_type": "markdown", "source": "# me"}]
+    for text in ("%matplotlib inline\nimport torch", "1 / 0\nprint(open('/nowhere'))", right):
+        cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
+    (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))
+    expect = ["--expect", "scaled=scaled", "--expect", "cosine=dot(s, h) / (norm(s) * norm(h))"]
+    words = ["check", "--attention", "handed-in/*:scaled,cosine", "--feedback", "texts", *expect]
+    rows = cli("", *words).rows(code=1)
+    assert rows == [
+        {"file": "handed-in/anna.py", "points": "2", "scaled": "passed", "cosine": "passed"},
+        {"file": "handed-in/ben.py", "points": "0", "scaled": "expected", "cosine": "mask-ignored"},
+        {"file": "handed-in/carl.ipynb", "points": "2", "scaled": "passed", "cosine": "passed"},
+    ]
+    text = (tmp_path / "texts" / "ben.txt").read_text()
+    assert "it is 1.732 times the expected score" in text
+    line = "line 12: scores = scores.masked_fill(~valid, -torch.inf) in place of scores.masked_fill"
+    assert line in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_hand_ins_of_a_class(cli, tmp_path, monkeypatch, method):
+    monkeypatch.setattr(processes.examine_places, "__kwdefaults__", {"method": method})
+    code, results = graded(cli, tmp_path, *HOSTILE, timeout=4)
+    check_rows(results, HOSTILE)
+    assert code == 1

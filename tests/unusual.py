@@ -1,0 +1,424 @@
+"""Attentions that are right, and unusual: of later models, and in forms that few people write."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+NEVER = -torch.inf
+
+
+def masked_softmax(scores, valid):
+    return scores.masked_fill(~valid, NEVER).softmax(-1)
+
+
+# ---- several queries ----
+
+
+class Heads(nn.Module):
+    """Four heads of their own, with a mask of keys."""
+
+    kv_heads = 4
+
+    def __init__(self, width, causal=False):
+        super().__init__()
+        self.causal, self.size = causal, width // 4
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, self.kv_heads * self.size)
+        self.value = nn.Linear(width, self.kv_heads * self.size)
+        self.out = nn.Linear(width, width)
+
+    def split(self, x):
+        return x.unflatten(-1, (-1, self.size)).transpose(1, 2)  # (B, H, L, D)
+
+    def scores(self, q, k):
+        return q @ k.mT / math.sqrt(self.size)
+
+    def weights(self, scores, key_padding_mask):
+        if self.causal:
+            later = torch.ones(scores.shape[-2:]).triu(1).bool()
+            scores = scores.masked_fill(later, NEVER)
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None], NEVER)
+        return scores.softmax(-1)
+
+    def forward(self, query, keys, values, key_padding_mask=None):
+        q = self.split(self.query(query))
+        k, v = self.split(self.key(keys)), self.split(self.value(values))
+        k, v = (x.repeat_interleave(4 // self.kv_heads, 1) for x in (k, v))
+        weights = self.weights(self.scores(q, k), key_padding_mask)
+        return self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Grouped(Heads):
+    kv_heads = 2
+
+
+class MultiQuery(Heads):
+    kv_heads = 1
+
+
+class SelfHeads(Heads):
+    def forward(self, x, key_padding_mask=None):
+        return super().forward(x, x, x, key_padding_mask)
+
+
+class Causal(SelfHeads):
+    def __init__(self, width):
+        super().__init__(width, causal=True)
+
+
+class Rotary(SelfHeads):
+    def scores(self, q, k):
+        return super().scores(self.rotated(q), self.rotated(k))
+
+    def rotated(self, x):
+        place = torch.arange(x.size(-2), dtype=x.dtype)[:, None]
+        angle = place / 100 ** (torch.arange(0, x.size(-1), 2) / x.size(-1))
+        even, odd = x[..., ::2], x[..., 1::2]
+        turned = (even * angle.cos() - odd * angle.sin(), even * angle.sin() + odd * angle.cos())
+        return torch.cat(turned, -1).to(x.dtype)
+
+
+class Alibi(Causal):
+    def scores(self, q, k):
+        place = torch.arange(k.size(-2))
+        slopes = 2.0 ** -torch.arange(1, 5)
+        distance = (place - place[:, None]).to(q.dtype)
+        return super().scores(q, k) + slopes.to(q.dtype)[:, None, None] * distance
+
+
+class Sliding(SelfHeads):
+    """A row sees itself and the two places before it."""
+
+    def weights(self, scores, key_padding_mask):
+        place = torch.arange(scores.size(-1))
+        apart = place[:, None] - place
+        scores = scores.masked_fill((apart < 0) | (apart > 2), NEVER)
+        return super().weights(scores, key_padding_mask)
+
+
+class Sink(SelfHeads):
+    """A score without a value takes some of the weight."""
+
+    def weights(self, scores, key_padding_mask):
+        sink = torch.zeros_like(scores[..., :1])
+        if key_padding_mask is not None:
+            scores = scores.masked_fill(key_padding_mask[:, None, None], NEVER)
+        return torch.cat([scores, sink], -1).softmax(-1)[..., :-1]
+
+
+class SinkToken(nn.Module):
+    """A learnt key and value stand before those that are given."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.key, self.value = nn.Parameter(torch.randn(1, width)), nn.Parameter(torch.randn(width))
+
+    def forward(self, query, keys, values, valid=None):
+        first = self.key.expand(len(keys), 1, -1)
+        keys = torch.cat([first, keys], 1)
+        values = torch.cat([self.value.expand(len(keys), 1, -1), values], 1)
+        scores = query @ keys.mT / math.sqrt(keys.size(-1))
+        if valid is not None:
+            scores = scores.masked_fill(~F.pad(valid, (1, 0), value=True)[:, None], NEVER)
+        return scores.softmax(-1) @ values
+
+
+class Cached(nn.Module):
+    """Keys and values of earlier calls may be given, and are returned."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.map = nn.Linear(width, 3 * width)
+
+    def forward(self, x, past_key_value=None):
+        q, k, v = self.map(x).chunk(3, -1)
+        if past_key_value is not None:
+            k, v = (torch.cat(pair, 1) for pair in zip(past_key_value, (k, v), strict=True))
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        place = torch.arange(k.size(1))
+        scores = scores.masked_fill(place > place[-q.size(1) :, None], NEVER)
+        return scores.softmax(-1) @ v, (k, v)
+
+
+def flash(q, k, v, key_padding_mask=None):
+    """Of queries (B, H, L, D): blocks of keys, with a running maximum and a running sum."""
+    most = q.new_full((*q.shape[:-1], 1), NEVER)
+    total, output = torch.zeros_like(most), torch.zeros_like(q)
+    hidden = torch.zeros(len(k), k.size(2)).bool() if key_padding_mask is None else key_padding_mask
+    for start in range(0, k.size(2), 4):
+        block = slice(start, start + 4)
+        scores = q @ k[:, :, block].mT / math.sqrt(q.size(-1))
+        scores = scores.masked_fill(hidden[:, None, None, block], -1e30)
+        larger = torch.maximum(most, scores.amax(-1, keepdim=True))
+        weights = (scores - larger).exp()
+        old = (most - larger).exp()
+        total = total * old + weights.sum(-1, keepdim=True)
+        output = output * old + weights @ v[:, :, block]
+        most = larger
+    return output / total
+
+
+def fused(query, key, value, attn_mask=None):
+    """Of queries (B, H, L, D)"""
+    assert query.dim() == 4
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
+
+
+def log_space(query, keys, valid):
+    """Weights are shares of logarithms, which are returned."""
+    scores = (query @ keys.mT).masked_fill(~valid[:, None], NEVER)
+    logs = scores - scores.logsumexp(-1, keepdim=True)
+    return logs.exp() @ keys, logs
+
+
+def einsum(query, key, value, src_mask=None):
+    q, k, v = (x.unflatten(-1, (4, -1)) for x in (query, key, value))
+    scores = torch.einsum("blhd,bshd->bhls", q, k) / math.sqrt(q.size(-1))
+    if src_mask is not None:
+        scores = scores.masked_fill(src_mask[:, None, None] == 0, NEVER)
+    return torch.einsum("bhls,bshd->blhd", scores.softmax(-1), v).flatten(2)
+
+
+def time_first(query, keys, lengths):
+    """Of queries (L, B, D) and keys (S, B, D)"""
+    scores = torch.einsum("lbd,sbd->lbs", query, keys)
+    valid = torch.arange(keys.size(0)) < torch.as_tensor(lengths)[:, None]
+    return torch.einsum("lbs,sbd->lbd", masked_softmax(scores, valid), keys)
+
+
+class LoopOverHeads(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.heads = nn.ModuleList(nn.Linear(d_model, 3 * 4) for _ in range(n_heads))
+        self.out = nn.Linear(4 * n_heads, d_model)
+
+    def forward(self, x, mask=None):
+        outputs = []
+        for head in self.heads:
+            q, k, v = head(x).chunk(3, -1)
+            scores = q @ k.mT / 2
+            if mask is not None:
+                scores = scores.masked_fill(mask[:, None] == 0, -1e9)
+            outputs.append(scores.softmax(-1) @ v)
+        return self.out(torch.cat(outputs, -1))
+
+
+class Stack(nn.Module):
+    """Two layers in series."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.ModuleList(SelfHeads(width) for _ in range(2))
+
+    def forward(self, x, key_padding_mask=None):
+        for layer in self.layers:
+            x = x + layer(x, key_padding_mask)
+        return x
+
+
+class Encoder(nn.TransformerEncoderLayer):
+    def __init__(self, d_model, nhead):
+        super().__init__(d_model, nhead, 2 * d_model, batch_first=True)
+
+
+class Decoder(nn.TransformerDecoderLayer):
+    def __init__(self, d_model, nhead):
+        super().__init__(d_model, nhead, 2 * d_model, batch_first=True)
+
+
+class Sigmoid(SelfHeads):
+    def weights(self, scores, key_padding_mask):
+        weights = torch.sigmoid(scores - 2)
+        if key_padding_mask is not None:
+            weights = weights.masked_fill(key_padding_mask[:, None, None], 0)
+        return weights
+
+
+class Additive(nn.Module):
+    """Bahdanau's, of all queries at once."""
+
+    def __init__(self, query_size, key_size):
+        super().__init__()
+        self.w, self.u = nn.Linear(query_size, 12), nn.Linear(key_size, 12)
+        self.v = nn.Linear(12, 1, bias=False)
+
+    def forward(self, decoder_states, encoder_outputs, src_lens):
+        both = self.w(decoder_states)[:, :, None] + self.u(encoder_outputs)[:, None]
+        scores = self.v(both.tanh()).squeeze(-1)
+        valid = torch.arange(scores.size(-1)) < src_lens[:, None]
+        weights = masked_softmax(scores, valid[:, None])
+        return (weights[..., None] * encoder_outputs[:, None]).sum(2), weights
+
+
+class Additions(nn.Module):
+    """The mask is a bias: 0 or -inf."""
+
+    def forward(self, query, keys, attn_bias_mask):
+        scores = query @ keys.mT + attn_bias_mask[:, None]
+        return scores.softmax(-1) @ keys
+
+
+# ---- one query, or none ----
+
+
+def by_hand(query, keys, valid):
+    """exp and sum, with the maximum taken out"""
+    scores = (keys @ query.unsqueeze(2)).squeeze(2).masked_fill(~valid, NEVER)
+    shares = (scores - scores.amax(1, keepdim=True)).exp()
+    return (shares / shares.sum(1, keepdim=True)).unsqueeze(1).bmm(keys).squeeze(1)
+
+
+def sparsemax(query, keys, valid):
+    scores = (keys @ query.unsqueeze(2)).squeeze(2).masked_fill(~valid, -1e9)
+    high = scores.sort(1, descending=True).values
+    count = torch.arange(1, scores.size(1) + 1)
+    kept = (1 + count * high > high.cumsum(1)).sum(1, keepdim=True)
+    bound = (high.cumsum(1).gather(1, kept - 1) - 1) / kept
+    weights = (scores - bound).clamp(min=0)
+    return (weights.unsqueeze(2) * keys).sum(1), weights
+
+
+class Luong(nn.Module):
+    """An LSTM's state (1, B, D), keys (S, B, D)"""
+
+    def __init__(self, hidden_size):
+        super().__init__()
+        self.attn = nn.Linear(hidden_size, hidden_size)
+
+    def forward(self, hidden, encoder_outputs):
+        scores = (self.attn(encoder_outputs) * hidden).sum(2)
+        return scores.t().softmax(1).unsqueeze(1)
+
+
+class OfState(nn.Module):
+    """An LSTM's state (h, c) of one layer"""
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.map = nn.Linear(hidden_dim, hidden_dim)
+
+    def forward(self, hidden, enc_outputs, enc_mask=None):
+        h, c = hidden
+        query = self.map(h[-1] + c[-1])
+        scores = torch.bmm(enc_outputs, query.unsqueeze(2)).squeeze(2)
+        if enc_mask is not None:
+            scores = scores.masked_fill(enc_mask == 0, NEVER)
+        weights = scores.softmax(1)
+        return torch.bmm(weights.unsqueeze(1), enc_outputs).squeeze(1), weights
+
+
+class Pooling(nn.Module):
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.map, self.context = nn.Linear(hidden_dim, 12), nn.Linear(12, 1, bias=False)
+
+    def forward(self, outputs, lengths):
+        scores = self.context(torch.tanh(self.map(outputs))).squeeze(-1)
+        valid = torch.arange(outputs.size(1)) < lengths[:, None]
+        weights = masked_softmax(scores, valid)
+        return (outputs * weights.unsqueeze(-1)).sum(1), weights
+
+
+class Hops(nn.Module):
+    """Several rows of weights for one sentence"""
+
+    def __init__(self, hidden_dim):
+        super().__init__()
+        self.first = nn.Linear(hidden_dim, 12, bias=False)
+        self.second = nn.Linear(12, 4, bias=False)
+
+    def forward(self, hidden_states, padding_mask=None):
+        scores = self.second(torch.tanh(self.first(hidden_states))).mT  # (B, 4, S)
+        if padding_mask is not None:
+            scores = scores.masked_fill(padding_mask[:, None], NEVER)
+        weights = scores.softmax(-1)
+        return weights @ hidden_states, weights
+
+
+class Configured(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.heads = config.num_attention_heads
+        width = config.hidden_size
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.dropout = nn.Dropout(config.attention_probs_dropout_prob)
+
+    def split(self, x):
+        return x.view(*x.shape[:2], self.heads, -1).permute(0, 2, 1, 3)
+
+    def forward(self, hidden_states, attention_mask=None, output_attentions=False):
+        q, k, v = (self.split(f(hidden_states)) for f in (self.query, self.key, self.value))
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.size(-1))
+        if attention_mask is not None:
+            scores = scores + attention_mask
+        weights = self.dropout(scores.softmax(-1))
+        context = (weights @ v).permute(0, 2, 1, 3).reshape(hidden_states.shape)
+        return (context, weights) if output_attentions else (context,)
+
+
+class Cross(nn.Module):
+    """Image tokens attend to text."""
+
+    def __init__(self, dim, context_dim, heads=4, dim_head=4):
+        super().__init__()
+        self.heads, inner = heads, heads * dim_head
+        self.to_q = nn.Linear(dim, inner, bias=False)
+        self.to_kv = nn.Linear(context_dim, 2 * inner, bias=False)
+        self.to_out = nn.Linear(inner, dim)
+
+    def forward(self, x, context=None, mask=None):
+        context = x if context is None else context
+        q, k, v = self.to_q(x), *self.to_kv(context).chunk(2, -1)
+        q, k, v = (
+            t.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1) for t in (q, k, v)
+        )
+        scores = q @ k.mT * k.size(-1) ** -0.5
+        if mask is not None:
+            scores = scores.masked_fill(~mask.repeat_interleave(self.heads, 0)[:, None], NEVER)
+        output = scores.softmax(-1) @ v
+        return self.to_out(output.unflatten(0, (-1, self.heads)).transpose(1, 2).flatten(2))
+
+
+class Located(nn.Module):
+    """With features of the previous weights"""
+
+    def __init__(self, query_dim, key_dim):
+        super().__init__()
+        self.query, self.key = nn.Linear(query_dim, 12), nn.Linear(key_dim, 12)
+        self.conv = nn.Conv1d(1, 12, 3, padding=1)
+        self.v = nn.Linear(12, 1)
+
+    def forward(self, query, memory, prev_alignment, mask=None):
+        features = self.conv(prev_alignment.unsqueeze(1)).mT
+        scores = self.v(torch.tanh(self.query(query).unsqueeze(1) + self.key(memory) + features))
+        scores = scores.squeeze(-1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, NEVER)
+        weights = scores.softmax(-1)
+        return (weights.unsqueeze(1) @ memory).squeeze(1), weights
+
+
+class Covered(nn.Module):
+    """Coverage goes through a layer, as wide as there are keys."""
+
+    def __init__(self, width, length=9):
+        super().__init__()
+        self.key, self.query = nn.Linear(width, width), nn.Linear(width, width)
+        self.cover, self.v = nn.Linear(length, width), nn.Linear(width, 1)
+
+    def forward(self, state, encoder_outputs, coverage, mask=None):
+        sums = self.key(encoder_outputs) + (self.query(state) + self.cover(coverage))[:, None]
+        scores = self.v(sums.tanh()).squeeze(2)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, -torch.inf)
+        weights = scores.softmax(1)
+        return (weights[:, :, None] * encoder_outputs).sum(1), weights
+
+
+SEVERAL = [Heads, Grouped, MultiQuery, SelfHeads, Causal, Rotary, Alibi, Sliding, Sink, SinkToken]
+SEVERAL += [Cached, flash, fused, log_space, einsum, time_first, LoopOverHeads, Stack, Encoder]
+SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
+ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]
