@@ -33,7 +33,8 @@ function ban(place) {
   if (!state.ban.delete(place)) {
     state.ban.add(place)
     for (const cell of state.force.keys()) {
-      if (cell === place || cell.endsWith(`,${place}`)) state.force.delete(cell)
+      if (cell === place || cell.endsWith(`,${place}`))
+        state.force.delete(cell)
     }
   }
   update()

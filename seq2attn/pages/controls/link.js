@@ -76,7 +76,8 @@ function fragment(moment = false) {
   const usual = {...initial(), text: null, features: ""}
   const fields = new URLSearchParams()
   for (const [name, {write}] of Object.entries(FIELDS)) {
-    const written = values => (values[name] === null ? "" : write(values[name]))
+    const written = values =>
+      values[name] === null ? "" : write(values[name])
     if (written(shown) !== written(usual)) fields.set(name, written(shown))
   }
   return `${fields}`

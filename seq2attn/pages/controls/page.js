@@ -26,7 +26,8 @@ function draw() {
 }
 
 function drawMessage() {
-  const {problem, offer} = views.find(view => view.problem !== undefined) ?? {}
+  const {problem, offer} =
+    views.find(view => view.problem !== undefined) ?? {}
   const isEmpty = views.every(view => view.empty)
   const parts = [problem ?? (isEmpty ? "Type a string." : "")]
   if (offer)
@@ -70,7 +71,8 @@ function changes() {
   }
   if (padding) found.push([`padding ${padding}`, reset("padding")])
   if (beside) found.push([`beside “${NEIGHBOUR}”`, reset("beside")])
-  if (mask !== null) found.push([mask ? "masked" : "not masked", reset("mask")])
+  if (mask !== null)
+    found.push([mask ? "masked" : "not masked", reset("mask")])
   for (const [key, weight] of force) {
     found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
   }
@@ -189,11 +191,14 @@ function listen() {
     draw()
   })
   addEventListener("hashchange", () => location.reload())
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    look = colours()
-    drawTraining()
-    draw()
-  })
+  matchMedia("(prefers-color-scheme: dark)").addEventListener(
+    "change",
+    () => {
+      look = colours()
+      drawTraining()
+      draw()
+    }
+  )
 }
 
 function listenToText() {
@@ -244,7 +249,12 @@ function listenToControls() {
 
 function key(event) {
   const {target} = event
-  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented)
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.defaultPrevented
+  )
     return
   if (event.key === "Escape") (state.tour === null ? undoAll : leave)()
   else if (target.closest("select, input:not([type=checkbox])")) return

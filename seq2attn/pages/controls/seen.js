@@ -164,7 +164,8 @@ function readBefore({now}, t) {
   return counted(now.width).map(j => total(rows.map(row => row[j])))
 }
 
-const leastRead = () => peak(readBefore(winner, state.step).map(read => -read))
+const leastRead = () =>
+  peak(readBefore(winner, state.step).map(read => -read))
 
 function showScores(view) {
   light("score")

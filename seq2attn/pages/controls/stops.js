@@ -224,7 +224,9 @@ const STOPS = [
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
       const mixed =
-        is.value < 0.9 ? ": its context is a mixture of several positions" : ""
+        is.value < 0.9
+          ? ": its context is a mixture of several positions"
+          : ""
       return `${compared(view)}.
         The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}${mixed}.`
     }

@@ -13,7 +13,8 @@ const shownModel = () => views[data.models.indexOf(toured())]
 // The stops for what the page shows: of two models with a contrast, those about it.
 function tourSteps() {
   if (training.worker) return LEARNING_STOPS.filter(stop => stop.of())
-  const fitting = stops => stops.filter(stop => stop.of(toured(), shownModel()))
+  const fitting = stops =>
+    stops.filter(stop => stop.of(toured(), shownModel()))
   const pair = fitting(PAIR_STOPS)
   return pair.length > 1 ? pair : [...pair, ...fitting(STOPS)]
 }

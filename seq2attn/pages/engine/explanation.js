@@ -172,7 +172,8 @@ class Explanation {
   applied(operation, one, cells) {
     if (operation.startsWith("clamp")) return one
     if (operation === "abs") return formula(`|${one.text}|`)
-    if (operation in CALLED) return formula(CALLED[operation] + within(one, 3))
+    if (operation in CALLED)
+      return formula(CALLED[operation] + within(one, 3))
     if (!SOFTMAX.includes(operation))
       return formula(`${operation}(${one.text})`)
     return cells.length === 1
@@ -204,7 +205,10 @@ class Explanation {
     const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
     const axes = args.slice(1).find(Array.isArray) ?? []
-    if (axes.length !== 1 || axisOf(axes[0], shape.length) !== shape.length - 1)
+    if (
+      axes.length !== 1 ||
+      axisOf(axes[0], shape.length) !== shape.length - 1
+    )
       return undefined
     const width = shape.at(-1)
     const {text} = this.term(place, counted(width, cells[0] * width))
@@ -217,7 +221,8 @@ class Explanation {
   multiplied({operation, args}, cells, shape) {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)
-    if (args.length > 2 || sizes.some(size => size.length < 2)) return undefined
+    if (args.length > 2 || sizes.some(size => size.length < 2))
+      return undefined
     const isOne = cells.length === 1
     const isMatrix = this.isWeight(this.root(places[1]))
     const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
@@ -292,7 +297,8 @@ function rowAndColumn(operation, [left, right], shape, cell) {
   const row = Math.floor(cell / columns)
   const matrix = Math.floor(row / rows)
   const ownRow = product(left) === rows * size ? row % rows : row
-  const start = product(right) === size * columns ? 0 : matrix * size * columns
+  const start =
+    product(right) === size * columns ? 0 : matrix * size * columns
   const isTurned = operation === "linear"
   return [
     counted(size, ownRow * size),

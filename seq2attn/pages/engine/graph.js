@@ -20,7 +20,10 @@ class Graph {
     this.spec = spec
     this.places = new Map() // name -> place in `values`
     this.values = [] // those that are known before a run
-    this.inputs = Object.keys(spec.inputs).map(name => [name, this.place(name)])
+    this.inputs = Object.keys(spec.inputs).map(name => [
+      name,
+      this.place(name)
+    ])
     this.weightNames = new Map(
       spec.weights.map(name => [this.place(name), name])
     )
@@ -79,7 +82,9 @@ class Graph {
       const parts = value.map(one => this.reader(one))
       return values => parts.map(read => read(values))
     }
-    const constant = value?.number ? Number(value.number) : (value ?? undefined)
+    const constant = value?.number
+      ? Number(value.number)
+      : (value ?? undefined)
     return () => constant
   }
 
@@ -93,7 +98,8 @@ class Graph {
     const bound = Object.create(this)
     bound.values = this.trace(inputs, [])
     bound.nodes = this.nodes.filter(node => {
-      if (!node.inputs.every(place => isKnown(bound.values[place]))) return true
+      if (!node.inputs.every(place => isKnown(bound.values[place])))
+        return true
       this.apply(node, bound.values)
       return false
     })

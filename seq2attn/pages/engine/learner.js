@@ -68,7 +68,9 @@ class Learner {
   }
 
   weights() {
-    const parts = this.spec.weights.map(([name]) => flatten(this.values[name]))
+    const parts = this.spec.weights.map(([name]) =>
+      flatten(this.values[name])
+    )
     return numbersOf(cat(parts)).slice()
   }
 }

@@ -157,14 +157,16 @@ const SHAPES = {
   select_scatter: (x, y, ...at) =>
     scattered(x, y, whole => select(whole, ...at)),
   slice,
-  slice_scatter: (x, y, ...at) => scattered(x, y, whole => slice(whole, ...at)),
+  slice_scatter: (x, y, ...at) =>
+    scattered(x, y, whole => slice(whole, ...at)),
   split,
   split_with_sizes: split,
   squeeze,
   stack,
   t: x => transpose(x, 0, -1),
   transpose,
-  unbind: (x, axis = 0) => split(x, 1, axis).map(part => squeeze(part, [axis])),
+  unbind: (x, axis = 0) =>
+    split(x, 1, axis).map(part => squeeze(part, [axis])),
   unflatten: (x, axis, sizes) =>
     reshape(x, x.shape.toSpliced(axisOf(axis, x.shape.length), 1, ...sizes)),
   unsqueeze,

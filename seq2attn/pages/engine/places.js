@@ -5,12 +5,16 @@
 function eachIndex(x, axis, indices, other, visit) {
   const at = axisOf(axis, x.shape.length)
   const start = {first: x.first, steps: x.steps.with(at, 0)}
-  walk(indices.shape, [start, indices, other], (size, [i, j, o], [p, q, r]) => {
-    for (let k = 0; k < size; k++) {
-      const index = axisOf(indices.data[j + k * q], x.shape[at])
-      visit(i + k * p + index * x.steps[at], o + k * r)
+  walk(
+    indices.shape,
+    [start, indices, other],
+    (size, [i, j, o], [p, q, r]) => {
+      for (let k = 0; k < size; k++) {
+        const index = axisOf(indices.data[j + k * q], x.shape[at])
+        visit(i + k * p + index * x.steps[at], o + k * r)
+      }
     }
-  })
+  )
 }
 
 function gather(x, axis, indices) {

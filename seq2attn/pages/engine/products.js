@@ -36,7 +36,12 @@ function bmm(a, b) {
   const columns = b.shape[2]
   const result = tensor("float", [count, rows, columns])
   for (let k = 0; k < count; k++) {
-    multiply(select(a, 0, k), select(b, 0, k), result.data, k * rows * columns)
+    multiply(
+      select(a, 0, k),
+      select(b, 0, k),
+      result.data,
+      k * rows * columns
+    )
   }
   return result
 }
@@ -116,7 +121,13 @@ function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   return [bias ? plus(result, bias) : result, middle, factor]
 }
 
-function attend(query, keys, values, mask, scale = query.shape.at(-1) ** -0.5) {
+function attend(
+  query,
+  keys,
+  values,
+  mask,
+  scale = query.shape.at(-1) ** -0.5
+) {
   const scores = times(matmul(query, transpose(keys, -2, -1)), scale)
   const isChoice = mask?.type === "bool"
   const masked = isChoice

@@ -209,7 +209,8 @@ function walk(shape, tensors, visit) {
   function advance(axis) {
     const isEnd = ++index[axis] === sizes[axis]
     const count = isEnd ? 1 - sizes[axis] : 1
-    for (let k = 0; k < places.length; k++) places[k] += count * moves[axis][k]
+    for (let k = 0; k < places.length; k++)
+      places[k] += count * moves[axis][k]
     if (isEnd) index[axis] = 0
     return !isEnd
   }
@@ -242,7 +243,8 @@ function copyInto(to, from) {
   const source = expand(single(from), to.shape)
   const [out, data] = [to.data, source.data]
   walk(to.shape, [to, source], (size, [o, i], [q, p]) => {
-    if (size > 30 && q === 1 && p === 1) out.set(data.subarray(i, i + size), o)
+    if (size > 30 && q === 1 && p === 1)
+      out.set(data.subarray(i, i + size), o)
     else for (let k = 0; k < size; k++, o += q, i += p) out[o] = data[i]
   })
   return to

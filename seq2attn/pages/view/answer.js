@@ -80,7 +80,9 @@ function comparison(view) {
 
 function drawTiles(view, place, {steps, finished}, isLive) {
   const focused = [...place.children].indexOf(document.activeElement)
-  place.replaceChildren(...steps.map((step, t) => tile(view, step, t, isLive)))
+  place.replaceChildren(
+    ...steps.map((step, t) => tile(view, step, t, isLive))
+  )
   if (!finished)
     place.append(make("span", {className: "open", textContent: "… no end"}))
   place.children[focused]?.focus()

@@ -4,7 +4,11 @@
 const CHART = {height: 84, left: 26}
 const DASHES = [[], [6, 4], [2, 3]] // of the curves
 const STROKES = ["━", "┅", "┈"] // the same, as text
-const SHARES = {given: "given the right ones", own: "its own", whole: "strings"}
+const SHARES = {
+  given: "given the right ones",
+  own: "its own",
+  whole: "strings"
+}
 
 class Chart {
   constructor(canvas) {

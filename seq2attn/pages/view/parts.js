@@ -112,11 +112,14 @@ class AttentionParts {
     const named = {query: () => formula("s")}
     for (const name of keys) named[name] = () => this.key
     if (isRow) named["state.past"] = this.ofColumns("C")
-    const explain = more => new Explanation(graph, values, {...named, ...more})
+    const explain = more =>
+      new Explanation(graph, values, {...named, ...more})
     this.e = explain()
     this.readsPast = Boolean(past) && this.e.reads("scores", "state.past")
     this.past =
-      isRow && this.readsPast && this.heads === 1 ? [...numbersOf(past)] : null
+      isRow && this.readsPast && this.heads === 1
+        ? [...numbersOf(past)]
+        : null
     this.scored = this.e.of("scores", this.cell)
     this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell)
     this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j)
@@ -125,7 +128,9 @@ class AttentionParts {
   // A row by its sign, or one of its numbers.
   ofColumns(sign) {
     return cells =>
-      formula(cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1))
+      formula(
+        cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1)
+      )
   }
 
   all() {
@@ -263,7 +268,8 @@ class AttentionParts {
   attending(moved) {
     const {view, t, j, step, heads} = this
     const isYours = view.sources.some((_, k) => view.isForced(t, k))
-    const isSame = Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
+    const isSame =
+      Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
     const made = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
     if (moved && !isYours) {

@@ -66,7 +66,8 @@ function drawStep(view) {
     ? new AttentionParts(view, steps[t], t).all()
     : bottleneck(view)
   explained.output = output(view, steps[t])
-  for (const [part, row] of Object.entries(explained)) drawRow(view, part, row)
+  for (const [part, row] of Object.entries(explained))
+    drawRow(view, part, row)
   showLit(view)
 }
 

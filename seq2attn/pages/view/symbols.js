@@ -22,9 +22,8 @@ function checksum(text) {
   return (~crc >>> 0).toString(16).padStart(8, "0")
 }
 
-const NAMES = "card text quiet line soft held good bad positive negative".split(
-  " "
-)
+const NAMES =
+  "card text quiet line soft held good bad positive negative".split(" ")
 
 function colours() {
   const style = getComputedStyle(document.documentElement)

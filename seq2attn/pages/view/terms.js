@@ -4,8 +4,10 @@
 const TIPS = {
   // of the parts of a step
   states: "What the encoder has read up to each position, as a vector.",
-  query: "What the step looks for, as a vector: it is compared with every key.",
-  score: "How well the query fits each position's key: one number a position.",
+  query:
+    "What the step looks for, as a vector: it is compared with every key.",
+  score:
+    "How well the query fits each position's key: one number a position.",
   softmax:
     "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio.",
   weight: "How much of each position the step reads.",
@@ -18,7 +20,8 @@ const ABOUT = {
   task: "What it was trained to do with strings.",
   width: "D: the numbers in a state, and in a query.",
   parameters: "The numbers that training moves.",
-  trained: "In each step the weights move a little, after one batch of strings."
+  trained:
+    "In each step the weights move a little, after one batch of strings."
 }
 
 // What the page says of a model, its terms as buttons with a tip.

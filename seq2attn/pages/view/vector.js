@@ -13,7 +13,13 @@ function paintVector(canvas, values, room) {
     const size = ((Math.abs(value) / largest) * BAR) / 2
     const top = y + BAR / 2 - (value < 0 ? 0 : size)
     pen.fill(x, y, width - 1, BAR, look.soft)
-    pen.fill(x, top, width - 1, size, value < 0 ? look.negative : look.positive)
+    pen.fill(
+      x,
+      top,
+      width - 1,
+      size,
+      value < 0 ? look.negative : look.positive
+    )
     if (state.numbers)
       pen.text(x + width / 2, y + BAR + 8, short(value), 11, look.text)
   }
