@@ -49,13 +49,20 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Vocabulary",
     "seq2attn.Seq2AttnError",
 ]
-PAGES = {  # of docs/, that run a model, for the landing page
+PAGES = {  # of docs/, for the landing page
     "scaled": "the trained model",
     "unmasked": "without a mask",
     "train": "train one",
     "race": "race: with and without attention",
+    "root": "why √D",
+    "division": "race: divided or not",
+    "letters": "letters and strings",
+    "order": "Bahdanau and Luong",
+    "monotonic": "only to the right",
+    "stuck": "stuck",
     "window": "two windows",
-    "scores": "two scores",
+    "scores": "dot and additive",
+    "general": "dot and general",
     "coverage": "coverage",
 }
 
