@@ -29,7 +29,7 @@ LOOKS: tuple[
     ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
-    ("sources", r"\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
+    ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
     ("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
     ("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
     ("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
