@@ -74,6 +74,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         + "ab\n",
         {"target_alternatives": ", ", "target_quotes": "/", "columns": 3, "skip_bad": 1},
     ),
+    "pronounced.tsv": (  # each has two answers
+        lines(lambda number, word: f"{word}\t/{spoken(word)}/, /{word}/\t{number}"),
+        {"target_alternatives": ", ", "target_quotes": "/", "columns": 3},
+    ),
     "quoted.tsv": (
         '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
         {"quotation": True, "header": True, "target_column": 3},
