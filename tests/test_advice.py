@@ -54,6 +54,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
         {"delimiter": ",", "source_column": "word", "target_column": "base"},
     ),
+    "accents.csv": (  # several pronunciations of a word do not ask for the word
+        "word,ipa\n" + lines(lambda _, word: f"{word},ˈ{spoken(word)}\n{word},{spoken(word)}ː"),
+        {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
+    ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])

@@ -228,7 +228,7 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         tags = [at for at in tags if is_name(FEATURES, found.names[at])]
     sure = True
     chosen = _named(found, words)
-    if chosen and not tags and is_one_of_many(*(found.values[at] for at in chosen)):
+    if chosen and not tags and _are_forms_of_lemmas(found, *chosen):
         chosen.reverse()
     if not chosen:
         if found.names:
@@ -271,6 +271,13 @@ def _named(found: Columns, words: Sequence[int]) -> list[int]:
         if len(chosen) == 2:
             return chosen
     return []
+
+
+def _are_forms_of_lemmas(found: Columns, source: int, target: int) -> bool:
+    """Return True if a header names a lemma and its forms, and a lemma has several."""
+    lemma, form = NAMED[1]
+    named = is_name(lemma, found.names[source]) and is_name(form, found.names[target])
+    return named and is_one_of_many(found.values[source], found.values[target])
 
 
 def is_one_of_many(sources: Texts, targets: Texts) -> bool:
