@@ -55,7 +55,7 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         {"delimiter": ",", "source_column": "word", "target_column": "base"},
     ),
     "accents.csv": (  # several pronunciations of a word do not ask for the word
-        "word,ipa\n" + lines(lambda _, word: f"{word},ˈ{spoken(word)}\n{word},{spoken(word)}ː"),
+        "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
         {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
     ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
