@@ -54,6 +54,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
         {"delimiter": ",", "source_column": "word", "target_column": "base"},
     ),
+    "accents.csv": (  # several pronunciations of a word do not ask for the word
+        "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
+        {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
+    ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])
@@ -73,6 +77,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         lines(lambda number, word: f"{word}\t/{spoken(word)}/{f', /{word}/' * (number < 9)}\t1 ")
         + "ab\n",
         {"target_alternatives": ", ", "target_quotes": "/", "columns": 3, "skip_bad": 1},
+    ),
+    "pronounced.tsv": (  # each has two answers
+        lines(lambda number, word: f"{word}\t/{spoken(word)}/, /{word}/\t{number}"),
+        {"target_alternatives": ", ", "target_quotes": "/", "columns": 3},
     ),
     "quoted.tsv": (
         '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
@@ -162,6 +170,17 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
     [
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
+        ("a.txt", lines(lambda _, word: f"{word} N B-{word[0]} O", WORDS[1:]), "It is no file of"),
+        (
+            "a.tsv",
+            lines(lambda number, word: f"{WORDS[number // 4]}32\t{word}\t{number}"),
+            "note: all 64 sources look like identifiers, as 'aaa32'",
+        ),
+        (  # of a few different values, in a small file
+            "a.tsv",
+            lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
+            "No two of them hold words",
+        ),
         ("a.txt", "# abc abd\n", "No two of them hold words"),
         ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
         ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),

@@ -142,6 +142,14 @@ def test_a_column_is_split_by_its_values(cli):
     assert "there is no column 5; lines have 4" in cli(f"split forms.tsv --by 5 {header}").refusal
 
 
+def test_each_of_several_answers_counts_as_shared(cli):
+    write([f"{one}\t{one}z+{'common' if one in 'abcdefghij' else one}y" for one in LETTERS])
+    said = cli("split forms.tsv --dev 50 --test 0 --set task.target_alternatives=+").check()
+    train, dev = (Path(f"{name}.tsv").read_text() for name in ("train", "dev"))
+    assert train.count("common") > 0 < dev.count("common")
+    assert f"with train, {dev.count('common')} their target" in said.err
+
+
 def test_what_pairs_tell_of_themselves_is_found_and_said(cli):
     rows = [f"{one}\tx y {one}\tV|{one.upper()}" for one in LETTERS]
     write([*rows[:19], "broken"], "word\tipa\ttags\n")

@@ -166,8 +166,8 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
         form = replace(form, **changes)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     bad, read = len(parsed.problems), len(parsed.rows)
-    sure = not notes and bad <= max(3, BAD * read)
     notes += [str(one) for one in odd if not one.changes]
+    sure = not notes and bad <= max(3, BAD * read)
     if bad:
         form = replace(form, skip_bad=bad)
         at, problem = min(parsed.problems.items())

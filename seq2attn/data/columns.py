@@ -114,9 +114,23 @@ def _symbols_after_word(lines: Texts) -> float:
     halves = [line.split(maxsplit=1) for line in lines if len(line.split()) > 1]
     symbols = {symbol for _, rest in halves for symbol in rest.split()}
     new = sum(word not in symbols for word, _ in halves)
-    if is_segmented([rest for _, rest in halves]) and new > ENOUGH * len(halves):
+    rests = [rest for _, rest in halves]
+    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(halves):
         return len(halves) / len(lines)
     return sum("" != script(rest) != script(word) for word, rest in halves) / len(lines)
+
+
+def _is_table(lines: Texts) -> bool:
+    """Return True if blanks separate columns, such as tags of a word: lines have equally many, and
+    each has values of its own.
+    """
+    rows = [line.split() for line in lines]
+    width, count = Counter(map(len, rows)).most_common(1)[0]
+    columns = [
+        set(cells) for cells in zip(*(row for row in rows if len(row) == width), strict=True)
+    ]
+    kinds = set().union(*columns)
+    return count > 0.95 * len(rows) and sum(map(len, columns)) < 1.5 * len(kinds)
 
 
 def script(text: str) -> str:
@@ -197,7 +211,8 @@ def role(cells: Texts) -> str:
         and share_of("[^a-z]*|.*=.*", parts) > 0.5
     ):
         return "features"
-    return "category" if kinds < min(60, 0.05 * len(filled)) else "words"
+    few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))
+    return "category" if kinds < min(60, few) else "words"
 
 
 # ---- which column is what ----
@@ -213,7 +228,7 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         tags = [at for at in tags if is_name(FEATURES, found.names[at])]
     sure = True
     chosen = _named(found, words)
-    if chosen and not tags and is_one_of_many(*(found.values[at] for at in chosen)):
+    if chosen and not tags and _are_forms_of_lemmas(found, *chosen):
         chosen.reverse()
     if not chosen:
         if found.names:
@@ -256,6 +271,13 @@ def _named(found: Columns, words: Sequence[int]) -> list[int]:
         if len(chosen) == 2:
             return chosen
     return []
+
+
+def _are_forms_of_lemmas(found: Columns, source: int, target: int) -> bool:
+    """Return True if a header names a lemma and its forms, and a lemma has several."""
+    lemma, form = NAMED[1]
+    named = is_name(lemma, found.names[source]) and is_name(form, found.names[target])
+    return named and is_one_of_many(found.values[source], found.values[target])
 
 
 def is_one_of_many(sources: Texts, targets: Texts) -> bool:

@@ -79,17 +79,20 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
     another column with a line of train.
     """
     train, *others = parts.items()
-    columns = {"share their source with train": without_case(words_of(file))}
-    columns["their target"] = {number: row[0][1] for number, row in file.parsed.rows.items()}
+    rows = file.parsed.rows
+    words = without_case(words_of(file))
+    columns = {"share their source with train": {number: [words[number]] for number in rows}}
+    columns["their target"] = {number: [answer for _, answer in rows[number]] for number in rows}
     for at in range(1, file.parsed.form.width + 1):
         values = values_of(file, str(at))
         name = file.parsed.names[at - 1] if file.parsed.names else f"column {at}"
         if at not in file.parsed.form.used and 1 < len(set(values.values())) < 0.9 * len(values):
-            columns[f"their {name}"] = values
+            columns[f"their {name}"] = {number: [value] for number, value in values.items()}
     for part, numbers in others:
         counts = []
-        for name, values in list(columns.items())[: 2 + MOST_COLUMNS]:
-            known = {values[number] for number in train[1]}
-            counts.append(f"{sum(values[number] in known for number in numbers):,} {name}")
+        for name, cells in list(columns.items())[: 2 + MOST_COLUMNS]:
+            known = {value for number in train[1] for value in cells[number]}
+            shared = sum(not known.isdisjoint(cells[number]) for number in numbers)
+            counts.append(f"{shared:,} {name}")
         if numbers:
             yield f"{part}: of {len(numbers):,} lines, {', '.join(counts)}"

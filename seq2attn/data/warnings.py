@@ -29,7 +29,7 @@ LOOKS: tuple[
     ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
-    ("sources", r"\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
+    ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
     ("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
     ("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
     ("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
@@ -144,8 +144,11 @@ def _alternatives(sides: Mapping[str, list[str]], form: Format) -> Iterator[Oddi
             and not (sign == "/" and target.startswith(f"{source}/"))  # how a symbol is read
         ]
         is_notation = spaced and " " not in sign  # inside a symbol
-        if is_notation or not 0.002 * len(targets) < len(several) < 0.95 * len(targets):
+        if is_notation or len(several) <= 0.002 * len(targets):
             continue
+        quoted_ones = sum(_is_quoted(*parts[:2]) for parts in several)
+        if len(several) > 0.95 * len(targets) and quoted_ones < len(several):
+            continue  # all answers have the sign
         near = sum(_is_similar(*parts[:2]) for parts in several[:COMPARED])
         sure = near > 0.5 * len(several[:COMPARED])
         if sure or " " in sign:
@@ -157,9 +160,13 @@ def _alternatives(sides: Mapping[str, list[str]], form: Format) -> Iterator[Oddi
 
 def _is_similar(one: str, other: str) -> bool:
     """Return True for texts that may be two answers to one source."""
-    quotes = one[-1:] + other[:1]
     alike = SequenceMatcher(None, one, other).ratio() > 0.5 or len(one) == len(other) == 1
-    return one != other and (quotes in ("//", "][") or alike)
+    return one != other and (_is_quoted(one, other) or alike)
+
+
+def _is_quoted(one: str, other: str) -> bool:
+    """Return True for texts that end and begin with a quote, as /x/ and /y/."""
+    return one[-1:] + other[:1] in ("//", "][")
 
 
 def _comments(targets: Texts, form: Format) -> Iterator[Oddity]:
