@@ -95,6 +95,7 @@ def adapted(attention, call):
 
 def main(folder):
     """Print a line for each attention, and the counts."""
+    torch.set_num_threads(1)  # more wait for each other
     print("repository, commit", "attention", "call", "read", "faults", "care", "score", sep="\t")
     groups = tomllib.loads(CASES.read_text(encoding="utf-8"))
     for group, cases in groups.items():
