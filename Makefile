@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
 SPHINX := $(VENV)/.sphinx
+C := $(wildcard seq2attn/kernels/*.[ch] seq2attn/pages/engine/*.c)
 INSTALL := $(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test test-slow test-lowest torture records bench g2p check format lint types site pages class test-site tensorboard clean help
@@ -38,16 +39,20 @@ test-lowest:  ## the default tests with the lowest versions in pyproject.toml (o
 
 check: lint types test  ## everything CI runs: format, lint, types, tests
 
-lint: $(TOOLS)  ## check format and lint without changing files
+lint: $(TOOLS)  ## check format and lint of Python, JavaScript and C without changing files
 	$(BIN)/python -m ruff format --no-cache --check .
 	$(BIN)/python -m ruff check --no-cache .
+	$(BIN)/biome check --colors=off --error-on-warnings
+	$(BIN)/clang-format --dry-run --Werror $(C)
 
 types: $(TOOLS)  ## check static types
 	$(BIN)/python -m mypy
 
-format: $(TOOLS)  ## format the code and fix what the linter can fix
+format: $(TOOLS)  ## format Python, JavaScript and C, and fix what the linter can fix
 	$(BIN)/python -m ruff format .
 	$(BIN)/python -m ruff check --fix .
+	$(BIN)/biome format --write
+	$(BIN)/clang-format -i $(C)
 
 records: $(READY)  ## train and evaluate the rows of docs/studies/length-generalisation.md; takes hours
 	$(BIN)/python -m seq2attn compare configs/experiments/records.yaml
@@ -76,8 +81,9 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	@rm -rf class/site
 	@mkdir -p class
 	cp -R site examples/lesson.ipynb examples/homework.py class
+	cp examples/class.md class/README.md
 	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt ".[export]" notebook
-	@echo 'docs/lesson.md says how a laptop installs from class/.'
+	@echo 'class/README.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
 	$(BIN)/python -m pytest -m slow tests/test_site.py tests/test_page_explained.py
@@ -90,7 +96,7 @@ clean:  ## remove the environment and tool caches; keep the runs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(TOOLS): $(READY)
-	@echo 'Setting up what the tests and tools need, once: another 100 MB.'
+	@echo 'Setting up what the tests and tools need, once: another 180 MB.'
 	@$(INSTALL) --editable ".[dev]"
 	@touch $(TOOLS)
 

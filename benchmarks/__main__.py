@@ -91,7 +91,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         missing |= dict.fromkeys(("cuda", "devices"), "a GPU, but none was found")
     if not peers.installed():
-        missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see docs/performance.md"
+        missing["peers"] = "JoeyNMT or yoyodyne, and neither is installed; see benchmarks/README.md"
     for name in missing.keys() & set(options.parts):
         parser.exit(2, f"part {name!r} needs {missing[name]}\n")
     torch.set_num_threads(1)

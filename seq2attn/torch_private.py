@@ -33,6 +33,9 @@ PROMISES = {
         "tree_map_with_path": "torch.utils._pytree.tree_map_with_path",
         "tree_leaves_with_path": "torch.utils._pytree.tree_leaves_with_path",
     },
+    "a page takes operations apart that its interpreter lacks": {
+        "decomposition_table": "torch._decomp.decomposition_table",
+    },
     "a page trains: a step is traced as simple operations on its weights": {
         "get_decompositions": "torch._decomp.get_decompositions",
         "reparametrize_module": "torch.nn.utils.stateless._reparametrize_module",

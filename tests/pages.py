@@ -2,13 +2,11 @@
 with them.
 """
 
-import contextlib
 import itertools
 import json
 import random
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
 from inline import ROOT
@@ -52,7 +50,7 @@ MECHANISMS = {
     "one of each": f"{BAHDANAU} model.cell=lstm model.decoder=luong "
     "model.decoder.input_feeding=true model.attention.window=local_p "
     "model.attention.history=location_coverage model.attention.scalable_softmax=true",
-    "small transformer": "transformer.yaml model.layers=1",
+    "small transformer": "transformer.yaml model.layers=1 model.dropout=0.5",
     "zeros": "scaled.yaml model.initial_state=zeros model.source_eos=true",
 }
 
@@ -85,30 +83,6 @@ def make_shown(name):
     file, *overrides = words.split()
     parts = parts_of(load_config(CONFIGS / file, [*overrides, *SMALL]))
     return PageModel(name, make_predictor(words), {}, ["abcde"], None, parts)
-
-
-@contextlib.contextmanager
-def exported_once(*kinds):
-    """What the first model of a page exports, of these kinds, the others get too; the weights stay
-    their own.
-    """
-    from seq2attn.pages import page
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in kinds:
-            patch.setattr(page, name, first_result(getattr(page, name)))
-        yield
-
-
-def first_result(function):
-    results = []
-
-    def call(*given):
-        if not results:
-            results.append(function(*given))
-        return results[0]
-
-    return call
 
 
 def random_texts(predictor, count, seed=0, longest=40):
@@ -304,23 +278,6 @@ class OnnxLoop:
             if token == manifest["eos"]:
                 break
         return {"tokens": emitted, "logits": logits, "weights": weights or None}
-
-
-DECODE = """
-function decodeAll(model, requests) {
-  const session = new Session(model);
-  return requests.map(one => {
-    const changes = {...one, force: new Map(one.force), ban: new Set(one.ban),
-      write: new Map(one.write)};
-    const {steps} = session.decode(one.ids, changes, one.bound);
-    return {
-      tokens: steps.map(step => step.written),
-      logits: steps.map(step => Array.from(step.logits.data)),
-      weights: steps[0].weights ? steps.map(step => Array.from(step.weights.data)) : null,
-    };
-  });
-}
-"""
 
 
 def largest_differences(

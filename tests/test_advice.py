@@ -31,6 +31,8 @@ def lines(line, words=WORDS):
     return "".join(f"{line(number, word)}\n" for number, word in enumerate(words))
 
 
+THREE = ["".join(letters) for letters in itertools.product("abcdefghijk", repeat=3)]  # 1331
+SHORT_WORDS = [" ".join(THREE[at::133]) for at in range(133)] * 9
 CLDF = "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
 GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
     "spreadsheet.csv": (
@@ -42,6 +44,15 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         + lines(lambda number, word: f"x-{number},l,{word},{word},{segments(number, word)},,A"),
         {"delimiter": ",", "source_column": "Form", "target_column": "Segments"}
         | {"target_separator": " "},
+    ),
+    "sources.csv": (  # each line has one ';', too
+        lines(lambda number, word: f"x-{number},{word},{phones(word)},a;b"),
+        {"delimiter": ",", "columns": 4, "source_column": 2, "target_column": 3}
+        | {"target_separator": " "},
+    ),
+    "lemmas.csv": (  # several forms ask for the lemma, in whatever order
+        "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
+        {"delimiter": ",", "source_column": "word", "target_column": "base"},
     ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
@@ -66,6 +77,23 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
     "quoted.tsv": (
         '"word"\t"pos"\t"ipa"\n' + lines(lambda _, word: f'"{word}"\t"N"\t"{spoken(word)}"'),
         {"quotation": True, "header": True, "target_column": 3},
+    ),
+    "rules.txt": (  # blanks around what is in quotation marks
+        "# rules\n" + lines(lambda _, word: f'"{word}", "{word}{word}, x" '),
+        {"delimiter": ",", "comment": "#", "strip": True},
+    ),
+    "phones.lex": (  # the first line is no header: its symbols are those of others
+        lines(lambda _, word: f"{word}\t\t{phones(word)}".replace("æ", "AX").replace("b", "B")),
+        {"target_column": 3, "target_separator": " "},
+    ),
+    "sentences.csv": (  # many kinds of short words are no symbols
+        "urdu,roman\n" + lines(lambda _, text: f"{text.replace(' ', 'o')},{text}", SHORT_WORDS),
+        {"delimiter": ",", "source_column": "urdu", "target_column": "roman"},
+    ),
+    "orthography.tsv": (  # a hash is a letter, and x/y a symbol and how it is read
+        "Grapheme\tIPA\tCOUNT\n#\t+\t4\n"
+        + lines(lambda number, word: f"{word}\t{word}{f'/{word}e' * (number < 9)}\t{number}"),
+        {"source_column": "Grapheme", "target_column": "IPA"},
     ),
     "numbers.tsv": (
         lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
@@ -103,6 +131,9 @@ def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
     words = tried(cli(mine).refusal)
     assert words[: len(mine.split())] == mine.split()
     assert "target_separator" not in options(words), "the config has it"
+    for column in (9, "Phones"):  # that the file does not have
+        words = tried(cli(f"split a.csv --set task.target_column={column}").refusal)
+        assert options(words)["target_column"] == "Segments"
     mine = "split a.csv --set task.source_column=Form --set task.target_column=ID"
     words = tried(cli(mine).refusal)
     assert words == [*mine.split(), "--set", 'task.delimiter=","']
@@ -131,6 +162,15 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
     [
         ("a.jsonl", lines(lambda _, word: f'{{"form": "{word}", "ipa": "x"}}'), "It is JSON.\n"),
         ("a.json", '{\n  "abc": "x",\n  "abd": "y"\n}\n', "jq -r '[.KEY, .OTHER] | @tsv' a.json >"),
+        ("a.txt", "# abc abd\n", "No two of them hold words"),
+        ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
+        ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
+        ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),
+        (  # numbers of the lines
+            "a.txt",
+            lines(lambda number, _: f"{number}. {TENS[number % 4]}{ONES[number % 5]}"),
+            "No two of them hold words: 1 (id, such as '0.')",
+        ),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
         ("a.txt", "\\t abc abd\n\\m ab-c\n\\g X-Y\n\n" * 9, "It is interlinear glosses."),
         ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),
@@ -154,6 +194,16 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
+        (  # features of the source, and of the target
+            "a.tsv",
+            lines(
+                lambda number, word: (
+                    f"{'ABCDEF'[number % 6]};X\t{word}\t{'GHIJKL'[number % 6]};Y\t{word}e"
+                )
+            ),
+            "Choose --set task.source_column=N --set task.target_column=N "
+            "--set task.features_column=N: 1 (features, such as 'A;X')",
+        ),
         (  # without segments, Form only repeats Value
             "a.tsv",
             "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),

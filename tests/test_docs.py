@@ -141,6 +141,22 @@ def test_files_written_by_the_examples_are_ignored_by_git():
         assert hidden or name in ("FILE", "FOLDER"), name
 
 
+def test_the_generated_reference_has_every_command_option_and_part():
+    reference = runpy.run_path(str(ROOT / "docs/site/reference.py"))
+    text = "\n" + reference["commands"]()
+    for line in ("train", "config", "analyze variance", "plot accuracy"):
+        assert f"\nseq2attn {line}\n---" in text
+    listed = dict(reference["all_commands"]("seq2attn", typer.main.get_command(app)))
+    assert len(listed) == text.count("\n\nseq2attn ") + 1
+    for name, command in listed.items():
+        section = text.partition(f"\n{name}\n---")[2].partition("\n\nseq2attn ")[0]
+        for parameter in command.params:
+            assert parameter.opts[-1] in section or parameter.param_type_name == "argument"
+    parts = reference["parts"]()
+    for _, registry in seq2attn.parts.KINDS.values():
+        assert all(f"\n``{name}``\n" in parts for name in registry.names())
+
+
 def test_figures_are_small():
     assert all(file.stat().st_size < 60_000 for file in (ROOT / "docs/images").iterdir())
 
@@ -182,6 +198,11 @@ def test_the_citation_is_of_this_version():
 def test_examples_are_documented_and_are_python(path):
     assert f"examples/{path.name}" in "".join(TEXTS[page] for page in PAGES)
     compile(path.read_text("utf-8"), path.name, "exec")
+
+
+def test_attention_by_hand_is_what_the_classes_compute(capsys):
+    runpy.run_path(str(ROOT / "examples/by_hand.py"))  # it compares both itself
+    assert "{'dot': 1.0, 'scaled': 0.5, 'general': 3.0, " in capsys.readouterr().out
 
 
 def test_the_example_that_finds_first_mistakes(tiny_run, capsys):

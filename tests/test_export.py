@@ -1,19 +1,35 @@
-"""The folder that `seq2attn export` writes. `tests/test_page.py` runs its graphs."""
+"""The folder that `seq2attn export` writes: its graphs compute what PyTorch computes."""
 
 import json
+import os
+import sys
 
 import pytest
 import torch
-from inline import ROOT
 from models import make_cells, make_model
+from pages import (
+    MECHANISMS,
+    OnnxLoop,
+    for_page,
+    in_pytorch,
+    largest_differences,
+    make_shown,
+    random_changes,
+    random_texts,
+)
 from torch.testing import assert_close
 
 pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
 
 import onnx
 
+from seq2attn.export.folder import export_graphs, write_graphs
 from seq2attn.model.encoder import Encoded, Encoder
+from seq2attn.model.scores import Scaled
 from seq2attn.pages.functions import functions
+from seq2attn.pages.manifest import manifest
+
+LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely onnxruntime and PyTorch agree
 
 
 def test_the_folder_of_a_run(cli, tmp_path, runs_copy):
@@ -59,17 +75,49 @@ def test_what_is_exported_is_the_models_own_step():
     assert not model.decoder.attention._forward_hooks
 
 
+def assert_agreement(folder, name, texts, longest, changed=40):
+    """onnxruntime and PyTorch answer the same to random strings, the first `changed` of them with
+    random changes, too.
+    """
+    pytest.importorskip("onnxruntime")
+    predictor = make_shown(name).predictor
+    predictor.model.train()
+    predictor.model.encoder.eval()
+    modes = [part.training for part in predictor.model.modules()]
+    exported = export_graphs(predictor.model)
+    assert [part.training for part in predictor.model.modules()] == modes
+    described = manifest(predictor, [graph.graph.name for graph in exported])
+    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
+    for number, (text, _) in enumerate(requests[:changed]):
+        given = (described["attends"], not described["force_reason"])
+        requests.append((text, random_changes(predictor, text, number, *given)))
+    write_graphs(folder, exported, described)
+    loop = OnnxLoop(folder)
+    found = [loop.decode(for_page(predictor, *one)) for one in requests]
+    expected = [in_pytorch(predictor, *one) for one in requests]
+    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
+    logits, weights = largest_differences(found, expected, most)
+    assert logits < LOGITS
+    assert weights < WEIGHTS
+
+
+def test_onnxruntime_and_pytorch_agree(tmp_path, monkeypatch):
+    """With keys that the exporter's own logcumsumexp would make nan."""
+    monkeypatch.setattr(Scaled, "project", lambda _, keys: (300 * keys).logcumsumexp(1) / 300)
+    assert_agreement(tmp_path, "scaled.yaml model.layers=2 model.dropout=0.5", 3, longest=12)
+
+
 @pytest.mark.slow
-def test_a_score_of_a_plug_in_is_exported(cli, tmp_path, own_scores):
-    readme = (ROOT / "README.md").read_text("utf-8")
-    code = readme.split("```python\n# distance.py\n")[1].split("```")[0]
-    (tmp_path / "distance.py").write_text(code)
-    (tmp_path / "tiny.yaml").write_text(
-        "model: {hidden: 8, attention: {score: distance}}\n"
-        "training: {steps: 2, warmup: 0, batch_size: 2}"
-    )
-    cli("train --config tiny.yaml --plugin distance.py --name far").check()
-    cli("page far").check()  # the plug-in is loaded in this process
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_onnxruntime_and_pytorch_agree_with_every_mechanism(tmp_path, name):
+    assert_agreement(tmp_path, name, int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), longest=40)
+
+
+def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, runs_copy):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    said = cli("export tiny").refusal
+    assert "exporting a model needs the package onnxscript" in said
+    assert 'pip install "seq2attn[export]"' in said
 
 
 class Doubled(Encoder):

@@ -27,7 +27,7 @@ inference
 analysis, contract
 doctor, training
 comparison
-api, pages
+api, export, pages
 cli, fixtures
 """
 LAYER = {}  # room -> the number of its layer

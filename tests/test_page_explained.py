@@ -8,22 +8,17 @@ from functools import partial
 
 import pytest
 import torch
-from pages import exported_once, in_pytorch, make_predictor, make_shown
+from pages import in_pytorch, make_predictor, make_shown
 from torch.nn.functional import softplus
 
-from seq2attn.parts import TASKS
-
-pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
-
 from seq2attn.pages import page as page_module
-from seq2attn.pages.graphs import export_answer
-from seq2attn.pages.page import graphs_json, model_json, render
+from seq2attn.pages.page import model_json, render
 
 HELPERS = (
     "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
     "Event('input')); };"
     "const row = (part, view = 0) => "
-    "Array.from(views[view].panel.rows[part].children, one => one.textContent);"
+    "Array.from(views[view].rows[part].children, one => one.textContent);"
     "const heading = (view = 0) => views[view].find('.answer h3').textContent;"
     "const box = one => one.getBoundingClientRect();"
 )
@@ -53,8 +48,7 @@ def pages():
     for one in shown.values():
         one.predictor.task.max_length = 8
     shown[ADDITIVE] = make_shown(ADDITIVE)
-    with exported_once("export_answer"):
-        models = {name: model_json(one) for name, one in shown.items()}
+    models = {name: model_json(one) for name, one in shown.items()}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
         together = render([shown["scaled"], shown["none"]])
@@ -67,8 +61,7 @@ def pages():
 def more_pages(pages):
     """A page of three more scores and histories."""
     shown = [make_shown(words) for words in (GENERAL, COSINE, SHIFT)]
-    with exported_once("export_answer"):
-        return pages | {"more": render(shown)}
+    return pages | {"more": render(shown)}
 
 
 @pytest.fixture
@@ -98,7 +91,7 @@ def read(show, request):
     """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
     run = show("more" if request.node.get_closest_marker("slow") else "by hand")
     run(f"type_({TEXT!r})")
-    vectors = "views[k].panel.rows[part].querySelectorAll('canvas')"
+    vectors = "views[k].rows[part].querySelectorAll('canvas')"
     said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
     rows = f"['query', 'score', 'softmax', 'weight', 'states', 'context'].map(part => {said})"
     return lambda view, step=0: run(f"choose({step}, 1); const k = {view}; return {rows}")
@@ -245,7 +238,7 @@ def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
     click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
     found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
     assert found == ["softmax p", "softmax", "label", "part"]
-    scale = "choose(t, null); return views[0].panel.axis.map(one => one.textContent).join()"
+    scale = "choose(t, null); return views[0].bars.axis.map(one => one.textContent).join()"
     axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
     assert len(axes) > 1
     assert len(set(axes)) == 1
@@ -270,21 +263,6 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
     assert re.search(
         "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
     )
-
-
-@pytest.mark.parametrize("name", ["sort", pytest.param("recopy", marks=pytest.mark.slow)])
-def test_the_right_answer_is_the_tasks_own(show, name):
-    task = TASKS.load(name)()
-    texts = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}[name]
-    graph = json.dumps(graphs_json([export_answer(task)])["answer"])
-    asked = json.dumps([task.source_vocabulary.encode(text) for text in texts])
-    model = (
-        f"{{spec: {{answers: {{}}}}, graphs: {{answer: new Graph(readGraph({graph}), new Map())}}}}"
-    )
-    found = show()(f"const model = {model}; return {asked}.map(ids => rightAnswer(model, '', ids))")
-    assert [task.target_vocabulary.decode(ids) for ids in found] == [
-        task.answer(text).text for text in texts
-    ]
 
 
 def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):
@@ -368,7 +346,7 @@ def test_everything_to_use_has_a_name(show, browser):
 
 def test_colour_is_never_the_only_sign(show):
     """Each state also has a letter, a mark, a line or a weight of its own."""
-    run = show("both", fragment="write=0,5&set=0,1,0.8&ban=2")
+    run = show("both", fragment="write=0,5&force=0,1,0.8&ban=2")
     style = "(name, before) => getComputedStyle(document.querySelector(name), before)"
     for name, before, key, sign in (
         (".tiles .wrong", "", "textDecorationLine", "underline"),
@@ -387,7 +365,8 @@ def test_colour_is_never_the_only_sign(show):
     assert "✗ wrong" in run("return heading()")
     assert run(f"return ({style})('.tiles .differs', '::before').content") == '"≠"'
     assert run(
-        "return views[0].map.different.size && views[0].panel.columns[1].weightNumber.textContent"
+        "const [, column] = views[0].bars.columns;"
+        "return views[0].map.different.size && column.weight.number.textContent"
     )
     assert "1, position 2" in run("return by('changes').textContent")
     guess = "visit(0); const one = by('tour').querySelector('.guesses button'); one.click();"
@@ -395,8 +374,9 @@ def test_colour_is_never_the_only_sign(show):
     down, up = run("""
       return [-1, 1].map(value => {
         const canvas = document.createElement('canvas');
-        const colours = {soft: '#000', negative: '#fff', positive: '#fff'};
-        paintVector(canvas, [value], colours, 100, false);
+        Object.assign(look, {soft: '#000', negative: '#fff', positive: '#fff'});
+        state.numbers = false;
+        paintVector(canvas, [value], 100);
         const {data} = canvas.getContext('2d').getImageData(2, 0, 1, 22);
         return [5, 16].map(y => data[4 * y] > 200);
       });
@@ -408,7 +388,7 @@ def test_colour_is_never_the_only_sign(show):
 def test_the_tour_hides_nothing_that_it_speaks_of(show):
     for width, height in ((1024, 768), (1440, 900)):
         run = show("scaled", width, height)
-        for stop in (0, 3, 4, 5, 6, 8):
+        for stop in (0, 3, 4, 5, 6, 9):
             run(
                 f"views[0].spec.most_steps.fill(6); visit({stop}); "
                 f"by('tour').querySelector('.press').click()"
@@ -454,7 +434,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     run = show()
     look = (
         "[views[0].find('.play').textContent, "
-        "views[0].panel.rows.query.classList.contains('lit'), state.step]"
+        "views[0].rows.query.classList.contains('lit'), state.step]"
     )
     click = "views[0].find('.play').click();"
     assert run(f"{click} return {look}") == ["❚❚ pause", True, 0]
@@ -462,7 +442,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize("name, stops", [("scaled", 9), ("none", 6)])
+@pytest.mark.parametrize("name, stops", [("scaled", 10), ("none", 6)])
 def test_the_tour_asks_acts_and_tells(show, name, stops):
     run = show(name, fragment="tour=2")
     title = "by('tour').querySelector('h2').textContent"

@@ -7,7 +7,7 @@ import pytest
 from inline import ROOT
 
 from seq2attn.pages import asset
-from seq2attn.pages.page import ENGINE, SCRIPTS
+from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 
 DOCS = ROOT / "docs"
 TOLD = "by('tour').querySelector('.told').textContent"
@@ -41,11 +41,19 @@ def press(stop, guess=0):
     return f"visit({stop}); {buttons}[{guess}].click(); by('tour').querySelector('.press').click();"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.html")), ids=lambda page: page.stem)
-def test_a_page_of_the_documentation_has_todays_code(page):
-    text = page.read_text("utf-8")
-    old = [name for name in (*ENGINE, *SCRIPTS, "page.css") if asset(name) not in text]
-    assert not old, "`make pages` puts them in"
+def test_the_pages_of_the_documentation_have_todays_code():
+    """`make pages` puts it in."""
+    scripts = {"engine": ENGINE, "view": VIEW, "controls": CONTROLS}
+    names = [f"{folder}/{name}.js" for folder, some in scripts.items() for name in some]
+    present = {name: asset(name) for name in (*names, "view/page.css")}
+    of_root = {"view/page.css", "view/dom.js", "engine/formula.js", "engine/learner.js"}
+    for page in DOCS.glob("*.html"):
+        text = page.read_text("utf-8")
+        needed = of_root if page.stem == "root" else present
+        assert [name for name in needed if present[name] not in text] == [], page
+        if page.stem == "root":
+            for own in DOCS.glob("site/root.[jc]s*"):
+                assert own.read_text("utf-8") in text, own
 
 
 def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
@@ -56,9 +64,9 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert forwards == [[abs(j - t) > 2 for j in positions] for t in steps]
     assert backwards == [[abs(j - (8 - t)) > 2 for j in positions] for t in steps]
     bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
-    said = "views[0].panel.rows.softmax.textContent"
+    said = "views[0].rows.softmax.textContent"
     around, titles, said = run(
-        f"choose(2, 8); return [views[0].panel.around.textContent, {bars}, {said}]"
+        f"choose(2, 8); return [views[0].bars.around.textContent, {bars}, {said}]"
     )
     assert around == "┃ 3 ± 2"
     assert [title == "outside the window" for title in titles] == forwards[2]
@@ -75,6 +83,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
     ("coverage", 1, "“coverage”: wrong. plain writes eeeennsss. Step 9 is the first"),
     ("scores", 0, "“dot”: right. -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
+    ("order", 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
 ])  # fmt: skip
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
     run = opened(page)
@@ -88,18 +97,41 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
     assert "undefined" not in run(f"return {asked}")
 
 
+def test_hard_monotonic_attention_moves_to_the_right(opened):
+    run = opened("monotonic")
+    told = run(f"{press(0)} return {TOLD}")
+    assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
+    assert "at 1, 2, 3, 4, 5; left of the step before, all are zero." in told
+    below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
+    rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
+    assert max(run(f"{below} return {rows}")) < 0.005
+    told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
+    assert "“soft_back”: right. The largest weights of hard_back are at 5, 5, 5, 5, 5." in told
+    assert "40 (soft_back) and 0 (hard_back) are right." in told
+
+
+def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
+    run = opened("unmasked")
+    told = run(f"{press(0)} return {TOLD}")
+    assert told.startswith("You guessed “0”: right. Alone 0 of 10 are right, beside “alphabet” 10:")
+    look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
+    assert run(look) == [True, 8]  # as long as "alphabet"
+    assert run("by('beside').click(); return views[0].now.width") == 3
+    assert "beside" not in opened("scaled")("return by('hold').innerText")
+
+
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     run = opened("unmasked")
     lesson = (DOCS / "lesson.md").read_text("utf-8")
     row = re.search(r"^\| `unmasked.html` \| (.*) \|$", lesson, re.MULTILINE)[1].split(" | ")
     padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
     assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
-    told, signs = run(f"{press(0)} return [{TOLD}, {SIGNS}]")
+    told, signs = run(f"{press(1)} return [{TOLD}, {SIGNS}]")
     assert told.startswith(
         "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
     )
     assert signs == ["✓"] * 6
-    query = "views[0].panel.rows.query.children[2].textContent"
+    query = "views[0].rows.query.children[2].textContent"
     assert "It is still 0" in run(f"return {query}")
     run = opened("scaled")
     assert "still the encoder's last state, from which the key of position 5" in run(
@@ -122,6 +154,26 @@ def test_without_the_root_the_softmax_saturates(opened):
     assert max(before) < 0.9 < max(after)
     assert chip == "without √D ✕"
     assert run("by('unscaled').click(); return isChanged()") is False
+
+
+def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
+    """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
+    run = opened("root")
+    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
+    run("by('guesses').lastChild.click(); by('uncover').click()")
+    said = "['verdict', 'largest', 'passes'].map(id => by(id).textContent)"
+    verdict, largest, passes = run(f"return {said}")
+    assert verdict == "You guessed 1.00: right."
+    numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
+    _, undivided, divided, lost, passed = numbers
+    assert undivided > 0.99
+    assert divided == pytest.approx(0.34, abs=0.03)
+    assert lost < 0.02
+    assert passed == pytest.approx(1.1, abs=0.1)
+    run("by('numbers').value = 'gru'; show()")
+    assert "soft either way" in run("return by('so').textContent")
+    weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
+    assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)
 
 
 def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):

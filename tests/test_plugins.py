@@ -107,7 +107,7 @@ def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
     cli("page convolutional --to 1.html --plugin convolutional.py").check()
     cli("page attending --to 2.html --plugin attending.py").check()
     said = cli("export summed --to out --plugin summed.py").refusal
-    assert "cannot export this model: of a source of length 1, prepare gives other numb" in said
+    assert "gives other numbers: the size of source became fixed at 5" in said
 
 
 def test_the_plugin_of_the_examples_keeps_the_contract(cli, one_place):

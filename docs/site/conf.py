@@ -7,6 +7,7 @@ site to copies of them, are the same on the site as on a forge.
 import inspect
 import re
 import shutil
+import sys
 from pathlib import Path
 from pydoc import locate
 from xml.etree import ElementTree
@@ -19,6 +20,9 @@ from sphinx.application import Sphinx
 import seq2attn
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "docs/site"))
+from reference import GENERATED  # noqa: E402
+
 RESULTS = [  # what functions return, where `import seq2attn` does not offer it
     "seq2attn.inference.answer.Hypothesis",
     "seq2attn.results.rows.Row",
@@ -45,13 +49,20 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Vocabulary",
     "seq2attn.Seq2AttnError",
 ]
-PAGES = {  # of docs/, that run a model, for the landing page
-    "scaled": "a trained one",
+PAGES = {  # of docs/, for the landing page
+    "scaled": "the trained model",
     "unmasked": "without a mask",
     "train": "train one",
-    "race": "with attention or without",
+    "race": "race: with and without attention",
+    "root": "why √D",
+    "division": "race: divided or not",
+    "letters": "letters and strings",
+    "order": "Bahdanau and Luong",
+    "monotonic": "only to the right",
+    "stuck": "stuck",
     "window": "two windows",
-    "scores": "two scores",
+    "scores": "dot and additive",
+    "general": "dot and general",
     "coverage": "coverage",
 }
 
@@ -63,6 +74,7 @@ copyright = "seq2attn contributors"
 version = release = seq2attn.__version__
 root_doc = "docs/site/contents"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**", "examples/*.md"]
+include_patterns += ["benchmarks/README.md"]
 exclude_patterns = [".*", "build", "runs", "site"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode"]
 
@@ -92,11 +104,13 @@ def setup(app: Sphinx):
     """Connect what Sphinx and MyST lack."""
     app.add_html_math_renderer("svg", (formula, None), (displayed_formula, None))
     app.connect("source-read", list_names)
+    app.connect("source-read", add_generated)
     app.connect("autodoc-process-signature", hide_signature)
     app.connect("autodoc-process-docstring", mark_arguments)
     app.connect("doctree-read", link_to_copies, priority=100)  # before files are collected
     app.connect("build-finished", copy_models)
     app.connect("html-page-context", begin_at_landing_page)
+    app.connect("html-page-context", name_levels)
 
 
 def formula(writer, node):
@@ -143,6 +157,12 @@ def list_names(app, page, source):
             source[0] += f"\n.. auto{kind}:: {name}\n{fields}"
 
 
+def add_generated(app, page, source):
+    """Add what the program says of itself to the pages of its commands, parts and keys."""
+    if page in GENERATED:
+        source[0] += GENERATED[page]()
+
+
 def hide_signature(app, what, name, *_):
     """Hide how results are constructed, which is not for users."""
     return ("", None) if what == "class" and name not in PARTS else None
@@ -173,3 +193,11 @@ def copy_models(app, error):
 def begin_at_landing_page(app, page, template, context, doctree):
     """Let the name of the project lead to the landing page, not to the table of contents."""
     context["master_doc"] = context["root_doc"] = "index"
+
+
+def name_levels(app, page, template, context, doctree):
+    """Give captions the level that they lack as headings, and let the keyboard scroll wide code."""
+    for part in ("body", "furo_navigation_tree"):
+        if part in context:
+            text = context[part].replace('role="heading"', 'role="heading" aria-level="2"')
+            context[part] = text.replace("<pre>", '<pre tabindex="0">')

@@ -144,8 +144,8 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
+    from seq2attn.export.folder import write_folder
     from seq2attn.inference.trained_model import load_run
-    from seq2attn.pages.graphs import write_folder
 
     (run,) = find_runs(runs_dir, name and [name])
     folder = to or Path(f"{run.name}-export")

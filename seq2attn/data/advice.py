@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import Columns, choose, comment_sign, find_columns, share_of
+from seq2attn.data.columns import (
+    Columns,
+    choose,
+    comment_sign,
+    find_columns,
+    share_of,
+    without_comments,
+)
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import as_value, oddities, settings
 from seq2attn.text import quoted
@@ -23,13 +30,14 @@ SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 MAGIC = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"PK\x03\x04": "unzip"}
 ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "GB18030")
 Kind = tuple[str, str, str, float, str]
-"""a kind of file, what its first line and more than a share of all lines look like, what helps"""
+"""a kind of file, what its first line that is no comment and more than a share of all lines look
+like, what helps"""
 UNLIKE: tuple[Kind, ...] = (  # files of pairs
     ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
         "JSON",
-        r"\s*[\[{][^\t]*",
+        r"\s*[\[{](?!')[^\t]*",
         r'\s*[\[\]{}"\d][^\t]*',
         0.9,
         f"choose two of its keys: jq -r '[.KEY, .OTHER] | @tsv' FILE {TO}",
@@ -38,7 +46,7 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs
     ("s-expressions", r"[(;\w].*", r"\s*[();][^\t]*", 0.9, "a script has to take the words out"),
     (
         "a treebank in CoNLL-U",
-        r"#.*|1(-\d+)?\t.*",
+        r"1(-\d+)?\t.*",
         r"#.*|\d+([-.]\d+)?(\t[^\t]*){9}",
         0.95,
         "for forms, lemmas and features, each once: "
@@ -101,20 +109,21 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if -_cost(lines, form) > 0.8 * len(filled):
         return _tried(lines, form, form, "a file of pairs")
     columns = find_columns(filled, form)
-    if columns is None:
-        return _recognised(UNDIVIDED, filled, path) or _alone(filled, path)
+    if columns is None or columns.form.delimiter == " ":
+        undivided = _recognised(UNDIVIDED, without_comments(filled), path)
+        if undivided or columns is None:
+            return undivided or _alone(filled, path)
     kind = f"a file of {columns.form.width} columns between {quoted(columns.form.delimiter)}"
     own = {key: value for key, value in vars(form).items() if value != getattr(Format(), key)}
-    wanted: dict[str, Any] = {}
-    for key in COLUMNS:
-        if key in own and (isinstance(own[key], str) or own[key] <= columns.form.width):
-            wanted[key] = own[key]
+    mine = {key: own[key] for key in COLUMNS if key in own}
+    wanted: dict[str, Any] = {key: name for key, name in mine.items() if columns.has(name)}
     if not wanted.keys() >= set(COLUMNS[:2]):
         chosen, sure = choose(columns)
         if not chosen:
             return Findings(kind, [f"No two of them hold words: {columns}"])
         if not sure:
-            ask = "Choose --set task.source_column=N --set task.target_column=N"
+            keys = COLUMNS if "features" in columns.roles else COLUMNS[:2]
+            ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {columns}"])
         wanted = chosen | wanted
     return _tried(lines, form, _with_columns(columns, wanted), kind)
@@ -175,8 +184,9 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
 
 def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | None:
     """Return the kind that a file looks like, and what helps."""
+    first = next((line for line in lines if not line.startswith("#")), lines[0])
     for kind, head, line, share, help in kinds:
-        if re.fullmatch(head, lines[0]) and share_of(line, lines) > share:
+        if re.fullmatch(head, first) and share_of(line, lines) > share:
             return Findings(kind, [help.replace("FILE", str(path))])
     return None
 

@@ -14,6 +14,8 @@ from typing import Any
 from seq2attn.data.format import COLUMNS, Format, Texts
 
 SAMPLE = 2000  # lines of a large file that are looked at
+MOST_SHOWN = 40  # columns in one message
+MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list of phones
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
 PHONES = r"segments|tokens|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
@@ -46,29 +48,34 @@ class Columns:
     """of each column: words, segments (symbols with blanks between them), features, number, id,
     category (few different values) or empty"""
 
+    def has(self, column: int | str) -> bool:
+        """Return True if there is a column of this number or name."""
+        return column in self.names if isinstance(column, str) else column <= self.form.width
+
     def __str__(self) -> str:
         shown = []
         for number, (role, cells) in enumerate(zip(self.roles, self.values, strict=True), 1):
             name = f" {self.names[number - 1]}" if self.names else ""
             example = next(filter(None, cells), "")
             shown.append(f"{number}{name} ({role}, such as {example[:20]!r})")
-        return ", ".join(shown)
+        return ", ".join(shown[:MOST_SHOWN] + ["..."] * (len(shown) > MOST_SHOWN))
 
 
 def find_columns(filled: Texts, form: Format) -> Columns | None:
     """Split lines that are not blank, at least one, by the delimiter that gives the most of them
     the same number of columns; None if none does.
     """
-    some = sample([line for line in filled if not line.startswith(COMMENTS)] or filled)
+    some = sample(without_comments(filled))
     plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    chosen, most = plain, 0.0
+    ways = []
     for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
         candidate = replace(plain, delimiter=delimiter, strip=True, header=False)
         widths = Counter(len(candidate.split(line)) for line in some)
         width, count = widths.most_common(1)[0]
-        share = round(count / len(some), 2)
-        if width > 1 and share > most:
-            chosen, most = replace(candidate, columns=width), share
+        share = round(count / len(some), 2) if width > 1 else 0
+        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
+        ways.append((share, usual, width, replace(candidate, columns=width)))
+    most, _, _, chosen = max(ways, key=lambda way: way[:3])
     if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
         most = _symbols_after_word(some)
         chosen = replace(plain, delimiter=" ", columns=2, strip=True, header=False)
@@ -81,6 +88,11 @@ def find_columns(filled: Texts, form: Format) -> Columns | None:
     values = list(zip(*rows[bool(names) :], strict=True))
     roles = [role(sample(column)) for column in values]
     return Columns(replace(chosen, header=bool(names)), names, values, roles)
+
+
+def without_comments(lines: Texts) -> Texts:
+    """Return the lines that do not look like comments; all lines if all do."""
+    return [line for line in lines if not line.startswith(COMMENTS)] or lines
 
 
 def comment_sign(lines: Texts, form: Format) -> str:
@@ -142,13 +154,16 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if a name is no value of its column: that has few values, numbers, or another
-    script.
+    """Return True if a name is no value of its column: that has few values, numbers, other symbols,
+    or another script.
     """
     if not name or len(cells) < 10:
         return False
     same = sum(script(cell) == script(name) for cell in cells)
-    return role(cells) in ("number", "category", "segments", "features") or same < 0.1 * len(cells)
+    kind = role(cells)
+    if kind == "segments":
+        return not {symbol for cell in cells for symbol in cell.split()}.issuperset(name.split())
+    return kind in ("number", "category", "features") or same < 0.1 * len(cells)
 
 
 def is_segmented(texts: Texts, share: float = 0.9) -> bool:
@@ -158,7 +173,7 @@ def is_segmented(texts: Texts, share: float = 0.9) -> bool:
     return (
         sum(" " in text for text in longer) > share * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
-        and len(set(symbols)) < 0.2 * len(symbols) + 60
+        and len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
     )
 
 
@@ -168,7 +183,7 @@ def role(cells: Texts) -> str:
     kinds = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
-    if share_of(r"[-+]?\d[\d.,:%/ -]*(e-?\d+)?", filled) > 0.95:
+    if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
         return "number"
     if is_segmented(filled):
         return "segments"
@@ -198,6 +213,8 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         tags = [at for at in tags if is_name(FEATURES, found.names[at])]
     sure = True
     chosen = _named(found, words)
+    if chosen and not tags and is_one_of_many(*(found.values[at] for at in chosen)):
+        chosen.reverse()
     if not chosen:
         if found.names:
             words = [at for at in words if not is_name(OTHER, found.names[at])]
@@ -207,7 +224,7 @@ def choose(found: Columns) -> tuple[dict[str, Any], bool]:
         if len(chosen) < 2:
             return {}, False
         is_classified = any(is_name("label|class|score", name) for name in found.names)
-        sure = len(chosen) == 2 and not is_classified
+        sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
         if found.roles[chosen[0]] == "segments":
             chosen.reverse()
     columns: dict[str, Any] = {}
@@ -239,6 +256,14 @@ def _named(found: Columns, words: Sequence[int]) -> list[int]:
         if len(chosen) == 2:
             return chosen
     return []
+
+
+def is_one_of_many(sources: Texts, targets: Texts) -> bool:
+    """Return True if a source has several answers, and an answer one source, as a lemma has forms:
+    they ask for the lemma.
+    """
+    kinds = len(set(zip(sources, targets, strict=True)))
+    return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
 
 
 def _different(found: Columns, columns: Sequence[int]) -> list[int]:

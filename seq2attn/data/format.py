@@ -130,7 +130,10 @@ class Format:
             quotation = self.delimiter not in "\t "
         if quotation:
             try:
-                fields = next(csv.reader([line], delimiter=self.delimiter, strict=True))
+                line = line.strip(" ") if self.strip else line
+                (fields,) = csv.reader(
+                    [line], delimiter=self.delimiter, strict=True, skipinitialspace=self.strip
+                )
             except csv.Error:
                 return []
         elif self.delimiter == " ":  # one or more; the last column may contain some

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
-from seq2attn.data.columns import NAME, is_name, is_segmented, sample
+from seq2attn.data.columns import NAME, is_name, is_one_of_many, is_segmented, sample
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, normal_form
 from seq2attn.text import character_name, first_of, quoted
@@ -25,7 +25,7 @@ LOOKS: tuple[
     ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
     ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
     ("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    ("sources", "#( .*)?", 0, "are comments", {"comment": "#"}),
+    ("sources", "# .+", 0, "are comments", {"comment": "#"}),
     ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
     ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
     ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
@@ -139,7 +139,9 @@ def _alternatives(sides: Mapping[str, list[str]], form: Format) -> Iterator[Oddi
         several = [
             target.split(sign)
             for source, target in zip(sides["sources"], targets, strict=True)
-            if sign in target.strip(sign) and sign not in source
+            if sign in target.strip(sign)
+            and sign not in source
+            and not (sign == "/" and target.startswith(f"{source}/"))  # how a symbol is read
         ]
         is_notation = spaced and " " not in sign  # inside a symbol
         if is_notation or not 0.002 * len(targets) < len(several) < 0.95 * len(targets):
@@ -175,13 +177,13 @@ def _direction(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
     """If a source has several answers, and an answer one source, the answer is the better source:
     forms of a lemma ask for the lemma.
     """
-    kinds = len(set(pairs))
-    sources, targets = (len(set(texts)) for texts in zip(*pairs, strict=True))
+    columns = [*zip(*pairs, strict=True)]
     is_chosen = (form.source_column, form.target_column, form.features_column) != (1, 2, None)
     some = sample(pairs)[:COMPARED]
     alike = sum(_is_similar(*pair) for pair in some) > 0.5 * len(some)
-    if alike and not is_chosen and kinds > 1.3 * sources and kinds < 1.15 * targets:
-        text = f"a source has {kinds / sources:.1f} answers on average, and an answer one source"
+    if alike and not is_chosen and is_one_of_many(*columns):
+        several = len(set(pairs)) / len(set(columns[0]))
+        text = f"a source has {several:.1f} answers on average, and an answer one source"
         exchanged = {"source_column": form.target_column, "target_column": form.source_column}
         yield Oddity(text, exchanged)
 

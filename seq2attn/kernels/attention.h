@@ -2,9 +2,9 @@
 
 #include <float.h>
 
-/* In place: scores (keys) -> softmax(scale scores) over the keys that are valid, 0 for all others; valid (keys) may be NULL. */
-static void softmax(size keys, real *weights, real scale, const unsigned char *valid)
-{
+/* In place: scores (keys) -> softmax(scale scores) over the keys that are valid, 0 for all others;
+ * valid (keys) may be NULL. */
+static void softmax(size keys, real *weights, real scale, const unsigned char *valid) {
     real highest = -INFINITY, sum = 0;
     size count = 0;
     for (size k = 0; k < keys; k++) {
@@ -13,9 +13,7 @@ static void softmax(size keys, real *weights, real scale, const unsigned char *v
         highest = weights[k] > highest ? weights[k] : highest;
         count += counts;
     }
-    SIMD
-    for (size k = 0; k < keys; k++)
-        weights[k] = exponential(weights[k] - highest);
+    SIMD for (size k = 0; k < keys; k++) weights[k] = exponential(weights[k] - highest);
     for (size k = 0; k < keys; k++)
         sum += weights[k];
     for (size k = 0; k < keys; k++)
@@ -23,16 +21,14 @@ static void softmax(size keys, real *weights, real scale, const unsigned char *v
 }
 
 /* In place: the gradients of the weights (keys) -> those of the scores before scaling. */
-static void softmax_backward(size keys, const real *weights, real scale, real *grads)
-{
+static void softmax_backward(size keys, const real *weights, real scale, real *grads) {
     real mean = product(keys, weights, grads);
     for (size k = 0; k < keys; k++)
         grads[k] = scale * weights[k] * (grads[k] - mean);
 }
 
 /* context (width) = the sum of the values (keys, width), each times its weight. */
-static void average(size keys, size width, const real *weights, const real *values, real *context)
-{
+static void average(size keys, size width, const real *weights, const real *values, real *context) {
     for (size j = 0; j < width; j++)
         context[j] = 0;
     for (size k = 0; k < keys; k++)
@@ -41,22 +37,30 @@ static void average(size keys, size width, const real *weights, const real *valu
 }
 
 /* v.tanh(query + key) */
-static real additive_score(size width, const real *query, const real *key, const real *v)
-{
+static real additive_score(size width, const real *query, const real *key, const real *v) {
     real score = 0;
-    #pragma omp simd reduction(+ : score)
+#pragma omp simd reduction(+ : score)
     for (size j = 0; j < width; j++)
         score += v[j] * hyperbolic_tangent(query[j] + key[j]);
     return score;
 }
 
-/* Adds to the gradients of query, key and v what the gradient of their score contributes; the key's alone is `slopes`. */
-static void additive_backward(size width, real grad, const real *query, const real *key, const real *v, real *grad_query,
-                              real *grad_key, real *grad_v, real *slopes)
-{
-    SIMD
-    for (size j = 0; j < width; j++) {
-        real hidden = hyperbolic_tangent(query[j] + key[j]), slope = grad * v[j] * (1 - hidden * hidden);
+/* Adds to the gradients of query, key and v what the gradient of their score contributes; the key's
+ * alone is `slopes`. */
+static void additive_backward(
+    size width,
+    real grad,
+    const real *query,
+    const real *key,
+    const real *v,
+    real *grad_query,
+    real *grad_key,
+    real *grad_v,
+    real *slopes
+) {
+    SIMD for (size j = 0; j < width; j++) {
+        real hidden = hyperbolic_tangent(query[j] + key[j]),
+             slope = grad * v[j] * (1 - hidden * hidden);
         slopes[j] = slope;
         grad_query[j] += slope;
         grad_key[j] += slope;
@@ -64,13 +68,13 @@ static void additive_backward(size width, real grad, const real *query, const re
     }
 }
 
-/* ---- The history `shift` ---------------------------------------------------------------------------------------------------- */
+/* ---- The history `shift` ---- */
 
-#define SMALLEST (sizeof(real) == sizeof(float) ? (real)FLT_MIN : (real)DBL_MIN) /* that is not subnormal */
+#define SMALLEST                                                                                   \
+    (sizeof(real) == sizeof(float) ? (real)FLT_MIN : (real)DBL_MIN) /* that is not subnormal */
 
 /* In place: weights (keys) -> their powers, divided by the sum. */
-static void sharpen(size keys, real power, real *weights)
-{
+static void sharpen(size keys, real power, real *weights) {
     real sum = 0;
     for (size k = 0; k < keys; k++)
         sum += weights[k] = (real)pow(weights[k], power);
@@ -78,9 +82,16 @@ static void sharpen(size keys, real power, real *weights)
         weights[k] /= sum < SMALLEST ? SMALLEST : sum;
 }
 
-/* In place: the gradients of sharpened weights (keys) -> those of the weights before, `blunt`. Adds to grad_power. */
-static void sharpen_backward(size keys, real power, const real *blunt, const real *weights, real *grads, real *grad_power)
-{
+/* In place: the gradients of sharpened weights (keys) -> those of the weights before, `blunt`. Adds
+ * to grad_power. */
+static void sharpen_backward(
+    size keys,
+    real power,
+    const real *blunt,
+    const real *weights,
+    real *grads,
+    real *grad_power
+) {
     real sum = 0, mean = product(keys, weights, grads);
     for (size k = 0; k < keys; k++)
         sum += (real)pow(blunt[k], power);
@@ -93,17 +104,16 @@ static void sharpen_backward(size keys, real power, const real *blunt, const rea
     }
 }
 
-/* weights (reach + keys + reach), of which `count` keys are real: the row's end before its start and its start after its end. */
-static void wrap(size count, size reach, real *weights)
-{
+/* weights (reach + keys + reach), of which `count` keys are real: the row's end before its start
+ * and its start after its end. */
+static void wrap(size count, size reach, real *weights) {
     for (size e = 0; e < reach; e++) {
         weights[reach - 1 - e] = weights[reach + count - 1 - e % count];
         weights[reach + count + e] = weights[reach + e % count];
     }
 }
 
-static void wrap_backward(size count, size reach, real *grads)
-{
+static void wrap_backward(size count, size reach, real *grads) {
     for (size e = 0; e < reach; e++) {
         real grad = grads[reach + count + e];
         grads[reach + count + e] = 0; /* no gradient of what was there before */

@@ -65,7 +65,7 @@ def named(values: Any) -> Tensors:
     tensors = {}
     for path, leaf in tree_leaves_with_path(values):
         if leaf is not None:
-            tensors[_name(path)] = torch.as_tensor(leaf)
+            tensors[_name(path)] = leaf if isinstance(leaf, Tensor) else torch.tensor(leaf)
     return tensors
 
 

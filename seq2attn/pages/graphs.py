@@ -1,331 +1,297 @@
-"""The functions of a model as ONNX graphs, by PyTorch's exporter, and the manifest that describes
-them.
+"""Graphs as JSON, which the page's interpreter runs: what torch.export exports and what make_fx
+traces, in one form.
+
+    inputs: {name: shape}, where null is any size
+    weights: [name in the model]
+    constants: {name: [kind, shape, base64, width of a number]}
+    nodes: [[name, operation, *arguments]], each after those that it reads
+    outputs: {name: value}
+
+A value is "%NAME", of an input, a weight, a constant or a node. An argument is a value, a number,
+true, false, null, a word, a list of arguments, or {"number": "Infinity"}. A kind is float, int or
+bool. An operation has the name and the arguments of torch.ops.aten, but for those of `spelling.py`.
+It makes a new value and changes none: what writes into a tensor in PyTorch is written as what makes
+another.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import warnings
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import base64
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.export import Dim
+from torch import Tensor, fx
+from torch.export import ExportedProgram
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from seq2attn.config.schema import Config
-from seq2attn.data.tasks import StringTask, Task
-from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.display.console import json_text
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
-from seq2attn.files import write_atomically
-from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.inference.trained_model import TrainedModel
-from seq2attn.model.interface import Model
-from seq2attn.model.points import places
-from seq2attn.pages import asset
-from seq2attn.pages.functions import Function, Tensors, force_reason, functions, right_answer
-from seq2attn.plugins import foreign_parts
-from seq2attn.torch_private import tree_map
+from seq2attn.pages.spelling import (
+    KINDS,
+    formulas,
+    is_kept,
+    is_same,
+    is_view,
+    operations,
+    spelled,
+    writes,
+)
+from seq2attn.pages.tracing import Traced, line_of
 
-if TYPE_CHECKING:
-    import onnx
-
-OPSET = 18
-EXAMPLES = ((5, 2), (6, 2), (5, 3))
-"""source tokens and output positions of the examples that are traced: a dimension whose size
-differs between them may have any size"""
-CHECKED_LENGTHS = (1, 4, 9, 30)
-"""lengths of the sources on which a graph is compared with the function that it was made from; the
-last one is for tasks only"""
-LONGEST = 500  # tokens of a source for which the number of steps is given
-VOCABULARY = ("symbols", "features", "separator", "unknown", "normalise")
+Graph = dict[str, Any]
+WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32], "bool": []}
+"""how a constant of each kind may be stored, the smallest first; a last one is float64"""
 
 
-def export_graphs(model: Model) -> list[onnx.ModelProto]:
-    """Export the functions of a model as graphs with the weights that they need.
+def program_json(traced: Traced) -> Graph:
+    """Return the graph of a function. Operations that the page lacks are taken apart, where torch
+    knows how.
 
-    model: on the CPU; it is put into evaluation mode.
-
-    Raises `Seq2AttnError` if packages are missing, and for a model that PyTorch cannot export.
+    Raises `Lacking` for operations that the page lacks nevertheless.
     """
+    function, program, outputs = traced
     try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise Seq2AttnError(
-            f"exporting a model needs the package {error.name}",
-            hint='Install it: pip install "seq2attn[export]"',
-        ) from None
-    model.eval()
-    rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
-    hint = rule if foreign_parts() else None
-    with _exporting("torch cannot export this model", hint):
-        examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
-        graphs = [_export(model, *same) for same in zip(*examples, strict=True)]
-        for length in CHECKED_LENGTHS[:-1]:
-            checked = functions(model, _source(length), EXAMPLES[0][1])
-            for function, graph in zip(checked, graphs, strict=True):
-                if not _agrees(graph, function):
-                    raise ValueError(
-                        f"of a source of length {length}, {function.name} gives other numbers: "
-                        "a part keeps something of one source, or uses its length in Python"
-                    )
-    return graphs
+        writer = _written(program, function.inputs)
+    except _SharedMemory:
+        program = program.run_decompositions({})  # which leaves no operation that writes
+        writer = _written(program, function.inputs)
+    lacking = [node.target for node in writer.lacking(writer.graph(outputs)).values()]
+    if lacking:
+        with sdpa_kernel(SDPBackend.MATH):
+            program = program.run_decompositions(formulas(lacking))
+        writer = _written(program, function.inputs)
+    return writer.complete(outputs)
 
 
-def _source(length: int) -> Tensor:
-    return (torch.arange(length) % 2 + EOS).unsqueeze(0)  # (1, S); the first symbol is EOS + 1
+def _written(program: ExportedProgram, inputs: Iterable[str]) -> _Writer:
+    signature = program.graph_signature
+    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    held |= signature.inputs_to_lifted_tensor_constants
+    given = dict(zip(signature.user_inputs, inputs, strict=True))
+    named = {}
+    weights = {}
+    constants = {}
+    for node in program.graph.find_nodes(op="placeholder"):
+        kept = program.state_dict.get(held.get(node.name, ""))
+        if node.name in given:
+            named[node] = given[node.name]
+        elif kept is not None and kept.is_floating_point():
+            weights[node] = held[node.name].removeprefix("model.")
+        else:
+            constants[node] = program.constants[held[node.name]] if kept is None else kept
+    writer = _Writer(named, weights, constants)
+    writer.write(program.graph)
+    return writer
 
 
-def export_training(config: Config, task: Task) -> list[onnx.ModelProto]:
-    """Export the first weights, the drawing of a batch and a training step as graphs.
+def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
+    """Return the graph of a trace by make_fx. Its random numbers become inputs `random.N`, uniform
+    in [0, 1).
 
-    Raises `Seq2AttnError` for a model or a task that PyTorch cannot export.
+    Raises `Lacking` for operations that the page lacks, and `ValueError` for a trace that writes
+    into memory that another tensor shows.
     """
-    from seq2attn.pages.training import training_functions
+    graph = traced.graph
+    named = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
+    drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
+    named |= {node: f"random.{number}" for number, node in enumerate(drawn)}
+    constants = {node: getattr(traced, node.target) for node in graph.find_nodes(op="get_attr")}
+    writer = _Writer(named, {}, constants)
+    writer.write(graph)
+    return writer.complete(outputs)
 
-    failure = f"the page cannot train {config.score_name}: torch cannot export a training step"
-    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
-    with _exporting(failure, hint):
-        return [_export(nn.Module(), part) for part in training_functions(config, task)]
+
+def constant_json(tensor: Tensor) -> list[Any]:
+    """Return kind, shape, numbers and width of a tensor, in as few bytes as hold it exactly."""
+    kind = KINDS.get(tensor.dtype, "float")
+    width = torch.int8 if kind == "bool" else torch.float64
+    for smaller in WIDTHS[kind]:
+        if torch.equal(tensor.to(smaller).to(tensor.dtype), tensor) or smaller == tensor.dtype:
+            width = smaller
+            break
+    numbers = tensor.to(width).flatten().numpy().tobytes()
+    name = str(width).removeprefix("torch.")
+    return [kind, list(tensor.shape), base64.b64encode(numbers).decode(), name]
 
 
-def export_answer(task: Task) -> onnx.ModelProto | None:
-    """Export the rule of a task as a graph. Return None for a task that has none, or whose graph
-    gives other answers than the task.
+# ---- nodes ----
+
+
+class Lacking(ValueError):
+    """The page lacks an operation."""
+
+
+class _SharedMemory(ValueError):
+    """An operation writes into memory that another tensor shows."""
+
+
+class _Tensor:
+    """A tensor of the trace: its value so far, every node that shows its memory, and of a view what
+    it shows a part of, and how.
     """
-    if not isinstance(task, StringTask):
-        return None
-    with contextlib.suppress(Seq2AttnError), _exporting("torch cannot export this rule", None):
-        examples = [right_answer(task, length) for length, _ in EXAMPLES]
-        graph = _export(nn.Module(), *examples)
-        if all(_agrees(graph, right_answer(task, length)) for length in CHECKED_LENGTHS):
-            return graph
-    return None
+
+    def __init__(self, value: Any, source: _Tensor | None = None, view: Any = None) -> None:
+        self.value = value
+        self.source = source
+        self.view = view
+        self.memory: list[tuple[fx.Node, _Tensor]] = source.memory if source else []
+        self.parts: dict[int, Any] = dict(source.parts) if source else {}
+        if source and view[0] == "python_getitem":
+            self.parts[id(source)] = view[2]  # which of a list
+
+    def is_apart(self, other: _Tensor) -> bool:
+        """Return whether two tensors are, or show, different parts of a list, such as a split's."""
+        return any(other.parts.get(split, part) != part for split, part in self.parts.items())
 
 
-def _agrees(graph: onnx.ModelProto, function: Function) -> bool:
-    """Return whether a graph computes what a function does for its example inputs.
+class _Writer:
+    """Writes the nodes of a graph, each computation once.
 
-    The tolerance is wide, since the logarithm of a small probability magnifies rounding.
+    inputs, weights: the nodes that are these, with their names.
+    constants: the nodes that are constants.
     """
-    from onnx import reference
 
-    class GatherElements(reference.op_run.OpRun):  # onnx's own takes no negative axis
-        def _run(self, data: Any, indices: Any, axis: int = 0) -> Any:
-            return (np.take_along_axis(data, indices, axis),)
+    def __init__(
+        self,
+        inputs: Mapping[fx.Node, str],
+        weights: Mapping[fx.Node, str],
+        constants: Mapping[fx.Node, Tensor],
+    ) -> None:
+        self.inputs = inputs
+        self.weights = weights
+        self.constants = {node.name: tensor for node, tensor in constants.items()}
+        self.tensors = {node: _Tensor(f"%{name}") for node, name in {**inputs, **weights}.items()}
+        kept: dict[int, _Tensor] = {}
+        for node, tensor in constants.items():
+            self.tensors[node] = kept.setdefault(id(tensor), _Tensor(f"%{node.name}"))
+        self.nodes: list[list[Any]] = []
+        self.known: dict[str, str] = {}
+        self.callers: dict[str, fx.Node] = {}
+        self.results: Any = ()
 
-    evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
-    inputs = tree_map(Tensor.numpy, function.inputs)
-    expected = function.call(function.inputs).values()
-    try:
-        for output, tensor in zip(evaluator.run(None, inputs), expected, strict=True):
-            relative = 0.02 if tensor.is_floating_point() else 0.0
-            torch.testing.assert_close(torch.from_numpy(output), tensor, rtol=relative, atol=0.02)
-    except Exception as error:  # a difference, or NumPy's of shapes that do not fit
-        if is_out_of_memory(error):
-            raise
-        return False
-    return True
+    def write(self, graph: fx.Graph) -> None:
+        places = {node: place for place, node in enumerate(graph.nodes)}
+        for node in graph.nodes:
+            if node.op == "output":
+                results = node.args[0]
+                values = results.values() if isinstance(results, dict) else results
+                self.results = self.argument(list(values))
+            elif node.op == "call_function" and node not in self.tensors and is_kept(node):
+                self.tensors[node] = self.tensor(node, places)
+            tensor = self.tensors.get(node)
+            if tensor:
+                tensor.memory.append((node, tensor))
 
+    def tensor(self, node: fx.Node, places: Mapping[fx.Node, int]) -> _Tensor:
+        """Return what a node makes. One that writes gives its tensor a new value."""
+        first = node.args[0] if node.args else None
+        source = self.tensors.get(first) if isinstance(first, fx.Node) else None
+        if source and is_same(node):
+            return source
+        operation, *arguments = spelled(node)
+        made = self.computed(node.name, operation, arguments)
+        self.callers.setdefault(operation, node)
+        if source is None:
+            return _Tensor(made)
+        if writes(node):
+            self.overwrite(source, made, node, places)
+            return source
+        if is_view(node):
+            return _Tensor(made, source, [operation, *arguments])
+        return _Tensor(made)
 
-@contextlib.contextmanager
-def _exporting(failure: str, hint: str | None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of torch's reason.
+    def overwrite(
+        self, tensor: _Tensor, made: str, node: fx.Node, places: Mapping[fx.Node, int]
+    ) -> None:
+        """Give a tensor a new value, and everything that it shows a part of.
 
-    Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
-    """
-    level = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
-    try:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        cause = error.__cause__ or error  # the message of torch's exporter is about itself
-        lines = str(cause).strip().splitlines() or [type(cause).__name__]
-        raise Seq2AttnError(f"{failure}: {lines[0][:300]}", hint=hint) from error
-    finally:
-        logging.disable(level)
+        Raises `_SharedMemory` if another tensor that is read later shows it, too.
+        """
+        later = set()
+        for other, shown in tensor.memory:
+            readers = [user for user in other.users if places[user] > places[node]]
+            if shown is tensor.source and tensor.view[0] == "python_getitem":
+                readers = [user for user in readers if user.args[1] == tensor.view[2]]
+            if readers and not shown.is_apart(tensor):
+                later.add(shown)
+        tensor.value = made
+        whole = tensor
+        while whole.source and later - {tensor}:
+            operation, _, *place = whole.view
+            if operation not in ("select", "slice"):
+                break
+            part, whole = whole, whole.source
+            name = f"{node.name}.{len(self.nodes)}"
+            scattered = [whole.value, part.value, *place]
+            whole.value = self.computed(name, f"{operation}_scatter", scattered)
+            later.discard(whole)
+        if later - {tensor}:
+            raise _SharedMemory(f"{node.name} writes into memory that another tensor shows")
 
+    def computed(self, name: str, operation: str, arguments: Sequence[Any]) -> str:
+        """Write a computation, unless it was written before; return its value."""
+        written = [operation, *self.argument(arguments)]
+        if operation == "same":
+            return written[1]
+        key = json.dumps(written)
+        if key not in self.known:
+            self.known[key] = f"%{name}"
+            self.nodes.append([name, *written])
+        return self.known[key]
 
-class _Traced(nn.Module):
-    """A function as a module that has the parameters of the model."""
+    def argument(self, value: Any) -> Any:
+        """Return an argument as a JSON value."""
+        if isinstance(value, fx.Node):
+            return self.tensors[value].value
+        if isinstance(value, list | tuple):
+            return [self.argument(one) for one in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return {"number": str(value).replace("inf", "Infinity")}
+        return value
 
-    def __init__(self, model: nn.Module, function: Function) -> None:
-        super().__init__()
-        self.model = model
-        self.function = function
-        self.eval()
+    def lacking(self, graph: Graph) -> dict[str, fx.Node]:
+        """Return the operations of a graph that the page lacks, each with a node that calls it."""
+        used = dict.fromkeys(operation for _, operation, *_ in graph["nodes"])
+        return {name: self.callers[name] for name in used if name not in operations()}
 
-    def forward(self, tensors: Tensors) -> Tensors:
-        # copies, so that equal tensors keep their own names
-        return tree_map(torch.clone, self.function.call(tensors))
+    def complete(self, outputs: Iterable[str]) -> Graph:
+        """Return the graph. Raises `Lacking` for operations that the page lacks."""
+        graph = self.graph(outputs)
+        for name, node in self.lacking(graph).items():
+            raise Lacking(f"it lacks the operation {name.removeprefix('prims::')}{line_of(node)}")
+        return graph
 
-
-def _export(model: nn.Module, function: Function, *others: Function) -> onnx.ModelProto:
-    """Export one function. An output with the name of an input is called `NAME.next`, since a graph
-    names each tensor once.
-
-    others: the same function with examples of other sizes.
-    """
-    inputs = function.inputs
-    outputs = function.call(inputs)
-    dynamic = {}
-    for name in inputs:
-        shapes = [example.inputs[name].shape for example in (function, *others)]
-        sizes = map(set, zip(*shapes, strict=True))
-        dynamic[name] = [Dim.AUTO if len(different) > 1 else None for different in sizes]
-    copies = tree_map(torch.clone, inputs)  # the tracer would unite equal objects
-    program = torch.export.export(
-        _Traced(model, function),
-        (copies,),
-        dynamic_shapes=(dynamic,),
-        strict=False,
-    )
-    if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
-        program = program.run_decompositions(DECOMPOSITIONS)
-    exported: Any = torch.onnx.export(
-        program,
-        input_names=list(inputs),
-        output_names=[f"{name}.next" if name in inputs else name for name in outputs],
-        opset_version=OPSET,
-        optimize=False,
-        verbose=False,
-    )
-    _optimise(exported.model)
-    graph: onnx.ModelProto = exported.model_proto
-    graph.graph.name = function.name
-    graph.producer_name = "seq2attn"
-    return graph
-
-
-def _optimise(model: Any) -> None:
-    """Fold constants, but not weights: those stay as they are, under the names that they have in
-    the model.
-
-    model: an `onnx_ir.Model`. The exporter's own `optimize` also rewrites: that takes fifteen times
-    as long, and drops x + 1e-8.
-    """
-    from onnx_ir.passes import Sequential, common
-    from onnxscript.optimizer import fold_constants
-
-    weights = [(value, value.const_value) for value in model.graph.initializers.values()]
-    for value, _ in weights:
-        value.const_value = None  # the passes take them for unknown
-    common.InlinePass()(model)
-    fold_constants(model, output_size_limit=64)  # larger ones are mostly zeros
-    Sequential(
-        common.RemoveUnusedNodesPass(),
-        common.RemoveUnusedOpsetsPass(),
-        common.ClearMetadataAndDocStringPass(),
-        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
-        common.DeduplicateInitializersPass(),
-        common.CommonSubexpressionEliminationPass(),
-        common.OutputFixPass(),
-        common.NameFixPass(),
-    )(model)
-    for value, tensor in weights:
-        value.const_value = tensor
-        value.name = value.name.removeprefix("model.")
-
-
-# ---- a folder for other programs ----
-
-
-def write_folder(folder: Path, trained: TrainedModel) -> None:
-    """Export a model to a new folder. Raises `Seq2AttnError` as `export_graphs` does."""
-    graphs = export_graphs(trained.predictor.model)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_graphs(folder, graphs, {
-        "run": trained.run.name,
-        "step": trained.step,
-        "config": trained.config.model_dump(mode="json"),
-        **manifest(trained.predictor, graphs),
-    })  # fmt: skip
-    write_atomically(folder / "README.md", asset("card.md").encode())
+    def graph(self, outputs: Iterable[str]) -> Graph:
+        """Return the graph, with what its outputs need."""
+        results = dict(zip(outputs, self.results, strict=True))
+        needed = set(_values(list(results.values())))
+        nodes = []
+        for node in reversed(self.nodes):
+            if f"%{node[0]}" in needed:
+                needed |= set(_values(node[2:]))
+                nodes.append(node)
+        shapes = {}
+        for input_node, name in self.inputs.items():
+            sizes = input_node.meta["val"].shape
+            shapes[name] = [size if isinstance(size, int) else None for size in sizes]
+        constants = {}
+        for name, tensor in self.constants.items():
+            if f"%{name}" in needed:
+                constants[name] = constant_json(tensor)
+        return {
+            "inputs": shapes,
+            "weights": sorted(name for name in self.weights.values() if f"%{name}" in needed),
+            "constants": constants,
+            "nodes": nodes[::-1],
+            "outputs": results,
+        }
 
 
-def write_graphs(
-    folder: Path, graphs: Sequence[onnx.ModelProto], described: dict[str, Any]
-) -> None:
-    """Write graphs, and the manifest that describes them."""
-    for graph in graphs:
-        write_atomically(folder / f"{graph.graph.name}.onnx", graph.SerializeToString())
-    write_atomically(folder / "manifest.json", json_text({"format": 1, **described}).encode())
-
-
-def manifest(predictor: Predictor, graphs: Sequence[onnx.ModelProto]) -> dict[str, Any]:
-    """Return what a program must know to run the graphs, as plain JSON values. `card.md` says how
-    to use it.
-    """
-    names = [graph.graph.name for graph in graphs]
-    layers: dict[str, list[str]] = {}
-    for name in names:
-        layer, _, direction = name.rpartition("_")
-        if direction in ("forward", "backward"):
-            layers.setdefault(layer, []).append(name)
-    model = predictor.model
-    task = predictor.task
-    return {
-        "graphs": names,
-        "source": _vocabulary(task.source_vocabulary),
-        "target": _vocabulary(task.target_vocabulary),
-        "pad": PAD,
-        "sos": SOS,
-        "eos": EOS,
-        "source_eos": predictor.source_eos,
-        "attends": "attention.weights" in places(model),
-        "copies": model.copies and task.target_vocabulary.unknown,
-        "force_reason": force_reason(model),
-        "mask_padding": all(getattr(part, "mask_padding", True) for part in model.modules()),
-        "layers": list(layers.values()),
-        "most_steps": [output_bound(task, length) for length in range(1, LONGEST + 1)],
-    }
-
-
-def _vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
-    others = {name: getattr(vocabulary, name) for name in VOCABULARY}
-    return {"tokens": list(vocabulary.tokens), **others}
-
-
-# ---- operations that the exporter lacks, in terms of others ----
-
-
-def _sort(x: Tensor, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
-    """Sort in a stable way: of equal values, ONNX's TopK takes the earlier one first.
-
-    Returns values and indices, as `torch.sort` does.
-    """
-    return x.topk(x.size(dim), dim, largest=descending)
-
-
-def _searchsorted(ends: Tensor, values: Tensor, *, right: bool = False, **_: Any) -> Tensor:
-    """Count the sorted `ends` below each value, or with `right` at most equal to it."""
-    compare = torch.le if right else torch.lt
-    return compare(ends.unsqueeze(-2), values.unsqueeze(-1)).sum(dim=-1)
-
-
-def _logcumsumexp(x: Tensor, dim: int) -> Tensor:
-    """Compute `torch.logcumsumexp` over the last dimension of x (..., S).
-
-    The exporter's own takes the logarithm of 0 where all exponentials are 0.
-    """
-    size = x.size(-1)
-    before = torch.ones(size, size, dtype=torch.bool).tril()
-    return torch.where(before, x.unsqueeze(-2), -1e30).logsumexp(dim=-1)  # (..., S, S) -> (..., S)
-
-
-aten = torch.ops.aten
-DECOMPOSITIONS: Any = {
-    aten.sort.stable: _sort,
-    aten.argsort.stable: lambda x, **options: _sort(x, **options).indices,
-    aten.searchsorted.Tensor: _searchsorted,
-    aten.logcumsumexp.default: _logcumsumexp,
-}
+def _values(argument: Any) -> Iterable[str]:
+    """Yield the values that an argument names."""
+    if isinstance(argument, list):
+        for one in argument:
+            yield from _values(one)
+    elif isinstance(argument, str) and argument.startswith("%"):
+        yield argument

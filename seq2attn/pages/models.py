@@ -55,6 +55,9 @@ class PageModel:
     """the parts of its attention by kind: name, formula and summary, as the catalogue has them"""
     config: Config | None = None
     """to train it in the page"""
+    title: str = ""
+    """the heading of a page of this model alone, such as `reverse with scaled attention`; empty:
+    its name"""
 
 
 def run_models(
@@ -79,11 +82,23 @@ def run_models(
         elif recorded:  # the run keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
-        about = {**_about(config, trained.predictor), "trained": f"{trained.step:,} steps"}
+        about = {
+            "run": run.name,
+            **_about(config, trained.predictor),
+            "trained": f"{trained.step:,} steps",
+        }
         weights = _snapshots(trained, recorded, snapshots)
         trained.module.float()  # as the page's numbers are, whatever the run's
         models.append(
-            PageModel(run.name, trained.predictor, about, texts, weights, parts_of(config))
+            PageModel(
+                run.name,
+                trained.predictor,
+                about,
+                texts,
+                weights,
+                parts_of(config),
+                title=_title(config),
+            )
         )
     _check(models, examples)
     return models
@@ -113,6 +128,7 @@ def untrained_models(
                 texts,
                 parts=parts_of(config),
                 config=config,
+                title=_title(config),
             )
         )
     _check(models, examples)
@@ -170,6 +186,12 @@ def _about(config: Config, predictor: Predictor) -> dict[str, str]:
         "width": f"{config.model.hidden:,}",
         "parameters": f"{sum(map(Tensor.numel, predictor.model.parameters())):,}",
     }
+
+
+def _title(config: Config) -> str:
+    score = config.score_name
+    how = "without attention" if score == "none" else f"with {score} attention"
+    return f"{config.task.name} {how}"
 
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:

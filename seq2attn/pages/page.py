@@ -3,46 +3,41 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
-from torch.nn.utils import parameters_to_vector
+from torch import Tensor
 
-from seq2attn.colours import CIVIDIS
+from seq2attn.colours import weight_colour
+from seq2attn.data.tasks import Task
 from seq2attn.display.progress import Display
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
 from seq2attn.pages import asset, filled
-from seq2attn.pages.graphs import export_answer, export_graphs, export_training, manifest
+from seq2attn.pages.graphs import Graph, program_json
+from seq2attn.pages.manifest import manifest
 from seq2attn.pages.models import PageModel
-from seq2attn.pages.training import training_settings
+from seq2attn.pages.tracing import exporting, trace_answer, trace_model
+from seq2attn.pages.training import training_graphs, training_settings
 
-if TYPE_CHECKING:
-    import onnx
-
-ENGINE = ("multiply.js", "tensors.js", "operations.js", "model.js", "worker.js")
-"""what runs models and trains them: in the page, and in its worker"""
-SCRIPTS = (
-    "drawing.js",
-    "text.js",
-    "explain.js",
-    "step.js",
-    "view.js",
-    "changes.js",
-    "play.js",
-    "stops.js",
-    "tour.js",
-    "terms.js",
-    "link.js",
-    "train.js",
-    "page.js",
-)
+ENGINE = """
+multiply tensors elements axes places products operations graph session text formula explanation
+exam learner worker
+""".split()
+"""what runs models, trains and explains them: in the page, and in its worker"""
+VIEW = "dom symbols pen map vector terms bars parts step answer maps view charts".split()
+CONTROLS = """
+state changes play seen samples stops pairs learning tour link train page
+""".split()
+ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 
 
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
@@ -52,30 +47,39 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
     """
     data = {
         "models": _models_json(models, display or Display()),
-        "colours": CIVIDIS,
+        "colours": [_colour(level / 255) for level in range(256)],
         "signs": {symbol: sign.sign for symbol, sign in SIGNS.items()},
     }
-    title = html.escape(" and ".join(model.name for model in models))
+    names = [model.name for model in models]
+    title = html.escape(" and ".join(names) if names[1:] else models[0].title or names[0])
     return assemble(title, _embed(data), trains=any(model.config for model in models))
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:
     """Return the page for data, JSON text that is safe in a script."""
-    style = asset("page.css")
-    engine = "\n".join(map(asset, ENGINE))
-    script = "\n".join(map(asset, SCRIPTS))
-    allowed = f"'{_hash(engine)}' '{_hash(script)}' 'wasm-unsafe-eval'"
+    style = asset("view/page.css")
+    waiting = asset("view/waiting.css")
+    engine = script("engine", ENGINE)
+    shown = script("view", VIEW) + script("controls", CONTROLS)
+    allowed = f"'{_hash(engine)}' '{_hash(shown)}' 'wasm-unsafe-eval'"
     if trains:
         allowed += "; worker-src blob:"
-    return filled("page.html", {
+    return filled("view/page.html", {
         "title": title,
         "style": style,
-        "style_hash": _hash(style),
+        "waiting": waiting,
+        "styles": f"'{_hash(waiting)}' '{_hash(style)}'",
         "engine": engine,
-        "script": script,
+        "script": shown,
         "scripts": allowed,
         "data": data,
+        "checksum": f"{zlib.crc32(data.encode()):08x}",
     })  # fmt: skip
+
+
+def script(folder: str, names: Sequence[str]) -> str:
+    """Return the files of a folder as one script."""
+    return "\n".join(['"use strict";', *(asset(f"{folder}/{name}.js") for name in names)])
 
 
 def _models_json(models: Sequence[PageModel], display: Display) -> list[dict[str, Any]]:
@@ -100,45 +104,34 @@ def model_json(
     tell: called with what is exported next.
 
     Raises `Seq2AttnError` for an operation that the page's interpreter lacks, and as
-    `export_graphs` does.
+    `trace_model` does.
     """
-    model = page_model.predictor.model
-    task = page_model.predictor.task
+    predictor = page_model.predictor
+    task = predictor.task
     tell(f"the model of {page_model.name}")
-    graphs = export_graphs(model)
-    described = manifest(page_model.predictor, graphs)
-    state = model.state_dict()
-    used = {weight.name for graph in graphs for weight in graph.graph.initializer}
-    weights = [name for name in state if name in used and state[name].dtype == torch.float32]
-    training = None
-    training_graphs = []
+    traced = trace_model(predictor.model)
+    with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
+        graphs = {one.function.name: program_json(one) for one in traced}
+    described = manifest(predictor, list(graphs))
+    training: dict[str, Any] | None = None
     if page_model.config:
         tell(f"the training of {page_model.name}")
-        training_graphs = export_training(page_model.config, task)
-        training = {**training_settings(page_model.config), "graphs": graphs_json(training_graphs)}
-    missing = _missing([*graphs, *training_graphs])
-    if missing:
-        raise Seq2AttnError(
-            f"the page cannot run {page_model.name}: "
-            f"it lacks the ONNX operation {', '.join(missing)}",
-            hint="`seq2attn export` writes the model's graphs for any ONNX runtime.",
-        )
-    answers = {}
+        training = training_settings(page_model.config)
+        training["graphs"] = training_graphs(page_model.config, task)
     tell(f"the task of {page_model.name}")
-    rule = export_answer(task)
-    if rule and not _missing([rule]):
-        graphs = [*graphs, rule]
+    answers = {}
+    rule = answer_json(task)
+    if rule:
+        graphs["answer"] = rule
     else:
         for text in page_model.examples:
             source, _, _features = text.partition("\t")
             answer = task.answer(source)
             if answer:
                 answers[source] = task.target_vocabulary.encode(answer.text)
-    snapshots = []
-    for label, tensors in (page_model.snapshots or {"": state}).items():
-        numbers = parameters_to_vector(tensors[name] for name in weights).detach().float().numpy()
-        little_endian = numbers.astype("<f4").tobytes()
-        snapshots.append({"label": label, "weights": base64.b64encode(little_endian).decode()})
+    state = predictor.model.state_dict()
+    used = {weight for graph in graphs.values() for weight in graph["weights"]}
+    weights = [name for name in state if name in used]
     return {
         **described,
         "name": page_model.name,
@@ -147,44 +140,35 @@ def model_json(
         "parts": page_model.parts,
         "trained": [task.min_length, task.max_length],
         "answers": answers,
-        "graphs": graphs_json(graphs, weights),
+        "graphs": graphs,
         "training": training,
         "weights": [[name, list(state[name].shape)] for name in weights],
-        "snapshots": snapshots,
+        "snapshots": [
+            {"label": label, "weights": _numbers(tensors, weights)}
+            for label, tensors in (page_model.snapshots or {"": state}).items()
+        ],
     }
 
 
-def operations() -> set[str]:
-    """Return the ONNX operations that the page's interpreter knows."""
-    table = asset("operations.js").partition("const OPERATIONS = {")[2]
-    return set(re.findall(r"(?:^  |, )([A-Z]\w+)(?:: |\()", table, re.MULTILINE))
-
-
-def _missing(graphs: Iterable[onnx.ModelProto]) -> list[str]:
-    """Return the operations in these graphs that the interpreter does not know."""
-    used = {node.op_type for graph in graphs for node in graph.graph.node}
-    return sorted(used - operations())
-
-
-def graphs_json(models: Iterable[onnx.ModelProto], weights: Collection[str] = ()) -> dict[str, Any]:
-    """Return graphs in ONNX's own JSON, by name.
-
-    weights: names of the initializers that are left out.
+def answer_json(task: Task) -> Graph | None:
+    """Return the rule of a task as a graph; None for a task that has none, and for a rule that the
+    page cannot run.
     """
-    import onnx
+    traced = trace_answer(task)
+    with contextlib.suppress(Seq2AttnError), exporting("the page cannot run this rule"):
+        return program_json(traced) if traced else None
+    return None
 
-    to_json = onnx.serialization.registry.get("json").serialize_proto
-    graphs = {}
-    for model in models:
-        graph = json.loads(to_json(model.graph))
-        graph.pop("value_info", None)
-        constants = graph.pop("initializer", ())
-        graph["initializer"] = []
-        for constant in constants:
-            if constant["name"] not in weights:
-                graph["initializer"].append(constant)
-        graphs[graph["name"]] = graph
-    return graphs
+
+def _numbers(tensors: Mapping[str, Tensor], names: Sequence[str]) -> str:
+    """Return weights after each other as little-endian float32, in base64."""
+    numbers = torch.cat([tensors[name].detach().flatten().float() for name in names])
+    return base64.b64encode(numbers.numpy().astype("<f4").tobytes()).decode()
+
+
+def _colour(weight: float) -> str:
+    """Return the colour of a weight, such as `#00224e`."""
+    return f"#{bytes(weight_colour(weight)).hex()}"
 
 
 def _embed(data: Any) -> str:

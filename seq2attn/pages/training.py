@@ -7,23 +7,27 @@ of its own.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, fx
+from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
 
-from seq2attn.build import build_model
+from seq2attn.build import build_losses, build_model
 from seq2attn.config.schema import Config
 from seq2attn.data.batches import drop_words, generator, make_batch
 from seq2attn.data.padding import valid_mask
 from seq2attn.data.tasks import Examples, Task
 from seq2attn.data.vocabulary import PAD
+from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
-from seq2attn.pages.functions import Function, Tensors, nested
+from seq2attn.pages.functions import Tensors, nested
+from seq2attn.pages.graphs import Graph, Lacking, trace_json
+from seq2attn.pages.spelling import formulas
+from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
     aten_foreach_multiply,
     aten_foreach_norm,
@@ -37,25 +41,41 @@ from seq2attn.training.step import TrainingStep
 CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
+Call = Callable[[Tensors], Tensors]
 aten = torch.ops.aten
 
 
-def training_functions(config: Config, task: Task) -> list[Function]:
-    """Return the functions that train a model; the shapes of their tensors are fixed.
+def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
+    """Return the graphs that train a model; the shapes of their tensors are fixed.
 
     first: the weights before training.
     draw: the examples of a batch.
     train: one training step. From examples, weights, the optimiser's state, `rate` (the learning
         rate) and `mask` (True: padding gets no attention) to the next weights and state, `loss`,
         and `right`, (B,) True where every symbol of the target was the likeliest.
+
+    Raises `Seq2AttnError` for a model or a task that PyTorch cannot trace, and for a loss that
+    changes from step to step.
     """
+    failure = f"the page cannot train {config.score_name}"
+    hint = "`seq2attn train` trains it, and `seq2attn page` shows the run."
+    for name, loss in build_losses(config).items():
+        if "step" in loss.asks:
+            reason = f"the loss {name} depends on the step, and the page repeats one traced step"
+            raise Seq2AttnError(f"{failure}: {reason}", hint=hint)
 
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    draw = _draw(config, task)
-    examples = draw.call(draw.inputs)
-    return [with_random_inputs("first", first, {}), draw, _train(config, task, examples)]
+    with exporting(failure, hint):
+        draw = drawing(config, task)
+        with torch.random.fork_rng(devices=[]):
+            examples = draw({})
+        return {
+            "first": _graph_of_shapes(lambda: (first, {})),
+            "draw": graph_of(draw, {}),
+            "train": _graph_of_shapes(lambda: _train(config, task, examples)),
+        }
 
 
 def training_settings(config: Config) -> dict[str, Any]:
@@ -68,9 +88,9 @@ def training_settings(config: Config) -> dict[str, Any]:
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
-def _draw(config: Config, task: Task) -> Function:
-    """Return the task's own drawing if it can be traced, otherwise the choice among examples that
-    the page carries.
+def drawing(config: Config, task: Task) -> Call:
+    """Return what draws the examples of a batch: the task's own drawing if it can be traced,
+    otherwise the choice among examples that the page carries.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -79,9 +99,9 @@ def _draw(config: Config, task: Task) -> Function:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            drawing = with_random_inputs("draw", draw, {})
-            if drawing.inputs:
-                return drawing
+            graph, other = (graph_of(draw, {}, seed=seed) for seed in (1, 2))
+            if graph["inputs"] and graph == other:  # no number that was drawn is a constant in it
+                return draw
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
         examples = task.encode(list(task.training_set[:CARRIED]), CPU)
@@ -91,15 +111,15 @@ def _draw(config: Config, task: Task) -> Function:
         rows = torch.randint(len(carried["source"]), (count,))
         return {name: tensor.index_select(0, rows) for name, tensor in carried.items()}
 
-    return with_random_inputs("draw", choose, {})
+    return choose
 
 
 def _tensors(examples: Examples) -> Tensors:
     return {name: value for name, value in vars(examples).items() if name != "alignment"}
 
 
-def _train(config: Config, task: Task, examples: Tensors) -> Function:
-    """Return the training step, with these examples as example inputs."""
+def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors]:
+    """Return the training step, and example inputs with these examples."""
     model = build_model(config, task)
     parameters = dict(model.named_parameters())
     attends = "attention.valid" in places(model)
@@ -138,35 +158,48 @@ def _train(config: Config, task: Task, examples: Tensors) -> Function:
 
     settings = {"mask": torch.tensor(True), "rate": torch.tensor(config.training.learning_rate)}
     state = TrainingStep(model, config, CPU).state
-    return with_random_inputs("train", train, {**examples, **settings, **parameters, **state})
+    return train, {**examples, **settings, **parameters, **state}
 
 
 # ---- tracing ----
 
 
-def with_random_inputs(name: str, call: Callable[[Tensors], Tensors], inputs: Tensors) -> Function:
-    """Trace a function of `inputs`, and return it with its random numbers as further inputs.
+def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
+    """Trace a function by the shapes of its tensors alone, which is four times as fast; with their
+    numbers where these decide something, and for a model that holds tensors of its own.
 
-    Gradients that it computes are operations of its trace, like all others.
+    make: returns the function, and example inputs.
     """
+    try:
+        return graph_of(*make(), tracing="fake")
+    except Lacking:
+        raise
+    except Exception:
+        return graph_of(*make())
+
+
+def graph_of(
+    call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real", seed: int = 0
+) -> Graph:
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
+
+    seed: of what it draws while it is traced.
+    """
+    outputs: list[str] = []
+
+    def named(tensors: Tensors) -> Tensors:
+        made = call(tensors)
+        outputs[:] = made
+        return made
+
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        traced = make_fx(call, decomposition_table=DECOMPOSITIONS)(inputs)
-    drawings = traced.graph.find_nodes(op="call_function", target=aten.rand.default)
-    random = {f"random.{number}": node for number, node in enumerate(drawings)}
-
-    def replay(tensors: Tensors) -> Any:
-        values = {node: tensors[name] for name, node in random.items()}
-        copies: Tensors = {}  # of weights, which are made, then drawn in place, and returned
-        for node in traced.graph.find_nodes(op="get_attr"):
-            kept = getattr(traced, node.target)
-            values[node] = copies.setdefault(node.target, kept.detach().clone())
-        return fx.Interpreter(traced).run(nested(inputs, tensors), initial_env=values)
-
-    examples = {name: torch.zeros(node.meta["val"].shape) for name, node in random.items()}
-    return Function(name, replay, {**inputs, **examples})
+        torch.default_generator.manual_seed(seed)
+        formulas_ = {**formulas(), **FORMULAS}
+        traced = make_fx(named, formulas_, tracing, record_stack_traces=True)(inputs)
+    return trace_json(traced, inputs, outputs)
 
 
-# ---- operations that the exporter lacks, in terms of others; what is random, of torch.rand ----
+# ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
 
 
 def _normal(shape: Sequence[int]) -> Tensor:
@@ -192,11 +225,12 @@ def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
 def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *settings: Any) -> Any:
     """Differentiate `torch.conv1d` of x (B, C, S) by x, by its filters (M, C, K), and by its bias.
 
-    gradient: of the result, (B, M, L). Raises `AssertionError` for a convolution with strides, with
-    dilation or in groups: the page cannot train it.
+    gradient: of the result, (B, M, L). Raises `Lacking` for a convolution with strides,
+    dilation or groups: the page cannot train it.
     """
     _, stride, (padding,), dilation, _, _, groups, _ = settings
-    assert (*stride, *dilation, groups) == (1, 1, 1), "a convolution with strides or in groups"
+    if (*stride, *dilation, groups) != (1, 1, 1):
+        raise Lacking("it lacks the gradient of a convolution with strides, dilation or groups")
     around = filters.size(2) - 1 - padding
     by_x = F.conv1d(gradient, filters.flip(2).transpose(0, 1), padding=around)
     by_filters = F.conv1d(x.transpose(0, 1), gradient.transpose(0, 1), padding=padding)  # (C, M, K)
@@ -230,7 +264,7 @@ RANDOM: dict[Any, Callable[..., Tensor]] = {
     aten.bernoulli_: lambda like, p=0.5, **_: like.copy_(torch.rand(like.shape) < p),
 }
 """operations that draw random numbers, from uniform ones"""
-DECOMPOSITIONS: Any = {
+FORMULAS: Any = {
     **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
@@ -240,4 +274,4 @@ DECOMPOSITIONS: Any = {
 }
 for operation, formula in RANDOM.items():
     for overload in operation.overloads():
-        DECOMPOSITIONS[getattr(operation, overload)] = formula
+        FORMULAS[getattr(operation, overload)] = formula

@@ -1,0 +1,1 @@
+"""A model as a folder of ONNX graphs, for programs without seq2attn."""

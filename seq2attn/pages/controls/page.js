@@ -1,0 +1,279 @@
+// The page: what a person types and changes, and what the models make of it.
+
+function update() {
+  for (const view of views) {
+    try {
+      view.compute()
+    } catch (error) {
+      view.problem = `${view.spec.name} cannot read that: ${error.message}`
+    }
+  }
+  draw()
+}
+
+function draw() {
+  const shown = views.filter(view => view.now)
+  const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
+  const isUntrained = views.some(view => view.spec.training && !view.learnt)
+  by("models").hidden = !shown.length
+  by("models").style.visibility = isUntrained ? "hidden" : "" // not trained by this page
+  state.step = Math.min(state.step, steps - 1)
+  drawMessage()
+  drawControls()
+  drawChanges()
+  for (const view of views) view.draw()
+  remember()
+}
+
+function drawMessage() {
+  const {problem, offer} =
+    views.find(view => view.problem !== undefined) ?? {}
+  const isEmpty = views.every(view => view.empty)
+  const parts = [problem ?? (isEmpty ? "Type a string." : "")]
+  if (offer)
+    parts.push(
+      " · ",
+      button(`use ${offer}`, () => take(offer, state.features))
+    )
+  by("message").replaceChildren(...parts)
+  by("message").classList.toggle("problem", Boolean(problem))
+  by("text").ariaInvalid = String(Boolean(problem))
+}
+
+function drawControls() {
+  by("temperature").value = Math.log10(state.temperature)
+  say(by("temperature-value"), short(state.temperature))
+  by("unscaled").checked = shownModel().now && isUnscaled()
+  by("padding").value = state.padding
+  by("beside").checked = state.beside
+  by("mask").checked = masksPadding()
+  by("reset").disabled = !isChanged()
+  by("numbers").ariaPressed = String(state.numbers)
+}
+
+function cellName(key) {
+  const [one, other] = numbersIn(key).map(place => place + 1)
+  return other ? `step ${one}, position ${other}` : `position ${one}`
+}
+
+// What is changed: [text, act], which undoes it.
+function changes() {
+  const {temperature, padding, beside, mask} = state
+  const {force, ban: banned, write} = state
+  const reset = name => () => Object.assign(state, {[name]: untouched[name]})
+  const remove = (kind, key) => () => state[kind].delete(key)
+  const found = []
+  if (temperature !== 1) {
+    const heated = isUnscaled()
+      ? "without √D"
+      : `temperature ${short(temperature)}`
+    found.push([heated, reset("temperature")])
+  }
+  if (padding) found.push([`padding ${padding}`, reset("padding")])
+  if (beside) found.push([`beside “${NEIGHBOUR}”`, reset("beside")])
+  if (mask !== null)
+    found.push([mask ? "masked" : "not masked", reset("mask")])
+  for (const [key, weight] of force) {
+    found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
+  }
+  for (const key of banned)
+    found.push([`${cellName(key)}: banned`, remove("ban", key)])
+  for (const [t, id] of write) {
+    found.push([
+      `step ${t + 1} writes ${views[0].symbol(id)}`,
+      remove("write", t)
+    ])
+  }
+  return found
+}
+
+function drawChanges() {
+  const made = changes().map(([text, undo]) => {
+    const act = () => {
+      undo()
+      update()
+    }
+    return button(`${text} ✕`, act, {title: "undo"})
+  })
+  by("hint").hidden = made.length > 0
+  by("changes").replaceChildren(...made)
+  by("changes").scrollLeft = 1e6 // to the latest
+}
+
+// ---- the start ----
+
+function start() {
+  const [first] = data.models
+  restore(location.hash.slice(1))
+  prepareHeader(first)
+  prepareControls()
+  prepareText(first.source)
+  for (const [number, spec] of data.models.entries()) {
+    views.push(new View(spec, number))
+    by("models").append(views[number].root)
+  }
+  ;[active] = views
+  listen()
+  prepareTips()
+  update()
+  if (first.training) prepareTraining()
+  showPlaying()
+  if (!matchMedia("(pointer: coarse)").matches) by("text").select() // typing works at once
+  if (state.tour !== null) visit(state.tour)
+}
+
+function prepareHeader(first) {
+  const isAlone = data.models.length === 1
+  by("about").replaceChildren(...(isAlone ? describe(first) : []))
+  by("about").hidden = !isAlone
+  by("models").className = isAlone ? "" : "two"
+  by("save").hidden = !data.models.some(model => model.attends)
+}
+
+function prepareControls() {
+  const attends = data.models.some(model => model.attends)
+  for (let count = 0; count <= MOST_PADDING; count++) {
+    by("padding").append(
+      make("option", {value: count, textContent: `${count}`})
+    )
+  }
+  for (const id of ["temperature", "padding", "mask"])
+    by(id).closest("label").hidden = !attends
+  by("unscaled").closest("label").hidden = !data.models.every(dividesByRoot)
+  by("beside").closest("label").hidden = data.models.some(
+    model => !model.attends || model.mask_padding
+  )
+  if (!attends) say(by("hint"), "Retype a symbol of the answer.")
+  else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
+}
+
+function prepareText({features, symbols}) {
+  const examples = new Set(data.models.flatMap(model => model.examples))
+  by("features-label").hidden = !features
+  for (const text of examples) {
+    const name = shownText(text).replace("␉", " ")
+    by("examples").append(button(name, () => take(...text.split("\t"))))
+  }
+  for (const symbol of symbols) {
+    by("symbols").append(button(shownSymbol(symbol), () => addSymbol(symbol)))
+  }
+  by("text").value = state.text
+  by("features").value = state.features
+}
+
+function type(text, features = "") {
+  by("text").value = text
+  by("features").value = features
+  Object.assign(state, {text, features, step: 0, position: null})
+  update()
+}
+
+function addSymbol(symbol) {
+  const {separator} = data.models[0].source
+  type((state.text && state.text + separator) + symbol, state.features)
+}
+
+function take(text, features) {
+  type(text, features)
+  by("text").focus()
+}
+
+// ---- events ----
+
+function listen() {
+  listenToText()
+  listenToControls()
+  document.addEventListener("keydown", key)
+  addEventListener("resize", () => {
+    inside = measured()
+    for (const view of views) view.rooms.clear()
+    drawTraining()
+    draw()
+  })
+  addEventListener("hashchange", () => location.reload())
+  matchMedia("(prefers-color-scheme: dark)").addEventListener(
+    "change",
+    () => {
+      look = colours()
+      drawTraining()
+      draw()
+    }
+  )
+}
+
+function listenToText() {
+  by("text").addEventListener("input", () => {
+    if (playing) pause()
+    state.text = by("text").value
+    update()
+  })
+  by("features").addEventListener("input", () => {
+    state.features = by("features").value
+    update()
+  })
+  by("text").addEventListener("keydown", event => {
+    const move = {ArrowDown: 1, ArrowUp: -1}[event.key]
+    if (!move) return
+    choose(state.step + move, state.position)
+    event.preventDefault()
+  })
+}
+
+function listenToControls() {
+  const set = (id, name, read) =>
+    by(id).addEventListener("input", ({target}) => {
+      state[name] = read(target)
+      update()
+    })
+  const isUsual = checked =>
+    data.models.every(model => model.mask_padding === checked)
+  set("unscaled", "temperature", ({checked}) =>
+    checked ? unscaled(shownModel()) : 1
+  )
+  set("temperature", "temperature", ({value}) =>
+    Number((10 ** value).toPrecision(3))
+  )
+  set("padding", "padding", ({value}) => Number(value))
+  set("beside", "beside", ({checked}) => checked)
+  set("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
+  by("reset").onclick = undoAll
+  by("share").onclick = share
+  by("save").onclick = save
+  by("numbers").onclick = toggleNumbers
+  by("take-tour").onclick = () => visit(0)
+  for (const view of views) {
+    view.find("figcaption i").style.background =
+      `linear-gradient(90deg, ${data.colours})`
+  }
+}
+
+function key(event) {
+  const {target} = event
+  if (
+    event.ctrlKey ||
+    event.metaKey ||
+    event.altKey ||
+    event.defaultPrevented
+  )
+    return
+  if (event.key === "Escape") (state.tour === null ? undoAll : leave)()
+  else if (target.closest("select, input:not([type=checkbox])")) return
+  else if (event.key === "n") toggleNumbers()
+  else if (event.key === "p") togglePlay()
+  else if (event.key !== "Enter" || !target.closest("button, summary"))
+    mapKey(event)
+}
+
+function toggleNumbers() {
+  state.numbers = !state.numbers
+  rebuild()
+  draw()
+}
+
+// The bars' columns: with numbers they are wider.
+function rebuild() {
+  for (const view of views) view.bars = null
+}
+
+start()
+by("damaged").remove()

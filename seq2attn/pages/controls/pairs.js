@@ -1,0 +1,179 @@
+// Stops of the tour about what two models differ in.
+const PAIR_STOPS = [
+  {
+    title: "What can step 1 look for?",
+    of: () => differing("decoder") && blank(),
+    covered: true,
+    guess: () => ["all positions alike", "one more than others"],
+    truth: () =>
+      isEven(blank()) ? "all positions alike" : "one more than others",
+    ask: () => `${blank().spec.name} attends before its cell has read anything:
+      the query of its first step is 0. What will that step attend to?`,
+    press: "Uncover both",
+    act: () => choose(0, null),
+    tell: () => {
+      const first = each(view => strongest(view, 0).weight)
+      return `The largest weight of step 1 is ${first}. A score of the query 0 is the same for
+        every key; the other one's cell has read the start before it attends. ${sampled()}`
+    }
+  },
+  {
+    title: "Only to the right",
+    of: () => differing("decoder") && oneWay(),
+    covered: true,
+    guess: () => ["both", ...modelNames(), "neither"],
+    truth: rightOnes,
+    ask: () => `The attention of ${oneWay().spec.name} can only move to the right. Both were trained
+      on the task ${oneWay().spec.about.task}. Which one is right on “${state.text}”?`,
+    press: "Uncover both",
+    act: () => choose(Math.max(0, firstWrong(oneWay())), null),
+    tell: () => {
+      const view = oneWay()
+      const peaks = writing(view).map(t => strongest(view, t).j + 1)
+      const behind =
+        mostBehind(view) < 0.005
+          ? "; left of the step before, all are zero"
+          : ""
+      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.
+        ${sampled()}`
+    }
+  },
+  {
+    title: "One of the two is wrong",
+    of: () => !oneWay() && rivals(),
+    covered: true,
+    guess: modelNames,
+    truth: () => loser.spec.name,
+    ask: () => {
+      const windows = each(view => view.windowAt(0, " ± "))
+      const differ =
+        contrast() || `The window of step 1 is around position ${windows}`
+      return `Both were trained on the task ${loser.spec.about.task}. ${differ}.
+        Which one is wrong on “${state.text}”?`
+    },
+    press: "Uncover both",
+    act: () => choose(firstWrong(loser), null),
+    tell: () => {
+      const largest = each(view => {
+        const {weight, ...found} = strongest(view, state.step)
+        return `${place(found)}, with ${weight}`
+      })
+      return `${loser.spec.name} writes ${answerOf(loser)}.
+        Step ${state.step + 1} is the first that is wrong.
+        There the largest weight is that of ${largest}. ${sampled()}`
+    }
+  },
+  {
+    title: "A shorter string",
+    of: () => rivals() && loser.map.centres[0].length,
+    ...rightOrWrong,
+    truth: () => rightOrWrong.truth(loser),
+    ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
+      Will it be right on “${shortest()}”?`,
+    press: "Type it",
+    act: () => type(...shortest().split("\t")),
+    tell: () => `${judged(loser)}
+      What its windows miss has to come through the state, as without attention:
+      a few letters get through.`
+  },
+  {
+    title: "What has been read",
+    of: () => rivals() && winner.spec.parts.history?.name === "coverage",
+    covered: true,
+    guess: positions,
+    truth: view => positions(view)[leastRead()],
+    start: () => choose(firstWrong(loser), null),
+    ask: () => `C adds up the attention that each position has had. Which one has had the least
+      before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
+    press: "Show it",
+    act: () => {
+      choose(state.step, leastRead())
+      showScores(winner)
+    },
+    tell: view => {
+      const read = readBefore(winner, state.step)
+      const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
+      return `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.
+        ${winner.spec.name} adds w C to its scores, so that it knows what it has read;
+        ${loser.spec.name} has to count in its state.`
+    }
+  },
+  {
+    title: "How a score is made",
+    of: () => differing("score"),
+    covered: true,
+    guess: modelNames,
+    truth: () => modelWithMost(({scale: [low, high]}) => high - low),
+    ask: () => `${contrast()}. Whose scores lie further apart?`,
+    press: "Show them",
+    act: view => {
+      choose(second(view), null)
+      showScores(view)
+    },
+    tell: () => {
+      const hasTanh = views.some(({spec}) =>
+        spec.parts.score.formula.includes("tanh")
+      )
+      const why =
+        "A product grows with query and key; each tanh in the sum is at most 1."
+      return `${each(({scale}) => scale.map(short).join(" to "))}. ${hasTanh ? why : ""}`
+    }
+  },
+  {
+    title: "Flatter weights",
+    of: () => differing("score"),
+    guess: modelNames,
+    truth: () => modelWithMost(view => strongest(view, state.step).value),
+    start: view => choose(second(view), null),
+    ask: () =>
+      "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",
+    press: "Temperature 3",
+    act: () => set({temperature: 3}),
+    tell: () => {
+      const weight = (view, result) =>
+        strongest(view, state.step, result).weight
+      const both = each(
+        view => `${weight(view, view.before)}, then ${weight(view)}`
+      )
+      return `${both}. Scores that lie far apart stay apart.`
+    }
+  }
+]
+
+// The model whose first query is 0.
+const blank = () =>
+  views.find(
+    ({attends, now}) => attends && !now.steps[0].query.data.some(Boolean)
+  )
+
+// Whether the first step attends to all positions alike.
+function isEven({now}) {
+  const {data: row} = now.steps[0].weights
+  return Math.max(...row) - Math.min(...row) < 1e-4
+}
+
+// The model whose weights cannot be set, since it moves over the source.
+const oneWay = () => views.find(({spec}) => spec.force_reason)
+
+function rightOnes() {
+  const right = views.filter(isRight).map(({spec}) => spec.name)
+  return right.length === 1 ? right[0] : right.length ? "both" : "neither"
+}
+
+// The largest weight to the left of where the step before looked.
+function mostBehind(view) {
+  const rows = writing(view).map(t => view.now.steps[t].weights.data)
+  const behind = rows
+    .slice(1)
+    .map((row, k) => Math.max(0, ...row.slice(0, peak(rows[k]))))
+  return Math.max(0, ...behind)
+}
+
+// How many of some strings, of the length of the one that is shown, each model has right.
+function sampled() {
+  const texts = sample(views[0])
+  const counts = each(view => countRight(view, texts))
+  return texts.length
+    ? `Of ${texts.length} strings of this length, ${counts} are right.`
+    : ""
+}

@@ -1,0 +1,64 @@
+// Playing the decoding: part after part of a step, step after step.
+
+const PACE = 900 // milliseconds a part of the first step that is played
+const FASTER = 350 // and of the others
+
+let playing = 0
+let afterwards = null // what is done once, when playing ends
+
+function light(part) {
+  state.part = part
+  for (const view of views) showLit(view)
+}
+
+function play() {
+  const view = views.find(one => one.attends && one.now) ?? views[0]
+  if (!view.now) return // no answer yet, of a link with a text that the model cannot read
+  const parts = Object.keys(view.parts).slice(1)
+  const last = view.now.steps.length - 1
+  if (state.step >= last) choose(0, null)
+  state.position = null
+  let at = 0
+  let pace = PACE
+  const tick = () => {
+    if (at === parts.length && state.step >= last) return pause()
+    if (at === parts.length) {
+      at = 0
+      pace = FASTER
+      choose(state.step + 1, null)
+    }
+    light(parts[at++])
+    playing = setTimeout(tick, pace)
+  }
+  tick()
+  showPlaying()
+}
+
+function pause() {
+  clearTimeout(playing)
+  playing = 0
+  light(null)
+  showPlaying()
+  goOn()
+}
+
+// Do what waited for the end.
+function goOn() {
+  const act = afterwards
+  afterwards = null
+  act?.()
+}
+
+function togglePlay() {
+  if (playing) pause()
+  else play()
+}
+
+function showPlaying() {
+  document.body.classList.toggle("playing", Boolean(playing))
+  for (const view of views) {
+    const toggle = view.find(".play")
+    say(toggle, playing ? "❚❚ pause" : "▶ play")
+    toggle.ariaLabel = `${playing ? "pause" : "play"} the decoding`
+  }
+}

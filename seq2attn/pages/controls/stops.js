@@ -1,0 +1,332 @@
+// The stops of the tour: at each a question, something to press, and what came of it, in the words
+// of what the models computed.
+
+const attends = spec => spec.attends
+const without = spec => !spec.attends
+const masked = spec => spec.attends && spec.mask_padding
+const forcible = spec => masked(spec) && canForce()
+
+const yesIfSame = {
+  guess: () => ["yes", "no"],
+  truth: view => (isSame(view) ? "yes" : "no")
+}
+const rightOrWrong = {
+  guess: () => ["right", "wrong"],
+  truth: view => (isRight(view) ? "right" : "wrong")
+}
+const set = values => {
+  Object.assign(state, values)
+  update()
+}
+
+// of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then
+// shows the steps that `shows` chooses; ask: before, with answers to choose from, `guess`; press
+// and act: what to press; tell: after; truth: the right guess. While `act` plays the decoding,
+// nothing is told.
+
+// About one model.
+const STOPS = [
+  {
+    title: "Who sits beside you",
+    of: spec => spec.attends && !spec.mask_padding && knows(spec, WORDS),
+    guess: () => ["0", "5", "10"],
+    truth: view => `${countRight(view, WORDS)}`,
+    start: () => type(WORDS[3]),
+    ask: () => `This model was trained without a mask, in batches filled up to their longest string.
+      Ten words, from ${WORDS[0]} to ${WORDS[9]}, each alone: how many are right?`,
+    press: `Then beside “${NEIGHBOUR}”`,
+    act: () => set({beside: true}),
+    tell: view => {
+      const alone = countRight(view, WORDS)
+      const beside = countRight(view, WORDS, besides)
+      return `Alone ${alone} of 10 are right, beside “${NEIGHBOUR}” ${beside}: here it writes
+        ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.`
+    }
+  },
+  {
+    title: "Empty positions",
+    of: spec => spec.attends && !spec.mask_padding,
+    ...rightOrWrong,
+    ask: view => `${judged(view)}
+      In training, without a mask, it could read the empty positions that fill strings up to
+      ${view.spec.trained[1]}. Will ${lacking(view)} of them make it right?`,
+    press: "Add them",
+    act: view => set({padding: lacking(view)}),
+    tell: view => {
+      const learned = isSame(view) ? "" : ": it learned to count on them"
+      return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
+        empty positions${learned}.`
+    }
+  },
+  {
+    title: "Where does it look?",
+    of: masked,
+    covered: true,
+    shows: t => t === 1,
+    guess: positions,
+    truth: view => positions(view)[strongest(view, second(view)).j],
+    ask: view => `The model reads ${state.text} ${taught(view)}.
+      Rows of the map are steps, columns are positions. Which position will step 2 attend to?`,
+    press: "Uncover it",
+    act: view => choose(second(view), null),
+    tell: view => {
+      const {weight, ...found} = strongest(view, second(view))
+      return `It attends to ${place(found)}, with the weight ${weight},
+        and writes ${view.wrote(view.now.steps[second(view)])}.`
+    }
+  },
+  {
+    title: "What does it write?",
+    of: without,
+    ask: view => `The model reads ${state.text} ${taught(view)}, a symbol a step.
+      It has no attention: there is no map. What does a step need to know of the source?`,
+    press: "Show what it knows",
+    act: () => light("vector"),
+    tell: view => `One vector, the row "one vector": ${bottleneck(view).vector.sum}.
+      Everything has to fit in there.`
+  },
+  {
+    title: "Step after step",
+    of: masked,
+    covered: true,
+    shows: t => t <= state.step,
+    guess: () => ["to the right", "to the left", "it stays", "it jumps"],
+    truth: direction,
+    ask: () => `Next, the decoding is played: query, scores, softmax, weights, context, output,
+      at each step. Which way will the bright cell move?`,
+    press: "Play",
+    act: play,
+    tell: view => {
+      const largest = writing(view).map(t => strongest(view, t).j + 1)
+      return `The largest weights are at ${largest.join(", ")}.
+        The last step writes ⏎, the end, which copies nothing.`
+    }
+  },
+  {
+    title: "Step after step",
+    of: without,
+    ask: () =>
+      "Next, the decoding is played. What changes from step to step, and what does not?",
+    press: "Play",
+    act: play,
+    tell: () =>
+      "The decoder's state changes. The vector it began with stays as it was."
+  },
+  {
+    title: "How a score is made",
+    of: attends,
+    covered: true,
+    guess: positions,
+    truth: view => positions(view)[strongest(view, third(view)).j],
+    ask: view => `A score says how well the query, which the decoder asks with, fits a key,
+      which the encoder left at a position. Which position will have the largest score in step
+      ${third(view) + 1}?`,
+    press: "Show it",
+    act: view => {
+      choose(third(view), null)
+      showScores(view)
+    },
+    tell: view => {
+      const {score} = view.spec.parts
+      return `Position ${strongest(view, third(view)).j + 1}.
+        The row shows how its score is made${score ? `: ${score.summary}` : ""}.
+        The softmax makes weights of the scores.`
+    }
+  },
+  {
+    title: "Move its attention",
+    of: forcible,
+    guess: letters,
+    truth: view => view.wrote(view.now.steps[0]),
+    ask: view => `What will the first step write if all its attention goes to
+      ${positions(view)[elsewhere(view)]}?`,
+    press: "Set that weight to 1",
+    act: view => {
+      const j = elsewhere(view)
+      choose(0, j)
+      setWeight(0, j, 1)
+    },
+    tell: view => {
+      const [before, now] = [view.before, view.now].map(({steps}) =>
+        view.wrote(steps[0])
+      )
+      return now === before
+        ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
+        : `It writes ${now}, not ${before}.
+          ${compared(view)}: so a weight is a cause, not only a picture.`
+    }
+  },
+  {
+    title: "And the next step?",
+    of: forcible,
+    start: view => setWeight(0, elsewhere(view), 1),
+    guess: () => ["from there", "as before"],
+    truth: view => {
+      const [before, now] = weightsAt(view, second(view))
+      return now.j === before.j ? "as before" : "from there"
+    },
+    ask: () => `The first step was made to look elsewhere.
+      Will the second go on from there, or look where it did before?`,
+    press: "Go to step 2",
+    act: () => choose(1, null),
+    tell: tellNext
+  },
+  {
+    title: "Take a position away",
+    of: masked,
+    guess: letters,
+    truth: view => view.wrote(view.now.steps[firstChanged(view)]),
+    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the
+      softmax. What will be written in its place?`,
+    press: "Ban it",
+    act: view => {
+      ban("0")
+      choose(firstChanged(view), null)
+    },
+    tell: view => {
+      const t = firstChanged(view)
+      return isSame(view)
+        ? `${compared(view)}. No step needed that position.`
+        : `${compared(view)}. Step ${t + 1} needed that position.
+          Now it attends to what is left: ${place(strongest(view, t))}.`
+    }
+  },
+  {
+    title: "Without √D",
+    of: (spec, view) => spec.attends && dividesByRoot(spec) && view.now,
+    ...yesIfSame,
+    start: view => choose(flattest(view), null),
+    ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
+      Undo that now, after training: will the answer stay the same?`,
+    press: "Without √D",
+    act: view => {
+      set({temperature: unscaled(view)})
+      light("softmax")
+    },
+    tell: view => {
+      const [was, is] = weightsAt(view, state.step)
+      return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
+        is ${is.weight}: sharper. Why one divides before training, root.html shows.`
+    }
+  },
+  {
+    title: "Flatter weights",
+    of: attends,
+    ...yesIfSame,
+    ask: () => `The temperature divides the scores before the softmax. At 5, the weights become
+      flatter. Will the answer stay the same?`,
+    press: "Temperature 5",
+    act: view => {
+      set({temperature: 5})
+      choose(firstChanged(view), null)
+    },
+    tell: view => {
+      const t = Math.min(firstChanged(view), view.before.steps.length - 1)
+      const [was, is] = weightsAt(view, t)
+      const mixed =
+        is.value < 0.9
+          ? ": its context is a mixture of several positions"
+          : ""
+      return `${compared(view)}.
+        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}${mixed}.`
+    }
+  },
+  {
+    title: "Empty positions",
+    of: masked,
+    ...yesIfSame,
+    ask: view => `A mask hides the empty positions that fill up short strings of a batch.
+      Will the answer stay the same with ${lacking(view)} unmasked?`,
+    press: "Add them, unmasked",
+    act: view => set({padding: lacking(view), mask: false}),
+    tell: view => {
+      const shares = writing(view).map(t => emptyShare(view, t))
+      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.
+        Trained unmasked, a model needs them (unmasked.html).`
+    }
+  },
+  {
+    title: "One symbol more",
+    of: without,
+    ask: () => `The vector always has as many numbers.
+      How many of them change if the string gets one symbol longer?`,
+    press: "Add a symbol",
+    act: view => {
+      view.earlier = vectorOf(view)
+      addSymbol(view.spec.source.symbols[0])
+    },
+    tell: view => {
+      const vector = vectorOf(view)
+      const count = vector.filter(
+        (value, k) => value !== view.earlier[k]
+      ).length
+      return `${count} of ${vector.length}: the symbols have no place of their own in it.`
+    }
+  },
+  {
+    title: "Put words in its mouth",
+    of: without,
+    ask: view => `At each step the model reads what it wrote last.
+      What follows if its first symbol is changed to ${view.symbol(3)}?`,
+    press: "Change it",
+    act: () => hold("write", 0, 3),
+    tell: view =>
+      `${compared(view)}. What it has yet to write comes from its state.`
+  },
+  {
+    title: "As long as in training",
+    of: without,
+    ...rightOrWrong,
+    ask: ({spec: {trained}}) =>
+      `In training, strings had ${trained.join(" to ")} symbols. Will the longest be right?`,
+    press: "Type one",
+    act: view => type(longText(view, view.spec.trained[1]), state.features),
+    tell: view =>
+      `${judged(view)} The longer the string, the more has to fit into the vector.`
+  },
+  {
+    title: "Longer than in training",
+    of: () => true,
+    ...rightOrWrong,
+    ask: ({
+      spec: {trained}
+    }) => `In training, strings had ${trained.join(" to ")} symbols.
+      Will one of ${trained[1] + 6} be right?`,
+    press: "Type a longer one",
+    act: view => {
+      type(longText(view, view.spec.trained[1] + 6), state.features)
+      choose(Math.max(0, firstWrong(view)), null)
+    },
+    tell: view => `${judged(view)} ${tooLong(view)} Now try your own string.`
+  }
+]
+
+// The largest weights of a step, before it was changed and now.
+function weightsAt(view, t) {
+  return [view.before, view.now].map(result =>
+    strongest(view, Math.min(t, result.steps.length - 1), result)
+  )
+}
+
+function tellNext(view) {
+  const [before, now] = [view.before, view.now].map(result => result.steps[1])
+  if (!now || !before) return "There is no second step."
+  const [from, to] = weightsAt(view, 1)
+  const [first, after] = [before, now].map(step =>
+    short(chance(step, before.likeliest))
+  )
+  const chances = `p(${view.symbol(before.likeliest)}) was ${first} and is ${after}.`
+  return to.j === from.j
+    ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};
+      ${chances} The decoder's state knows how far it is.`
+    : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};
+      ${chances} It goes on from where it was.`
+}
+
+function tooLong(view) {
+  if (!view.spec.attends) return "The vector was never asked to hold as much."
+  const t = firstWrong(view)
+  if (t < 0) return ""
+  const {j} = strongest(view, t)
+  return `Step ${t + 1} is the first that is wrong: it attends to position ${j + 1}.`
+}

@@ -1,0 +1,171 @@
+// The controls of training, and what its worker reports.
+
+const RECENT = 0.9 // how much an earlier batch counts
+const training = {
+  worker: null,
+  playing: false,
+  round: 0,
+  step: 0,
+  losses: [],
+  right: [],
+  exams: [], // [batch, what each model has right]
+  times: []
+}
+
+function tell(kind, more = {}) {
+  const {rate, seed, mask, until} = state
+  const {worker, round} = training
+  worker.postMessage({kind, rate, seed, mask, until, round, ...more})
+}
+
+function prepareTraining() {
+  const begins =
+    data.models.length > 1 ? "These models begin" : "This model begins"
+  for (const id of ["train", "train-help"]) by(id).hidden = false
+  say(
+    by("intro"),
+    `${begins} untrained: press Train, and watch the answer become right.`
+  )
+  say(by("mask-name"), "mask it, in training too")
+  for (const id of ["temperature", "unscaled", "padding"]) {
+    const label = by(id).closest("label")
+    label.classList.add("aside")
+    label.dataset.tip += " It changes what you see, and nothing in training."
+  }
+  startWorker()
+  listenToTraining()
+  clearCurves()
+  if (state.until) setTraining(true) // a link to a moment of training
+}
+
+function startWorker() {
+  const source = [`${by("engine").textContent}\nserve()`]
+  const worker = new Worker(
+    URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
+  )
+  const specs = data.models.map(({snapshots, ...spec}) => spec)
+  worker.onmessage = ({data: report}) => learnt(report)
+  worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
+  training.worker = worker
+  tell("start", {specs})
+}
+
+function listenToTraining() {
+  const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
+  const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
+    by(`train-${name}`)
+  )
+  rate.value = Math.log10(state.rate)
+  seed.value = state.seed
+  until.value = state.until ?? ""
+  by("train-play").onclick = () => setTraining(!training.playing)
+  by("train-reset").onclick = resetTraining
+  by("train-step").onclick = () => {
+    setTraining(false)
+    tell("step")
+  }
+  rate.oninput = () => {
+    state.rate = Number((10 ** rate.value).toPrecision(2))
+    showTraining()
+    remember()
+  }
+  seed.onchange = () => {
+    state.seed = whole(seed)
+    remember()
+    resetTraining()
+  }
+  until.onchange = () => {
+    state.until = whole(until) || null
+    tell(training.playing ? "run" : "pause")
+  }
+}
+
+function clearCurves() {
+  training.losses = data.models.map(() => [])
+  training.right = data.models.map(() => new Map())
+  Object.assign(training, {step: 0, exams: [], times: []})
+  showTraining()
+}
+
+function setTraining(on) {
+  training.playing = on
+  tell(on ? "run" : "pause")
+  showTraining()
+}
+
+function resetTraining() {
+  training.playing = false
+  training.round += 1 // reports of earlier rounds may still be on their way
+  clearCurves()
+  tell("reset")
+}
+
+// A report of the worker: what it learnt since the last one, and the weights that the page shows
+// from now on.
+function learnt({round, step, news, weights}) {
+  if (round !== training.round) {
+    tell("seen")
+    return
+  }
+  for (const batch of news) count(batch)
+  training.step = step
+  if (step === state.until) endTraining()
+  if (!news.every(({losses}) => losses.every(Number.isFinite))) {
+    endTraining()
+    toast(
+      "The loss is not a number any more: Reset, and take a smaller learning rate."
+    )
+  }
+  for (const view of views) {
+    view.learnt = weights[view.number]
+    view.load()
+  }
+  const now = performance.now()
+  training.times = [
+    ...training.times.filter(([time]) => now - time < 5000),
+    [now, step]
+  ]
+  update()
+  showTraining()
+  requestAnimationFrame(() => setTimeout(() => tell("seen")))
+}
+
+// What waited for the end of training is done once the weights are shown.
+function endTraining() {
+  training.playing = false
+  setTimeout(goOn)
+}
+
+function count({lengths, losses, right, exams}) {
+  if (exams) training.exams.push([training.losses[0].length + 1, exams])
+  for (const [k, loss] of losses.entries()) {
+    const shares = training.right[k]
+    training.losses[k].push(loss)
+    lengths.forEach((length, row) => {
+      const [good, all] = shares.get(length) ?? [0, 0]
+      shares.set(length, [good * RECENT + right[k][row], all * RECENT + 1])
+    })
+  }
+}
+
+function showTraining() {
+  const {step, playing: isOn} = training
+  const share = warmed(data.models[0].training, step)
+  const rate = state.rate.toPrecision(2)
+  const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
+  const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
+  say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
+  say(
+    by("train-now"),
+    step ? `after ${batches}${isOn ? speed() : ""}` : "untrained"
+  )
+  say(by("train-rate-value"), share < 1 ? warming : rate)
+  drawTraining()
+}
+
+function speed() {
+  const [from, first] = training.times[0] ?? [0, 0]
+  const [to, last] = training.times.at(-1) ?? [0, 0]
+  const each = ((last - first) / (to - from)) * 1000
+  return last > first ? ` · ${each.toPrecision(2)} a second` : ""
+}

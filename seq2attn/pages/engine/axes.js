@@ -1,0 +1,126 @@
+// Operations along axes: sums and the like, and those that make a line of numbers of a line.
+
+// Starts with `start`, then `add(total, value)` for each value, or a sum, then `end(total, count)`.
+function reduction(start, add, end, type) {
+  return (x, axes = [], keep = false) => {
+    const given = [axes].flat().map(axis => axisOf(axis, x.shape.length))
+    const gone = given.length ? given : [...x.shape.keys()]
+    const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size))
+    const own = x.type === "bool" ? "int" : x.type
+    const result = filled(kept, start, type ?? own)
+    const count = product(x.shape) / result.data.length
+    gathered(x, result, add)
+    if (end) result.data = result.data.map(total => end(total, count))
+    return keep ? result : squeeze(result, gone)
+  }
+}
+
+function gathered(x, {data: totals, ...result}, add) {
+  const {data} = x
+  walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
+    if (add)
+      for (let k = 0; k < size; k++, o += q, i += p)
+        totals[o] = add(totals[o], data[i])
+    else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i]
+  })
+}
+
+const sum = reduction(0)
+const mean = reduction(0, null, (total, count) => total / count)
+const amax = reduction(-Infinity, most)
+const amin = reduction(Infinity, least)
+const sumOfPowers = order =>
+  reduction(
+    0,
+    (total, x) => total + Math.abs(x) ** order,
+    total => total ** (1 / order)
+  )
+const length = reduction(0, (total, x) => total + x * x, Math.sqrt)
+
+function norm(x, order = 2, axes = [], keep = false) {
+  if (order === Infinity) return amax(unary(Math.abs)(x), axes, keep)
+  return (order === 2 ? length : sumOfPowers(order))(x, axes, keep)
+}
+
+function variance(x, axes = [], correction = 1, keep = false) {
+  const deviations = square(minus(x, mean(x, axes, true)))
+  const total = sum(deviations, axes, keep)
+  return over(total, product(x.shape) / product(total.shape) - correction)
+}
+
+// compute(line, out) for each line along an axis, as arrays.
+function lines(x, axis, compute, type = x.type) {
+  const {data, first, shape} = contiguous(transpose(x, axis, -1))
+  const result = tensor(type, shape)
+  const size = shape.at(-1)
+  for (let at = 0; at < result.data.length; at += size) {
+    const line = data.subarray(first + at, first + at + size)
+    compute(line, result.data.subarray(at, at + size))
+  }
+  return transpose(result, axis, -1)
+}
+
+function softmax(x, axis) {
+  return lines(x, axis, (line, out) => {
+    const largest = Math.max(...line)
+    let total = 0
+    for (let k = 0; k < line.length; k++) {
+      out[k] = Math.exp(line[k] - largest)
+      total += out[k]
+    }
+    for (let k = 0; k < line.length; k++) out[k] /= total
+  })
+}
+
+const cumulative = add => (x, axis) =>
+  lines(x, axis, (line, out) => {
+    out.set(line)
+    for (let k = 1; k < line.length; k++) out[k] = add(out[k - 1], line[k])
+  })
+
+function addLogs(x, y) {
+  const larger = Math.max(x, y)
+  if (larger === -Infinity) return larger
+  return larger + Math.log(Math.exp(x - larger) + Math.exp(y - larger))
+}
+
+// The places of the numbers along an axis in their order; of equal ones, the earlier first.
+function argsort(x, axis = -1, descending = false) {
+  const sign = descending ? -1 : 1
+  const order = (line, out) =>
+    out.set([...line.keys()].sort((k, l) => sign * (line[k] - line[l])))
+  return lines(x, axis, order, "int")
+}
+
+function sort(x, axis = -1, descending = false) {
+  const places = argsort(x, axis, descending)
+  return [gather(x, axis, places), places]
+}
+
+function topk(x, count, axis = -1, largest = true) {
+  return sort(x, axis, largest).map(part => slice(part, axis, 0, count))
+}
+
+const extreme =
+  largest =>
+  (x, axis, keep = false) => {
+    const line = axis === undefined ? flatten(x) : x
+    const places = slice(argsort(line, axis ?? 0, largest), axis ?? 0, 0, 1)
+    return keep ? places : squeeze(places, [axis ?? 0])
+  }
+
+const argmax = extreme(true)
+const argmin = extreme(false)
+
+// The largest along an axis, and where it stands.
+function withPlaces(find, places) {
+  return (x, axis, keep = false) => [
+    find(x, [axis], keep),
+    places(x, axis, keep)
+  ]
+}
+
+function range(start, end, step = 1, type = "int") {
+  const count = Math.max(0, Math.ceil((end - start) / step))
+  return row(type, [count], k => start + k * step)
+}

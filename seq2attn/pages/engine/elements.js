@@ -1,0 +1,120 @@
+// Operations on each number: of one tensor, or of several that are repeated to one shape.
+
+const TYPES = ["bool", "int", "number", "float"] // each holds those before it
+
+function common(inputs) {
+  const found = TYPES.findLast(type =>
+    inputs.some(input => input.type === type)
+  )
+  return found === "number" ? "float" : found
+}
+
+// loop computes a row of the result: out[o] to out[end - 1], from a[i] by p, b[j] by q, c[l] by r.
+function elementwise(loop, type) {
+  return (...given) => {
+    const inputs = given.map(single)
+    const shape = broadcast(inputs.map(input => input.shape))
+    const result = tensor(type ?? common(inputs), shape)
+    const repeated = inputs.map(input => expand(input, shape))
+    const [a, b, c] = inputs.map(input => input.data)
+    walk(shape, [result, ...repeated], (size, [o, i, j, l], [, p, q, r]) => {
+      loop(result.data, o, o + size, a, i, p, b, j, q, c, l, r)
+    })
+    return result
+  }
+}
+
+const unary = (compute, type) =>
+  elementwise((out, o, end, a, i, p) => {
+    for (; o < end; o++, i += p) out[o] = compute(a[i])
+  }, type)
+
+const binary = (compute, type) =>
+  elementwise((out, o, end, a, i, p, b, j, q) => {
+    for (; o < end; o++, i += p, j += q) out[o] = compute(a[i], b[j])
+  }, type)
+
+// Written out, since a function that several loops share is called for each number.
+const plus = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] + b[j]
+})
+const minus = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] - b[j]
+})
+const times = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] * b[j]
+})
+const over = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] / b[j]
+})
+const pick = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+  for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] ? b[j] : c[l]
+})
+
+function where(chosen, a, b) {
+  return {...pick(chosen, a, b), type: common([single(a), single(b)])}
+}
+
+const scaled = (x, factor) => (factor === 1 ? x : times(x, factor))
+const square = x => times(x, x)
+const sigmoid = x =>
+  x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x))
+const least = (x, y) => (x < y || Number.isNaN(x) ? x : y)
+const most = (x, y) => (x > y || Number.isNaN(x) ? x : y)
+const remainder = (x, y) => x - y * Math.floor(x / y)
+const isTrue = unary(x => x !== 0, "bool")
+const truncated = unary(Math.trunc, "int")
+const minimum = binary(least)
+const maximum = binary(most)
+const power = binary((x, y) => x ** y)
+const complement = unary(x => ~x)
+const negation = unary(x => !x, "bool")
+
+function cast(x, type) {
+  if (x.type === type) return x
+  if (type === "bool") return isTrue(x)
+  if (type === "int" && x.type === "float") return truncated(x)
+  return {...x, type}
+}
+
+function clamp(x, low, high) {
+  const above = low === undefined ? x : maximum(x, low)
+  return high === undefined ? above : minimum(above, high)
+}
+
+const rounding = {floor: unary(Math.floor), trunc: unary(Math.trunc)}
+
+function divide(x, y, mode) {
+  const result = over(x, y)
+  return mode ? rounding[mode](result) : {...result, type: "float"}
+}
+
+function pow(x, y) {
+  if (y === 2) return square(x)
+  return y === 0.5 ? unary(Math.sqrt)(x) : power(x, y)
+}
+
+// To the nearest, of two the even one.
+function round(x) {
+  const up = Math.round(x)
+  return up - x === 0.5 && up % 2 ? up - 1 : up
+}
+
+// 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...): all terms are positive, so nothing cancels.
+function erf(x) {
+  const z = Math.abs(x)
+  if (z > 6) return Math.sign(x)
+  let term = z
+  let total = z
+  for (let n = 1; term > 1e-17 * total; n++) {
+    term *= (2 * z * z) / (2 * n + 1)
+    total += term
+  }
+  return ((Math.sign(x) * 2) / Math.sqrt(Math.PI)) * Math.exp(-z * z) * total
+}
+
+function softplus(x, beta = 1, threshold = 20) {
+  return unary(v =>
+    v * beta > threshold ? v : Math.log1p(Math.exp(v * beta)) / beta
+  )(x)
+}

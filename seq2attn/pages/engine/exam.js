@@ -1,0 +1,54 @@
+// How much is right of strings that are drawn once and not trained on: letter by letter, given the
+// right ones before each, as in training; and of what a model writes by itself.
+
+const EXAM = {strings: 24, batches: 8, every: 20}
+
+// The longest strings of some batches: [{source, target}], ids without padding.
+function examStrings({draw}, random) {
+  const found = []
+  for (let n = 0; n < EXAM.batches; n++) {
+    const drawn = draw.run(randomInputs(draw.spec, random))
+    const targets = unpadded(drawn.target, drawn.target_lengths)
+    const sources = unpadded(drawn.source, drawn.source_lengths)
+    for (const [k, source] of sources.entries())
+      found.push({source, target: targets[k]})
+  }
+  found.sort((one, other) => other.source.length - one.source.length)
+  return found.slice(0, EXAM.strings)
+}
+
+function unpadded(ids, lengths) {
+  const [rows, width] = ids.shape
+  const numbers = [...numbersOf(ids)]
+  return Array.from(numbersOf(lengths).slice(0, rows), (length, k) =>
+    numbers.slice(k * width, k * width + length)
+  )
+}
+
+// The shares that are right: of letters, given the right ones before (`given`) and after what the
+// model wrote itself (`own`), and of whole strings. mask: as in `Session.decode`.
+function examine(model, strings, mask) {
+  const {spec} = model
+  const session = new Session(model)
+  const right = {given: 0, own: 0, whole: 0}
+  let letters = 0
+  for (const {source, target} of strings) {
+    const ids = spec.source_eos ? [...source, spec.eos] : source
+    const wanted = [...target, spec.eos]
+    const decode = write =>
+      session.decode(ids, {...unchanged(), mask, write}, wanted.length).steps
+    const own = decode(new Map())
+    const given = decode(new Map(target.entries()))
+    for (const [t, id] of target.entries()) {
+      right.given += given[t].likeliest === id
+      right.own += own[t]?.likeliest === id
+    }
+    right.whole += wanted.every((id, t) => own[t]?.likeliest === id)
+    letters += target.length
+  }
+  return {
+    given: right.given / letters,
+    own: right.own / letters,
+    whole: right.whole / strings.length
+  }
+}

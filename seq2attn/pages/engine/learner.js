@@ -1,0 +1,113 @@
+// Training: the exported step, over and over.
+
+// Numbers in [0, 1) in steps of 2^-24, so that float32 holds them exactly (mulberry32).
+function uniforms(seed) {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 8) / 16777216
+  }
+}
+
+// The share of the learning rate with which a step, counted from 0, is taken.
+const warmed = ({warmup}, step) => warmup[step] ?? 1
+
+// The random inputs of a graph.
+function randomInputs({inputs}, random) {
+  const draw = (_, k, numbers) => {
+    numbers[k] = random()
+  }
+  return made(picked(inputs, "random."), shape => {
+    const drawn = tensor("float", shape)
+    drawn.data.forEach(draw)
+    return drawn
+  })
+}
+
+class Learner {
+  constructor(spec, seed) {
+    this.spec = spec
+    this.graphs = made(
+      spec.training.graphs,
+      graph => new Graph(graph, new Map())
+    )
+    this.reset(seed)
+  }
+
+  // The first weights, moments of the gradients that are 0, and a count of steps.
+  reset(seed) {
+    const {first, train} = this.graphs
+    const {inputs} = train.spec
+    const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
+    const weights = first.run(randomInputs(first.spec, uniforms(3 * seed)))
+    this.values = {
+      ...made(zeros, shape => filled(shape, 0)),
+      ...weights
+    }
+    this.random = uniforms(3 * seed + 1)
+  }
+
+  // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask:
+  // null is the config's own.
+  learn(examples, rate, mask) {
+    const {train} = this.graphs
+    const [step] = this.values.step.data
+    const inputs = {
+      ...this.values,
+      ...examples,
+      ...randomInputs(train.spec, this.random),
+      rate: filled([], rate * warmed(this.spec.training, step)),
+      mask: filled([], mask ?? this.spec.mask_padding, "bool")
+    }
+    if (step === 0) train.recycle(inputs)
+    const {loss, right, ...values} = train.run(inputs)
+    this.values = values
+    return {loss: loss.data[loss.first], right: numbersOf(right)}
+  }
+
+  weights() {
+    const parts = this.spec.weights.map(([name]) =>
+      flatten(this.values[name])
+    )
+    return numbersOf(cat(parts)).slice()
+  }
+}
+
+// All learners on the same batches.
+class Race {
+  constructor(specs, seed) {
+    this.learners = specs.map(spec => new Learner(spec, seed))
+    this.reset(seed)
+  }
+
+  reset(seed) {
+    for (const learner of this.learners) learner.reset(seed)
+    this.random = uniforms(3 * seed + 2)
+    this.strings = examStrings(this.learners[0].graphs, uniforms(seed + 1e6))
+    this.step = 0
+  }
+
+  // What each learner has right of the strings of the exam.
+  examine(mask) {
+    return this.learners.map(learner =>
+      examine(new Model(learner.spec, learner.weights()), this.strings, mask)
+    )
+  }
+
+  // One step of each: {examples, lengths, each: [{loss, right}]}
+  advance(rate, mask) {
+    const {draw} = this.learners[0].graphs
+    const examples = draw.run(randomInputs(draw.spec, this.random))
+    this.step += 1
+    const each = this.learners.map(learner =>
+      learner.learn(examples, rate, mask)
+    )
+    return {
+      examples,
+      lengths: [...numbersOf(examples.source_lengths)],
+      each
+    }
+  }
+}

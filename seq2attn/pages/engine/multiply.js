@@ -1,0 +1,77 @@
+// Products of large matrices, in WebAssembly: multiply.c, compiled by the command that stands
+// there, as base64.
+
+const COMPILED = `
+AGFzbQEAAAABDAFgCH9/f39/f39/AAMCAQAFAwEAEAYRAn8BQYCAwAALfwBBgIDAAAsHIwMGbWVtb3J5AgAIbXVsdGlwbHkA
+AAtfX2hlYXBfYmFzZQMBCskEAcYEBA9/CHsBfwV7AkAgBUEBSA0AIAFBA3QhCCACQQN0IQkgB0EDdCEKIAdBfGohCyAFQXxq
+IQxBACENIAdBAUghDgNAAkAgDg0AIAggDSAMIA0gDEgbIgJsIQ8gASACQQN0IhBBCGpsIREgASAQQRBqbCESIAEgEEEYamwh
+EyAEIAIgB2xBA3RqIRRBACEVA0AgFSALIBUgC0gbQQN0IRYCQAJAIAZBAU4NAP0MAAAAAAAAAAAAAAAAAAAAACIXIRggFyEZ
+IBchGiAXIRsgFyEcIBchHSAXIR4MAQsgAyAWaiEQIAAhAiAGIR/9DAAAAAAAAAAAAAAAAAAAAAAiHiEdIB4hHCAeIRsgHiEa
+IB4hGSAeIRggHiEXA0AgHSAQQRBq/QAAACIgIAIgE2r9CgAAIiH98gH98AEhHSAbICAgAiASav0KAAAiIv3yAf3wASEbIBkg
+ICACIBFq/QoAACIj/fIB/fABIRkgFyAgIAIgD2r9CgAAIiT98gH98AEhFyACIAlqIQIgHCAQ/QAAACIgICH98gH98AEhHCAa
+ICAgIv3yAf3wASEaIBggICAj/fIB/fABIRggHiAgICT98gH98AEhHiAQIApqIRAgH0F/aiIfDQALCyAUIBZqIgIgF/0LABAg
+AiAe/QsAACACIApqIgIgGf0LABAgAiAY/QsAACACIApqIgIgG/0LABAgAiAa/QsAACACIApqIgIgHf0LABAgAiAc/QsAACAV
+QQRqIhUgB0gNAAsLIA1BBGoiDSAFSA0ACwsL
+`
+
+const bytesOf = text =>
+  Uint8Array.from(atob(text), letter => letter.charCodeAt(0))
+
+const compiled = (() => {
+  try {
+    const module = new WebAssembly.Module(bytesOf(COMPILED))
+    return new WebAssembly.Instance(module).exports
+  } catch {
+    return null // a browser without it, or one that does not allow it: slower
+  }
+})()
+
+// Like `multiply`, of at least four rows and columns: copied to where the compiled loop can read
+// them, and back.
+function multiplyCompiled(a, b, out, place) {
+  const [rows, inner] = a.shape
+  const columns = b.shape[1]
+  const left = compiled.__heap_base.value / 8
+  const right = left + rows * inner
+  const made = right + inner * columns
+  const all = reserve(made + rows * columns)
+  const isTurned = a.steps[0] === 1 && a.steps[1] === rows
+  load(all, left, isTurned ? transpose(a, 0, 1) : a)
+  load(all, right, b)
+  const steps = isTurned ? [1, rows] : [inner, 1]
+  compiled.multiply(
+    8 * left,
+    ...steps,
+    8 * right,
+    8 * made,
+    rows,
+    inner,
+    columns
+  )
+  out.set(all.subarray(made, made + rows * columns), place)
+}
+
+// The memory of the compiled loop, with room for so many numbers.
+function reserve(length) {
+  const {memory: own} = compiled
+  const missing = 8 * length - own.buffer.byteLength
+  if (missing > 0) own.grow(Math.ceil(missing / 65536))
+  return new Float64Array(own.buffer)
+}
+
+// Copies a matrix by rows.
+function load(
+  all,
+  place,
+  {data, shape: [rows, columns], steps: [row, column], first}
+) {
+  if (column === 1 && row === columns) {
+    all.set(data.subarray(first, first + rows * columns), place)
+    return
+  }
+  for (let j = 0; j < columns; j++) {
+    for (let k = 0; k < rows; k++) {
+      all[place + k * columns + j] = data[first + k * row + j * column]
+    }
+  }
+}

@@ -1,0 +1,194 @@
+// The operations of graphs, by their names in PyTorch's ATen, with their arguments in its order.
+
+const FUNCTIONS = {
+  abs: Math.abs,
+  ceil: Math.ceil,
+  floor: Math.floor,
+  neg: x => -x,
+  relu: x => (x > 0 ? x : 0),
+  round,
+  sign: Math.sign,
+  trunc: Math.trunc
+}
+
+const FLOAT_FUNCTIONS = {
+  atan: Math.atan,
+  cos: Math.cos,
+  erf,
+  exp: Math.exp,
+  expm1: Math.expm1,
+  log: Math.log,
+  log1p: Math.log1p,
+  log2: Math.log2,
+  reciprocal: x => 1 / x,
+  rsqrt: x => 1 / Math.sqrt(x),
+  sigmoid,
+  sin: Math.sin,
+  sqrt: Math.sqrt,
+  tan: Math.tan,
+  tanh: Math.tanh
+}
+
+const COMPARISONS = {
+  eq: (x, y) => x === y,
+  ge: (x, y) => x >= y,
+  gt: (x, y) => x > y,
+  le: (x, y) => x <= y,
+  lt: (x, y) => x < y,
+  ne: (x, y) => x !== y,
+  logical_and: (x, y) => Boolean(x && y),
+  logical_or: (x, y) => Boolean(x || y)
+}
+
+const PAIRS = {
+  __and__: (x, y) => x & y,
+  __or__: (x, y) => x | y,
+  bitwise_and: (x, y) => x & y,
+  bitwise_or: (x, y) => x | y,
+  bitwise_xor: (x, y) => x ^ y,
+  fmod: (x, y) => x % y,
+  remainder,
+  sigmoid_backward: (x, y) => x * y * (1 - y),
+  tanh_backward: (x, y) => x * (1 - y * y)
+}
+
+const OF_NUMBERS = {
+  python_add: (x, y) => x + y,
+  python_floordiv: (x, y) => Math.floor(x / y),
+  python_getitem: (x, k) => x[k],
+  python_mod: remainder,
+  python_mul: (x, y) => x * y,
+  python_neg: x => -x,
+  python_pow: (x, y) => x ** y,
+  python_sub: (x, y) => x - y,
+  python_truediv: (x, y) => x / y,
+  sym_size: (x, axis) => x.shape[axisOf(axis, x.shape.length)]
+}
+
+const OF_TENSORS = {
+  add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
+  addcmul: (x, y, z, value = 1) => plus(x, scaled(times(y, z), value)),
+  bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
+  cast,
+  clamp,
+  clamp_max: (x, high) => minimum(x, high),
+  clamp_min: (x, low) => maximum(x, low),
+  div: divide,
+  isnan: unary(Number.isNaN, "bool"),
+  lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
+  logical_not: negation,
+  masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
+  max: (x, y) => (y ? maximum(x, y) : amax(x)),
+  maximum,
+  min: (x, y) => (y ? minimum(x, y) : amin(x)),
+  minimum,
+  mul: times,
+  pow,
+  softplus,
+  sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
+  where
+}
+
+const ALONG_AXES = {
+  _softmax: softmax,
+  all: reduction(1, (x, y) => Boolean(x && y), null, "bool"),
+  amax,
+  amin,
+  any: reduction(0, (x, y) => Boolean(x || y), null, "bool"),
+  argmax,
+  argmin,
+  argsort,
+  cumprod: cumulative((x, y) => x * y),
+  cumsum: cumulative((x, y) => x + y),
+  linalg_vector_norm: norm,
+  logcumsumexp: cumulative(addLogs),
+  max_dim: withPlaces(amax, argmax),
+  mean,
+  min_dim: withPlaces(amin, argmin),
+  prod: reduction(1, (x, y) => x * y),
+  softmax,
+  sort,
+  sum,
+  topk,
+  var: variance
+}
+
+const BY_PLACES = {
+  embedding,
+  embedding_dense_backward: embeddingBackward,
+  gather,
+  index,
+  scatter,
+  scatter_add: scatterAdd,
+  searchsorted
+}
+
+const PRODUCTS = {
+  addmm,
+  bmm,
+  conv1d,
+  layer_norm: (...given) => layerNorm(...given)[0],
+  linear,
+  matmul,
+  mm,
+  native_layer_norm: layerNorm,
+  scaled_dot_product_attention: attend
+}
+
+const SHAPES = {
+  _unsafe_view: reshape,
+  arange: range,
+  cat,
+  chunk: (x, count, axis = 0) =>
+    split(x, Math.ceil(x.shape[axisOf(axis, x.shape.length)] / count), axis),
+  constant_pad_nd: pad,
+  copy: (x, source) => copy(expand(single(source), x.shape), x.type),
+  expand,
+  expand_as: (x, y) => expand(x, y.shape),
+  flatten,
+  flip,
+  full: filled,
+  full_like: (x, value, type) => filled(x.shape, value, type),
+  mT: x => transpose(x, -2, -1),
+  pad: (x, sizes, _, value) => pad(x, sizes, value),
+  permute,
+  reshape,
+  select,
+  select_scatter: (x, y, ...at) =>
+    scattered(x, y, whole => select(whole, ...at)),
+  slice,
+  slice_scatter: (x, y, ...at) =>
+    scattered(x, y, whole => slice(whole, ...at)),
+  split,
+  split_with_sizes: split,
+  squeeze,
+  stack,
+  t: x => transpose(x, 0, -1),
+  transpose,
+  unbind: (x, axis = 0) =>
+    split(x, 1, axis).map(part => squeeze(part, [axis])),
+  unflatten: (x, axis, sizes) =>
+    reshape(x, x.shape.toSpliced(axisOf(axis, x.shape.length), 1, ...sizes)),
+  unsqueeze,
+  view: reshape,
+  view_as: (x, y) => reshape(x, y.shape)
+}
+
+function made(functions, make) {
+  return Object.fromEntries(
+    Object.entries(functions).map(([name, one]) => [name, make(one)])
+  )
+}
+
+const OPERATIONS = {
+  ...made(FUNCTIONS, one => unary(one)),
+  ...made(FLOAT_FUNCTIONS, one => unary(one, "float")),
+  ...made(COMPARISONS, one => binary(one, "bool")),
+  ...made(PAIRS, one => binary(one)),
+  ...OF_NUMBERS,
+  ...OF_TENSORS,
+  ...ALONG_AXES,
+  ...BY_PLACES,
+  ...PRODUCTS,
+  ...SHAPES
+}

@@ -1,0 +1,92 @@
+// Operations that read or write where integers say.
+
+// visit(i, o) for each index along an axis: its place in x.data, and its place in the other
+// tensor's.
+function eachIndex(x, axis, indices, other, visit) {
+  const at = axisOf(axis, x.shape.length)
+  const start = {first: x.first, steps: x.steps.with(at, 0)}
+  walk(
+    indices.shape,
+    [start, indices, other],
+    (size, [i, j, o], [p, q, r]) => {
+      for (let k = 0; k < size; k++) {
+        const index = axisOf(indices.data[j + k * q], x.shape[at])
+        visit(i + k * p + index * x.steps[at], o + k * r)
+      }
+    }
+  )
+}
+
+function gather(x, axis, indices) {
+  const result = tensor(x.type, indices.shape)
+  eachIndex(x, axis, indices, result, (i, o) => {
+    result.data[o] = x.data[i]
+  })
+  return result
+}
+
+const scattering = join => (x, axis, indices, values) => {
+  const result = copy(x)
+  const given = expand(single(values), indices.shape)
+  eachIndex(result, axis, indices, given, (i, o) => {
+    result.data[i] = join(result.data[i], given.data[o])
+  })
+  return result
+}
+
+const scatter = scattering((_, value) => value)
+const scatterAdd = scattering((old, value) => old + value)
+
+function embedding(weights, ids) {
+  const width = weights.shape[1]
+  const result = tensor(weights.type, [...ids.shape, width])
+  for (const [k, id] of numbersOf(ids).entries()) {
+    copyInto(view(result, [width], [1], k * width), select(weights, 0, id))
+  }
+  return result
+}
+
+function embeddingBackward(gradients, ids, count, padding) {
+  const width = gradients.shape.at(-1)
+  const result = filled([count, width], 0)
+  const rows = numbersOf(gradients)
+  numbersOf(ids).forEach((id, row) => {
+    if (id === padding) return
+    for (let k = 0; k < width; k++)
+      result.data[id * width + k] += rows[row * width + k]
+  })
+  return result
+}
+
+// x[indices], one tensor of integers or nothing for each of the first axes: rows of a matrix.
+function index(x, indices) {
+  const axes = [...indices.keys()].filter(axis => indices[axis])
+  const others = [...x.shape.keys()].filter(axis => !axes.includes(axis))
+  const [sizes, rest] = [axes, others].map(some =>
+    some.map(axis => x.shape[axis])
+  )
+  const whole = permute(x, [...axes, ...others])
+  const rows = reshape(whole, [product(sizes), product(rest)])
+  const ids = axes.reduce((before, axis) => {
+    const own = OPERATIONS.remainder(indices[axis], x.shape[axis])
+    return plus(times(before, x.shape[axis]), own)
+  }, single(0))
+  const result = reshape(embedding(rows, ids), [...ids.shape, ...rest])
+  const isTogether = axes.at(-1) - axes[0] === axes.length - 1
+  const before = isTogether ? axes[0] : 0 // axes that stay before those of the indices
+  const order = [...result.shape.keys()]
+  const moved = order.splice(ids.shape.length, before)
+  return permute(result, [...moved, ...order])
+}
+
+const stack = (parts, axis = 0) =>
+  cat(
+    parts.map(part => unsqueeze(part, axis)),
+    axis
+  )
+
+// How many of the sorted `ends` lie below each value, or with `right` are at most equal to it.
+function searchsorted(ends, values, _, right = false) {
+  const compare = OPERATIONS[right ? "le" : "lt"]
+  return sum(compare(unsqueeze(ends, -2), unsqueeze(values, -1)), [-1])
+}

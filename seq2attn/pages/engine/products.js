@@ -1,0 +1,139 @@
+// Products of matrices, and what is made of them.
+
+// rows x inner times inner x columns, by rows into `out` from `place` on.
+function multiply(a, b, out, place) {
+  const [rows, inner] = a.shape
+  const columns = b.shape[1]
+  if (compiled && rows > 3 && columns > 3 && rows * inner * columns > 1000) {
+    multiplyCompiled(a, b, out, place)
+    return
+  }
+  const [x, y] = [a.data, b.data]
+  const [p, q] = [a.steps[1], b.steps[0]]
+  for (let row = 0; row < rows; row++) {
+    for (let column = 0; column < columns; column++) {
+      let i = a.first + row * a.steps[0]
+      let j = b.first + column * b.steps[1]
+      let total = 0
+      for (let k = 0; k < inner; k++) {
+        total += x[i] * y[j]
+        i += p
+        j += q
+      }
+      out[place + row * columns + column] = total
+    }
+  }
+}
+
+function mm(a, b) {
+  const result = tensor("float", [a.shape[0], b.shape[1]])
+  multiply(a, b, result.data, 0)
+  return result
+}
+
+function bmm(a, b) {
+  const [count, rows] = a.shape
+  const columns = b.shape[2]
+  const result = tensor("float", [count, rows, columns])
+  for (let k = 0; k < count; k++) {
+    multiply(
+      select(a, 0, k),
+      select(b, 0, k),
+      result.data,
+      k * rows * columns
+    )
+  }
+  return result
+}
+
+function matmul(a, b) {
+  if (a.shape.length === 1) return squeeze(matmul(unsqueeze(a, 0), b), [-2])
+  if (b.shape.length === 1) return squeeze(matmul(a, unsqueeze(b, 1)), [-1])
+  const outer = broadcast([a.shape.slice(0, -2), b.shape.slice(0, -2)])
+  const [x, y] = [a, b].map(({shape}, k) => {
+    const matrix = shape.slice(-2)
+    return reshape(expand([a, b][k], [...outer, ...matrix]), [
+      product(outer),
+      ...matrix
+    ])
+  })
+  return reshape(bmm(x, y), [...outer, a.shape.at(-2), b.shape.at(-1)])
+}
+
+const addmm = (bias, a, b, beta = 1, alpha = 1) =>
+  plus(scaled(mm(a, b), alpha), scaled(bias, beta))
+
+function linear(x, weights, bias) {
+  const outer = x.shape.slice(0, -1)
+  const rows = reshape(x, [product(outer), x.shape.at(-1)])
+  const result = reshape(mm(rows, transpose(weights, 0, 1)), [
+    ...outer,
+    weights.shape[0]
+  ])
+  return bias ? plus(result, bias) : result
+}
+
+// x (B, C, S), filters (M, C / groups, K): each filter's windows as the rows of a matrix.
+function conv1d(
+  x,
+  filters,
+  bias,
+  [step] = [1],
+  [padding] = [0],
+  [spread] = [1],
+  groups = 1
+) {
+  const [made, each, kernel] = filters.shape
+  const wide = contiguous(pad(x, [padding, padding]))
+  const [count, , width] = wide.shape
+  const [row, channel] = wide.steps
+  const size = Math.floor((width - spread * (kernel - 1) - 1) / step) + 1
+  const parts = Array.from({length: groups}, (_, group) => {
+    const own = slice(
+      filters,
+      0,
+      (group * made) / groups,
+      ((group + 1) * made) / groups
+    )
+    const first = wide.first + group * each * channel
+    const windows = view(
+      wide,
+      [count, each, kernel, size],
+      [row, channel, spread, step],
+      first
+    )
+    return matmul(
+      reshape(own, [1, made / groups, each * kernel]),
+      reshape(windows, [count, each * kernel, size])
+    )
+  })
+  const result = cat(parts, 1)
+  return bias ? plus(result, unsqueeze(bias, 1)) : result
+}
+
+function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
+  const axes = sizes.map((_, k) => -1 - k)
+  const middle = mean(x, axes, true)
+  const moved = minus(x, middle)
+  const factor = pow(plus(mean(square(moved), axes, true), epsilon), -0.5)
+  const normal = times(moved, factor)
+  const result = weight ? times(normal, weight) : normal
+  return [bias ? plus(result, bias) : result, middle, factor]
+}
+
+function attend(
+  query,
+  keys,
+  values,
+  mask,
+  scale = query.shape.at(-1) ** -0.5
+) {
+  const scores = times(matmul(query, transpose(keys, -2, -1)), scale)
+  const isChoice = mask?.type === "bool"
+  const masked = isChoice
+    ? where(mask, scores, -Infinity)
+    : mask
+      ? plus(scores, mask)
+      : scores
+  return matmul(softmax(masked, -1), values)
+}

@@ -1,0 +1,227 @@
+// A model, and the loops around its graphs that the manifest describes. It knows no mechanism.
+
+class Model {
+  constructor(spec, numbers = decode(spec.snapshots.at(-1).weights)) {
+    this.spec = spec
+    const weights = new Map()
+    let start = 0
+    for (const [name, shape] of spec.weights) {
+      const end = start + product(shape)
+      weights.set(name, tensor("float", shape, numbers.subarray(start, end)))
+      start = end
+    }
+    this.graphs = made(spec.graphs, graph => new Graph(graph, weights))
+  }
+}
+
+const integers = ids => row("int", [1, ids.length], j => ids[j])
+
+// The values whose names begin so.
+function picked(values, start) {
+  const named = Object.entries(values).filter(([name]) =>
+    name.startsWith(start)
+  )
+  return Object.fromEntries(named)
+}
+
+// What a person can change in a decoding, before anything is.
+const unchanged = () => ({
+  temperature: 1,
+  padding: 0,
+  beside: false,
+  mask: null,
+  force: new Map(),
+  ban: new Set(),
+  write: new Map()
+})
+
+// Decodes with a model, and keeps what the next call may need again.
+class Session {
+  constructor(model) {
+    this.model = model
+    this.spec = model.spec
+    this.read = {} // of each cell of the encoder, the steps that it took
+    this.steps = []
+    this.encoded = null
+  }
+
+  // What a source of these ids, padded, gives to each step. The same source again costs nothing.
+  encode(ids, padding) {
+    const key = `${ids.join()}+${padding}`
+    if (this.encoded?.key === key) return
+    const {length} = ids
+    const tokens = [...ids, ...new Array(padding).fill(this.spec.pad)]
+    const width = tokens.length
+    const inputs = {
+      source: integers(tokens),
+      valid: row("bool", [1, width], j => j < length)
+    }
+    if (this.spec.layers.length)
+      Object.assign(inputs, this.readSource(tokens, length))
+    const {prepare, step} = this.model.graphs
+    const prepared = prepare.run(inputs)
+    const graph = step.bind(picked(prepared, "memory."))
+    const first = picked(prepared, "state.")
+    this.encoded = {
+      key,
+      width,
+      length,
+      first,
+      graph,
+      again: () => prepare.trace(inputs)
+    }
+    this.steps = []
+    this.graphs = new Map() // what is changed, as text -> the graph of a step
+  }
+
+  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`.
+  readSource(tokens, length) {
+    let below = tokens
+    const finals = []
+    for (const names of this.spec.layers) {
+      const lines = names.map(name => this.readLine(name, below, length))
+      below = tokens.map((_, j) =>
+        cat(
+          lines.map(({outputs}) => outputs[j]),
+          1
+        )
+      )
+      finals.push(...Object.values(lines.at(-1).last))
+    }
+    const named = finals.map((state, k) => [`final.${k}`, state])
+    return {
+      states: unsqueeze(cat(below, 0), 0),
+      ...Object.fromEntries(named)
+    }
+  }
+
+  // A cell along its inputs, token ids or tensors: its outputs by their position, and its last
+  // state for a token that is no padding.
+  readLine(name, inputs, length) {
+    const order = [...inputs.keys()]
+    if (name.endsWith("backward"))
+      order.splice(0, length, ...order.slice(0, length).reverse())
+    const steps = this.readSteps(
+      name,
+      order.map(j => inputs[j])
+    )
+    const outputs = inputs.map((_, j) => steps[order.indexOf(j)].output)
+    return {outputs, last: steps[length - 1].state}
+  }
+
+  // What a cell has read before is not read again, as far as it is the same.
+  readSteps(name, inputs) {
+    const graph = this.model.graphs[name]
+    const before = this.read[name] ?? []
+    const steps = []
+    let state = made(picked(graph.spec.inputs, "state."), shape =>
+      filled(shape, 0)
+    ) // not read
+    for (const [k, input] of inputs.entries()) {
+      const isSame =
+        before[k]?.input === input && before[k - 1] === steps[k - 1]
+      const step = isSame
+        ? before[k]
+        : this.readOne(graph, input, k === 0, state)
+      steps.push(step)
+      state = step.state
+    }
+    this.read[name] = steps
+    return steps
+  }
+
+  readOne(graph, input, isFirst, state) {
+    const token =
+      typeof input === "number" ? row("int", [1], () => input) : input
+    const result = graph.run({
+      input: token,
+      first: filled([], isFirst, "bool"),
+      ...state
+    })
+    return {
+      input,
+      output: result.output,
+      state: picked(result, "state.")
+    }
+  }
+
+  // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write:
+  // Map t -> id, temperature, padding, mask}. A step is {token, logits, weights, ...}; steps that
+  // are as in the last call are not computed again.
+  decode(ids, changes, bound) {
+    this.encode(ids, changes.padding)
+    const {first, width} = this.encoded
+    const {sos, eos} = this.spec
+    const before = this.steps
+    const steps = []
+    let [token, state, isNew] = [sos, first, false]
+    for (let t = 0; t < bound && (t === 0 || token !== eos); t++) {
+      const change = this.changeKey(t, changes)
+      isNew ||= before[t]?.token !== token || before[t].change !== change
+      const step = isNew
+        ? this.step(t, token, state, change, changes)
+        : before[t]
+      step.written = changes.write.get(t) ?? step.likeliest
+      steps.push(step)
+      ;({written: token, state} = step)
+    }
+    this.steps = steps
+    return {steps, width, finished: token === eos}
+  }
+
+  // What is changed at step t, as text: steps with the same changes share a graph.
+  changeKey(t, {temperature, mask, ban, force}) {
+    const cells = []
+    for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
+      cells.push(isIn(ban, t, j), force.get(`${t},${j}`))
+    }
+    return [temperature, mask, ...cells].join(";")
+  }
+
+  // The graph of step t with its changes; it ignores those that it has no input for, such as
+  // weights that cannot be set.
+  changedGraph(t, {ban, force, mask, temperature}) {
+    const {width, length, graph} = this.encoded
+    const isMasked = mask ?? this.spec.mask_padding
+    const shape = [1, 1, width]
+    return graph.bind({
+      "change.banned": row("bool", shape, j => isIn(ban, t, j)),
+      "change.forced": row("bool", shape, j => force.has(`${t},${j}`)),
+      "change.weights": row("float", shape, j => force.get(`${t},${j}`) ?? 0),
+      "change.temperature": filled([1, 1, 1], temperature),
+      "change.valid": row("bool", shape, j => !isMasked || j < length)
+    })
+  }
+
+  step(t, token, state, change, changes) {
+    if (!this.graphs.has(change))
+      this.graphs.set(change, this.changedGraph(t, changes))
+    const graph = this.graphs.get(change)
+    const inputs = {...state, token: row("int", [1], () => token)}
+    const result = graph.run(inputs)
+    return {
+      ...made(result, alone),
+      token,
+      change,
+      likeliest: peak(numbersOf(result.choices)), // of what may be written
+      state: picked(result, "state."),
+      trace: () => graph.trace(inputs)
+    }
+  }
+}
+
+// Whether a position is banned at a step, or at all.
+const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`)
+
+// A tensor whose array has its numbers only, in order.
+const alone = x => tensor(x.type, x.shape, numbersOf(x))
+
+// The place of the largest of some numbers, the first of them.
+const peak = numbers => numbers.indexOf(numbers.reduce(most))
+
+function probabilities(logits) {
+  const largest = Math.max(...logits)
+  const powers = Array.from(logits, logit => Math.exp(logit - largest))
+  const total = powers.reduce((sum, power) => sum + power)
+  return powers.map(power => power / total)
+}

@@ -1,0 +1,293 @@
+// Tensors: arrays of doubles, shown with a step for each axis. To expand, transpose, slice or split
+// copies nothing: the results share the array, which only the operation that makes it writes. A
+// tensor is {type, shape, steps, first, data}; its type is "float", "int" (exact to 2^53) or
+// "bool".
+
+const unread = new Map() // length -> arrays that no graph reads any more
+
+const between = (value, low, high) => Math.max(low, Math.min(high, value))
+const axisOf = (axis, rank) => (axis < 0 ? axis + rank : axis)
+
+const product = sizes => sizes.reduce((total, size) => total * size, 1)
+
+// An array for results that are all written.
+function memory(length) {
+  return unread.get(length)?.pop() ?? new Float64Array(length)
+}
+
+// Steps of a tensor of this shape that is alone in its array.
+function full(shape) {
+  const steps = new Array(shape.length)
+  let step = 1
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    steps[axis] = step
+    step *= shape[axis]
+  }
+  return steps
+}
+
+function isFull({shape, steps}) {
+  return full(shape).every(
+    (step, axis) => step === steps[axis] || shape[axis] === 1
+  )
+}
+
+function tensor(type, shape, data = memory(product(shape))) {
+  return {type, shape, steps: full(shape), first: 0, data}
+}
+
+function filled(shape, value, type = "float") {
+  const result = tensor(type, shape)
+  result.data.fill(value)
+  return result
+}
+
+// A tensor whose number k is value(k).
+function row(type, shape, value) {
+  const numbers = Float64Array.from({length: product(shape)}, (_, j) =>
+    value(j)
+  )
+  return tensor(type, shape, numbers)
+}
+
+const singles = new Map() // number -> tensor
+
+// A tensor of one number. One with a point makes integers floats.
+function single(value) {
+  if (typeof value === "object") return value
+  if (!singles.has(value)) {
+    const type = Number.isInteger(value) ? "int" : "number"
+    if (singles.size > 5000) singles.clear()
+    singles.set(value, tensor(type, [], Float64Array.of(value)))
+  }
+  return singles.get(value)
+}
+
+function view({type, data, first}, shape, steps, start = first) {
+  return {type, shape, steps, first: start, data}
+}
+
+// The numbers of a tensor, in order.
+function numbersOf(x) {
+  const {data, first, shape} = contiguous(x)
+  return data.subarray(first, first + product(shape))
+}
+
+// ---- shapes ----
+
+function broadcast(shapes) {
+  const rank = Math.max(...shapes.map(shape => shape.length))
+  const result = new Array(rank).fill(1)
+  for (const shape of shapes) {
+    const more = rank - shape.length
+    for (const [axis, size] of shape.entries()) {
+      const other = result[axis + more]
+      if (size !== 1) result[axis + more] = size
+      if (size !== other && size !== 1 && other !== 1)
+        throw new Error(`sizes ${other} and ${size} do not fit`)
+    }
+  }
+  return result
+}
+
+// A tensor repeated to a shape, in which -1 keeps a size.
+function expand(x, wanted) {
+  const more = wanted.length - x.shape.length
+  const shape = wanted.slice()
+  const steps = new Array(wanted.length).fill(0)
+  for (let axis = more; axis < wanted.length; axis++) {
+    const own = x.shape[axis - more]
+    if (shape[axis] === -1) shape[axis] = own
+    if (own === shape[axis]) steps[axis] = x.steps[axis - more]
+  }
+  return view(x, shape, steps)
+}
+
+function reshape(x, wanted) {
+  const whole = contiguous(x)
+  const open = wanted.indexOf(-1)
+  const shape = wanted.slice()
+  if (open >= 0) shape[open] = product(x.shape) / -product(wanted) || 0
+  return view(whole, shape, full(shape))
+}
+
+function permute(x, axes) {
+  const order = axes.map(axis => axisOf(axis, x.shape.length))
+  const shape = order.map(axis => x.shape[axis])
+  return view(
+    x,
+    shape,
+    order.map(axis => x.steps[axis])
+  )
+}
+
+function transpose(x, one, other) {
+  const rank = x.shape.length
+  const axes = [...x.shape.keys()]
+  axes[axisOf(one, rank)] = axisOf(other, rank)
+  axes[axisOf(other, rank)] = axisOf(one, rank)
+  return permute(x, axes)
+}
+
+function unsqueeze(x, axis) {
+  const at = axisOf(axis, x.shape.length + 1)
+  return view(x, x.shape.toSpliced(at, 0, 1), x.steps.toSpliced(at, 0, 0))
+}
+
+function squeeze(x, axes = [...x.shape.keys()]) {
+  const rank = x.shape.length
+  const gone = [axes].flat().map(axis => axisOf(axis, rank))
+  const isKept = (_, axis) => x.shape[axis] !== 1 || !gone.includes(axis)
+  return view(x, x.shape.filter(isKept), x.steps.filter(isKept))
+}
+
+function flatten(x, start = 0, end = -1) {
+  const [from, to] = [start, end].map(axis => axisOf(axis, x.shape.length))
+  return reshape(x, x.shape.toSpliced(from, to - from + 1, -1))
+}
+
+// ---- parts ----
+
+function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
+  const at = axisOf(axis, x.shape.length)
+  const size = x.shape[at]
+  const [from, to] = [start, end].map(place =>
+    between(place < 0 ? place + size : place, 0, size)
+  )
+  const count = Math.max(0, Math.ceil((to - from) / step))
+  const steps = x.steps.with(at, x.steps[at] * step)
+  return view(x, x.shape.with(at, count), steps, x.first + from * x.steps[at])
+}
+
+function select(x, axis, index) {
+  const at = axisOf(axis, x.shape.length)
+  const first = x.first + axisOf(index, x.shape[at]) * x.steps[at]
+  return view(x, x.shape.toSpliced(at, 1), x.steps.toSpliced(at, 1), first)
+}
+
+function split(x, sizes, axis = 0) {
+  const size = x.shape[axisOf(axis, x.shape.length)]
+  const counts = Array.isArray(sizes)
+    ? sizes
+    : new Array(Math.ceil(size / sizes)).fill(sizes)
+  let start = 0
+  return counts.map(count => {
+    start += count
+    return slice(x, axis, start - count, start)
+  })
+}
+
+function flip(x, axes) {
+  let turned = x
+  for (const axis of axes) {
+    const at = axisOf(axis, x.shape.length)
+    const {shape, steps, first} = turned
+    const last = first + (shape[at] - 1) * steps[at]
+    turned = view(x, shape, steps.with(at, -steps[at]), last)
+  }
+  return turned
+}
+
+// ---- loops ----
+
+// Calls visit(size, places, steps) for each row of tensors of one shape that are walked together:
+// tensor k from `places[k]` on, by `steps[k]`. Axes along which all of them go on evenly are one
+// row.
+function walk(shape, tensors, visit) {
+  const {sizes, moves} = rows(shape, tensors)
+  if (sizes.includes(0)) return
+  const places = tensors.map(({first}) => first)
+  const index = new Array(sizes.length).fill(0)
+  for (;;) {
+    visit(sizes[0], places, moves[0])
+    let axis = 1
+    while (axis < sizes.length && !advance(axis)) axis++
+    if (axis >= sizes.length) return
+  }
+
+  // Whether the walk is now at the next place along an axis, and not again at its first.
+  function advance(axis) {
+    const isEnd = ++index[axis] === sizes[axis]
+    const count = isEnd ? 1 - sizes[axis] : 1
+    for (let k = 0; k < places.length; k++)
+      places[k] += count * moves[axis][k]
+    if (isEnd) index[axis] = 0
+    return !isEnd
+  }
+}
+
+// The axes of a walk, the innermost first: how long each is, and the step of each tensor along it.
+function rows(shape, tensors) {
+  const sizes = []
+  const moves = []
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    if (shape[axis] === 1) continue
+    const own = tensors.map(({steps}) => steps[axis])
+    const last = sizes.length - 1
+    if (
+      last >= 0 &&
+      own.every((step, k) => step === moves[last][k] * sizes[last])
+    ) {
+      sizes[last] *= shape[axis]
+    } else {
+      sizes.push(shape[axis])
+      moves.push(own)
+    }
+  }
+  return sizes.length
+    ? {sizes, moves}
+    : {sizes: [1], moves: [tensors.map(() => 0)]}
+}
+
+function copyInto(to, from) {
+  const source = expand(single(from), to.shape)
+  const [out, data] = [to.data, source.data]
+  walk(to.shape, [to, source], (size, [o, i], [q, p]) => {
+    if (size > 30 && q === 1 && p === 1)
+      out.set(data.subarray(i, i + size), o)
+    else for (let k = 0; k < size; k++, o += q, i += p) out[o] = data[i]
+  })
+  return to
+}
+
+const copy = (x, type = x.type) => copyInto(tensor(type, x.shape), x)
+const contiguous = x => (isFull(x) ? x : copy(x))
+
+// A copy of x in which a part is replaced.
+function scattered(x, values, part) {
+  const result = copy(x)
+  copyInto(part(result), values)
+  return result
+}
+
+function cat(parts, axis = 0) {
+  const some = parts.filter(({shape}) => shape.length > 1 || shape[0] !== 0)
+  if (some.length === 1) return some[0]
+  const [{type, shape}] = some
+  const at = axisOf(axis, shape.length)
+  const sizes = some.map(part => part.shape[at])
+  const size = sizes.reduce((total, one) => total + one)
+  const result = tensor(type, shape.with(at, size))
+  for (const [k, place] of split(result, sizes, at).entries())
+    copyInto(place, some[k])
+  return result
+}
+
+// sizes: how many numbers more before and after, of the last axis first; below 0: how many less.
+function pad(x, sizes, value = 0) {
+  let result = x
+  for (let k = 0; k < sizes.length; k += 2) {
+    const axis = x.shape.length - 1 - k / 2
+    const [before, after] = sizes.slice(k, k + 2)
+    const more = count =>
+      filled(result.shape.with(axis, Math.max(0, count)), value, x.type)
+    const own = slice(
+      result,
+      axis,
+      Math.max(0, -before),
+      x.shape[axis] + Math.min(0, after)
+    )
+    result = cat([more(before), own, more(after)], axis)
+  }
+  return result
+}

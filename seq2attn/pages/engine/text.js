@@ -1,0 +1,94 @@
+// What a person types -> what a model reads, and the answer that it should give.
+
+const UNKNOWN = 3
+
+// The ids of a text; or `problem`, what is wrong with it, and perhaps `strange`, symbols that the
+// model does not know, and `offer`, a text that is right. Neither for an empty text.
+function tokenise(spec, text, features) {
+  const {source} = spec
+  const {symbols: known, tokens} = source
+  const others = source.features ?? []
+  const symbols = symbolsOf(source, text)
+  const wanted =
+    others.length && features ? normal(source, features).split(";") : []
+  const special = tokens.length - known.length - others.length
+  const plain = [
+    ...idsOf(symbols, known, special),
+    ...idsOf(wanted, others, special + known.length)
+  ]
+  const strange = [...symbols, ...wanted].filter((_, k) => plain[k] < 0)
+  const bound = spec.most_steps[plain.length - 1]
+  if (strange.length && !source.unknown) {
+    const names = [...new Set(strange)]
+    return {
+      problem: "The model does not know",
+      strange: names,
+      offer: offered(source, text)
+    }
+  }
+  if (!plain.length) return {}
+  if (others.length && !wanted.length)
+    return {problem: "Give the features, too."}
+  if (!bound) return {problem: `At most ${spec.most_steps.length} symbols.`}
+  const ids = plain.map(id => (id < 0 ? UNKNOWN : id))
+  if (spec.source_eos) ids.push(spec.eos)
+  return {
+    ids,
+    plain,
+    bound,
+    count: plain.length,
+    copyable: copyable(spec, symbols)
+  }
+}
+
+// The ids of names, which begin with `first`; -1 for one that is not known.
+function idsOf(names, known, first) {
+  return names.map(name =>
+    known.includes(name) ? known.indexOf(name) + first : -1
+  )
+}
+
+// A text that a model knows, close to one that it does not.
+function offered(source, text) {
+  const isKnown = one =>
+    one &&
+    symbolsOf(source, one).every(symbol => source.symbols.includes(symbol))
+  return [text.trim(), text.toLowerCase(), text.trim().toLowerCase()].find(
+    isKnown
+  )
+}
+
+// The symbols that a model can only copy, by their position.
+function copyable({source, target}, symbols) {
+  const isOnBoth = symbol =>
+    source.symbols.includes(symbol) && target.symbols.includes(symbol)
+  return new Map(
+    [...symbols.entries()].filter(([, symbol]) => !isOnBoth(symbol))
+  )
+}
+
+function normal({normalise}, text) {
+  return normalise === "none" ? text : text.normalize(normalise.toUpperCase())
+}
+
+function symbolsOf(source, text) {
+  const whole = normal(source, text)
+  return source.separator
+    ? whole.split(source.separator).filter(Boolean)
+    : Array.from(whole)
+}
+
+// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The
+// task's own rule is a graph, too.
+function rightAnswer(model, text, ids) {
+  const {answers} = model.spec
+  const {answer} = model.graphs
+  const known = Object.hasOwn(answers, text) ? answers[text] : undefined
+  if (known || !answer || ids.some(id => id < 0)) return known
+  const inputs = {
+    source: integers(ids),
+    lengths: row("int", [1], () => ids.length)
+  }
+  const {target, target_lengths: lengths} = answer.run(inputs)
+  return [...numbersOf(target).slice(0, numbersOf(lengths)[0])]
+}

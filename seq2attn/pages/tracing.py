@@ -1,0 +1,268 @@
+"""The functions of a model as graphs of torch.export, each compared with what it was made from."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import Dim, ExportedProgram
+
+from seq2attn.data.tasks import StringTask, Task
+from seq2attn.data.vocabulary import EOS
+from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.inference.decoding import measuring
+from seq2attn.model.interface import Model
+from seq2attn.pages.functions import Function, Tensors, functions, right_answer
+from seq2attn.plugins import MODULE, foreign_parts
+from seq2attn.torch_private import tree_map
+
+EXAMPLES = ((5, 2), (6, 2), (5, 3))
+"""source tokens and output positions of the examples that are traced: a dimension whose size
+differs between them may have any size"""
+CHECKED_LENGTHS = (1, 4, 9, 30)
+"""lengths of the sources on which a graph is compared with the function that it was made from; the
+last one is for tasks only"""
+
+
+class Traced(NamedTuple):
+    """A function, its graph, and the names of what it returns."""
+
+    function: Function
+    program: ExportedProgram
+    outputs: list[str]
+
+
+def trace_model(
+    model: Model, change: Callable[[Function], Function] = lambda function: function
+) -> list[Traced]:
+    """Trace the functions of a model, and compare the graphs with them.
+
+    model: on the CPU.
+    change: of a function before it is traced.
+
+    Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs are
+    right at the traced length only.
+    """
+    rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
+    hint = rule if foreign_parts() else None
+    with measuring(model), exporting("torch cannot export this model", hint):
+        examples = [functions(model, example_source(length), steps) for length, steps in EXAMPLES]
+        traced = [trace(model, *map(change, same)) for same in zip(*examples, strict=True)]
+        for length in CHECKED_LENGTHS[:-1]:
+            for function, one in zip(checked_functions(model, length), traced, strict=True):
+                if not agrees(one.program, function):
+                    said = f"of a source of length {length}, {function.name} gives other numbers"
+                    raise ValueError(said + _reason(model, one.program, function))
+    return traced
+
+
+def checked_functions(model: Model, length: int) -> list[Function]:
+    """Return the functions of a model for a source of this length, to be compared with graphs."""
+    return functions(model, example_source(length), EXAMPLES[0][1])
+
+
+def trace_answer(task: Task) -> Traced | None:
+    """Trace the rule of a task. Return None for a task that has none, or whose graph gives other
+    answers than the task.
+    """
+    if not isinstance(task, StringTask):
+        return None
+    with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
+        traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
+        checked = [right_answer(task, length) for length in CHECKED_LENGTHS]
+        if all(agrees(traced.program, function) for function in checked):
+            return traced
+    return None
+
+
+def example_source(length: int) -> Tensor:
+    """Return a source (1, S) of the first two symbols."""
+    return (torch.arange(length) % 2 + EOS).unsqueeze(0)
+
+
+@contextlib.contextmanager
+def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
+    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of the reason.
+
+    Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
+    """
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    remarks = io.StringIO()  # a graph that torch did not finish, among others
+    try:
+        with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(remarks):
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        cause = error.__cause__ or error  # the message of torch's exporter is about itself
+        lines = str(cause).strip().splitlines() or [type(cause).__name__]
+        line = _line_of_plugin(cause)
+        raise Seq2AttnError(f"{failure}: {lines[0][:300]}{line}", hint=hint) from error
+    finally:
+        logging.disable(level)
+
+
+# ---- lines of Python ----
+
+OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
+"""the folders of seq2attn and torch"""
+
+
+def _line_of_plugin(error: BaseException) -> str:
+    """Return the innermost line of a plug-in that led to an error; empty if there is none."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if not OWN & set(file.parents) and file.is_file():
+            return f" ({file.name}, line {frame.lineno}: {frame.line})"
+    return ""
+
+
+def line_of(node: fx.Node) -> str:
+    """Return where an operation of a graph was called: the innermost line of a `forward`, as torch
+    keeps no others, and the part of a plug-in around it; empty if that is not known.
+    """
+    called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
+    lines = [one for one in called if one[0] != __file__]
+    if not lines:
+        return ""
+    file, line, code = lines[-1]
+    around = ""
+    if OWN & set(Path(file).parents):
+        for _, kind in node.meta.get("nn_module_stack", {}).values():
+            room, _, name = kind.rpartition(".")
+            around = f"{name}: " if room.startswith(MODULE) else around
+    return f" ({around}{Path(file).name}, line {line}: {code})"
+
+
+class _Module(nn.Module):
+    """A function as a module that has the parameters of the model."""
+
+    def __init__(self, model: nn.Module, function: Function) -> None:
+        super().__init__()
+        self.model = model
+        self.function = function
+        self.eval()
+
+    def forward(self, tensors: Tensors) -> Tensors:
+        return self.function.call(tensors)
+
+
+def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
+    """Trace one function.
+
+    others: the same function with examples of other sizes.
+    """
+    dynamic = {}
+    for name in function.inputs:
+        shapes = [example.inputs[name].shape for example in (function, *others)]
+        sizes = map(set, zip(*shapes, strict=True))
+        dynamic[name] = [Dim.AUTO if len(different) > 1 else Dim.STATIC for different in sizes]
+    copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
+    outputs: list[str] = []
+
+    def call(tensors: Tensors) -> Tensors:
+        results = function.call(tensors)
+        outputs[:] = results
+        return results
+
+    module = _Module(model, function._replace(call=call))
+    program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
+    return Traced(function, program, outputs)
+
+
+# ---- the comparison ----
+
+
+def agrees(program: ExportedProgram, function: Function) -> bool:
+    """Return whether a graph computes what a function does for its example inputs."""
+    expected = function.call(function.inputs)
+    try:
+        return are_close(Run(program).run(function.inputs), expected)
+    except Exception as error:  # of shapes that do not fit
+        if is_out_of_memory(error):
+            raise
+        return False
+
+
+def are_close(found: Tensors, expected: Tensors) -> bool:
+    """Return whether tensors are the same, but for rounding.
+
+    The tolerance is wide, since the logarithm of a small probability magnifies rounding.
+    """
+    for name, tensor in expected.items():
+        relative = 0.02 if tensor.is_floating_point() else 0.0
+        if found[name].shape != tensor.shape:
+            return False
+        if not torch.allclose(found[name], tensor, rtol=relative, atol=0.02, equal_nan=True):
+            return False
+    return True
+
+
+def _reason(model: nn.Module, program: ExportedProgram, function: Function) -> str:
+    """Say why a graph gives other numbers than its function; empty where that cannot be found."""
+    run = Run(program)
+    with contextlib.suppress(Exception):
+        run.run(function.inputs)
+    fixed = _fixed_sizes(program, function)
+    if fixed:
+        stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
+        return f": the size of {', '.join(fixed)}{stop}"
+    again = Run(trace(model, function).program)
+    again.run(function.inputs)
+    return first_difference(again.graph, again.values, run.values)
+
+
+def first_difference(graph: fx.Graph, expected: Tensors, found: Tensors) -> str:
+    """Say from which operation on a run of a graph, `found`, has other values than `expected`, and
+    where it was called; empty if there is none.
+    """
+    for node in graph.nodes:
+        if node.name in expected and node.name in found:
+            wanted = {node.name: expected[node.name]}
+            if not are_close(found, wanted):
+                return f", from {node.name} on{line_of(node)}"
+    return ""
+
+
+def _fixed_sizes(program: ExportedProgram, function: Function) -> list[str]:
+    """Return the inputs that the graph takes in one size only, where the function has another."""
+    fixed = []
+    traced = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder")]
+    given = function.inputs.items()
+    for (name, tensor), example in zip(given, traced[-len(given) :], strict=True):
+        for size, known in zip(tensor.shape, map(str, example.shape), strict=True):
+            if known.isdigit() and int(known) != size:  # another name, such as s15: any size
+                fixed.append(f"{name} became fixed at {known}")
+    return fixed
+
+
+class Run(fx.Interpreter):
+    """Runs a graph for inputs of any size. Keeps what each operation makes, and the one that
+    failed.
+    """
+
+    def __init__(self, program: ExportedProgram) -> None:
+        super().__init__(program.module(check_guards=False))
+        self.values: Tensors = {}
+        self.failed: fx.Node | None = None
+
+    def run_node(self, n: fx.Node) -> Any:
+        try:
+            value = super().run_node(n)
+        except Exception:
+            self.failed = self.failed or n
+            raise
+        if n.op == "call_function" and isinstance(value, Tensor):
+            self.values[n.name] = value
+        return value

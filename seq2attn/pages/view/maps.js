@@ -1,0 +1,154 @@
+// The map of a model, beside it the one without a person's changes, and what can be done with the
+// chosen cell.
+
+// Whether a window leaves a position out at a step: of several heads, each of theirs.
+function isOutside({allowed, weights: {data: weights}}, j) {
+  if (!allowed || weights[j] !== 0) return false
+  return ofPosition(allowed.data, j, weights.length).every(one => !one)
+}
+
+function listenToMap(view) {
+  const {canvas} = view
+  canvas.addEventListener("click", ({clientX, clientY}) => {
+    const {left, top, cell} = view.layout
+    const bounds = canvas.getBoundingClientRect()
+    const at = (place, start) => Math.floor((place - start) / cell)
+    active = view
+    choose(at(clientY, bounds.top + top), at(clientX, bounds.left + left))
+    canvas.focus()
+  })
+}
+
+function drawMaps(view, isChanged) {
+  const {canvas} = view
+  const room = view.room(".maps")
+  const beside = view.find("figure.untouched")
+  const title = isChanged ? "with your changes" : "attention: a row per step"
+  const isMarked = view.spec.parts.window?.radius
+  const marks = isMarked ? "; ▨ outside the window, ┃ its centre" : ""
+  beside.hidden = !isChanged
+  say(view.find("figcaption span"), title + marks)
+  view.map = changedMap(view)
+  view.layout = mapLayout(view.map, room, largestCell(view))
+  const {top, cell, width} = view.layout
+  const count = view.right ? view.right.length + 1 : 0
+  canvas.parentNode.style.minHeight = `${top + count * cell + 3}px`
+  view
+    .find(".maps")
+    .classList.toggle("pair", isChanged && 2 * width + 28 <= room)
+  paintMap(canvas, view.map, view.layout)
+  if (isChanged) {
+    const map = untouchedMap(view)
+    paintMap(beside.querySelector("canvas"), map, mapLayout(map, room, cell))
+  }
+  nameMap(view)
+  drawTools(view)
+}
+
+function paintMap(canvas, map, layout) {
+  const pen = new CanvasPen(canvas, layout.width, layout.height)
+  new MapPainter(pen, map, layout, look).paint()
+}
+
+// The largest size of the cells of both maps, changed or not.
+function largestCell({spec, sources, now}) {
+  const rows = spec.training ? sources.length + 2 : now.steps.length
+  return between((inside.height - 430) / rows, 24, 48)
+}
+
+// What a map shows of the steps of an answer.
+function mapOf(view, {steps}) {
+  return {
+    rows: steps.map(step => view.wrote(step)),
+    weights: steps.map(step => step.weights.data),
+    centres: steps.map(step => [...(step.centre?.data ?? [])]),
+    outside: (t, j) => !view.map.masked(j) && isOutside(steps[t], j)
+  }
+}
+
+function changedMap(view) {
+  return {
+    ...mapOf(view, view.now),
+    columns: view.sources,
+    chosen: [state.step, view.position()],
+    held: new Set(view.spec.force_reason ? [] : state.force.keys()),
+    banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
+    masked: j => j >= view.ids.length && masksPadding(),
+    different: view.differences,
+    shown: t => isUncovered(t)
+  }
+}
+
+function untouchedMap(view) {
+  return {
+    ...view.map,
+    ...mapOf(view, view.before),
+    columns: view.sources.slice(0, view.before.width),
+    chosen: null,
+    held: new Set(),
+    banned: () => false,
+    different: new Map()
+  }
+}
+
+function nameMap(view) {
+  const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
+  const heaviest = uncovered
+    .map(t => `${t + 1} ${strongest(view, t).symbol}`)
+    .join(", ")
+  const keys = "attention map: arrow keys choose step and position"
+  view.canvas.ariaLabel = `${keys}. Each step attends most to: ${heaviest}`
+}
+
+// What can be done with the chosen cell.
+function drawTools(view) {
+  const t = state.step
+  const j = view.position()
+  const cell = `${t},${j}`
+  const tools = []
+  if (view.map.weights[t] && j < view.sources.length) {
+    const isForced = view.isForced(t, j)
+    const isWhole = isForced && state.force.get(cell) === 1
+    const {force_reason: reason} = view.spec
+    tools.push(
+      sayCell(view, t, j),
+      tool(
+        j,
+        "all attention here",
+        () => hold("force", cell, 1),
+        isWhole,
+        reason
+      ),
+      tool(j, "ban here", () => ban(cell), state.ban.has(cell)),
+      tool(j, "ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
+      button("release", () => release(t, j), {disabled: !isForced})
+    )
+  }
+  view.find(".cell").replaceChildren(...tools)
+}
+
+function sayCell({sources, map}, t, j) {
+  const bold = textContent => make("b", {textContent})
+  const weight = map.weights[t][j].toFixed(3)
+  const outside = map.outside(t, j) ? ", outside the window" : ""
+  const whole = [
+    `step ${t + 1} attends to ${j + 1}: `,
+    bold(sources[j]),
+    " with ",
+    bold(weight)
+  ]
+  return make("span", {}, ...whole, outside)
+}
+
+function tool(j, text, act, isPressed, why = "") {
+  const press = () => {
+    state.position = j
+    act()
+  }
+  return button(text, press, {
+    className: isPressed ? "changed" : "",
+    ariaPressed: String(isPressed),
+    disabled: Boolean(why),
+    title: why
+  })
+}

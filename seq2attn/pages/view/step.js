@@ -1,0 +1,164 @@
+// The panel of one step: a diagram of it, bars to take hold of, the likeliest symbols, and a row
+// for each part, with its formula.
+
+const PARTS = {
+  // of a step, as they follow each other: sign and name
+  states: ["h", "states"],
+  query: ["s", "query"],
+  score: ["e", "scores"],
+  softmax: ["p", "softmax"],
+  weight: ["α", "weights"],
+  context: ["c", "context"],
+  output: ["y", "output"]
+}
+const PARTS_WITHOUT = {
+  states: ["h", "states"],
+  vector: ["s₀", "one vector"],
+  output: ["y", "output"]
+}
+const SHOWN_NEXT = 5
+
+function buildStep(view) {
+  const move = count => () => choose(state.step + count, state.position)
+  view.find(".previous").onclick = move(-1)
+  view.find(".next").onclick = move(1)
+  view.find(".play").onclick = togglePlay
+  view.find(".attending").hidden = !view.attends
+  view.parts = view.attends ? PARTS : PARTS_WITHOUT
+  view.rows = {}
+  for (const part of Object.keys(view.parts)) addRow(view, part)
+}
+
+function addRow(view, part) {
+  const [sign, name] = view.parts[part]
+  const title = make("h4", {textContent: `${name} ${sign}`})
+  const [made, why] = ["sum", "why"].map(className => make("p", {className}))
+  const vectors = make("div", {className: "vectors"})
+  const names = {
+    className: "part",
+    role: "group",
+    ariaLabel: name,
+    tabIndex: -1
+  }
+  const row = make("div", names, title, made, why, vectors)
+  const show = () => {
+    light(part)
+    row.scrollIntoView({block: "nearest", behavior: "smooth"})
+    row.focus({preventScroll: true})
+  }
+  const stage = button("", show, {
+    className: part,
+    "data-tip": TIPS[part]
+  })
+  stage.append(make("b", {textContent: sign}), ` ${name}`)
+  view.rows[part] = row
+  view.find(".parts").append(row)
+  view.find(".stages").append(stage)
+}
+
+function drawStep(view) {
+  const {steps} = view.now
+  const t = Math.min(state.step, steps.length - 1)
+  drawHeading(view, steps, t)
+  if (view.attends) drawBars(view, steps[t], t)
+  drawLikeliest(view, steps[t], view.before.steps[t], t)
+  const explained = view.attends
+    ? new AttentionParts(view, steps[t], t).all()
+    : bottleneck(view)
+  explained.output = output(view, steps[t])
+  for (const [part, row] of Object.entries(explained))
+    drawRow(view, part, row)
+  showLit(view)
+}
+
+function drawHeading(view, steps, t) {
+  const {target, sos} = view.spec
+  const bold = textContent => make("b", {textContent})
+  const read = t ? view.wrote(steps[t - 1]) : shownSymbol(target.tokens[sos])
+  view
+    .find(".heading h3")
+    .replaceChildren(
+      `step ${t + 1} of ${steps.length}: reads `,
+      bold(read),
+      `${t ? "" : " (start)"}, writes `,
+      bold(view.wrote(steps[t]))
+    )
+  view.find(".previous").disabled = t === 0
+  view.find(".next").disabled = t === steps.length - 1
+}
+
+// The part that is lit, in the diagram, the bars and the rows.
+function showLit(view) {
+  const stages = view.find(".stages").children
+  Object.keys(view.parts).forEach((part, k) => {
+    const isLit = part === state.part
+    const elements = [stages[k], view.rows[part], view.bars?.labels[part]]
+    for (const element of elements) element?.classList.toggle("lit", isLit)
+    stages[k].ariaCurrent = isLit ? "step" : "false"
+  })
+}
+
+function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
+  const [, formulaOf, sentence, box] = view.rows[part].children
+  const entries = Object.entries(vectors)
+  const room = Math.max(100, view.room(".parts") - 20)
+  say(formulaOf, made)
+  say(sentence, flowing(why))
+  if (box.children.length !== entries.length) {
+    const vector = () =>
+      make("div", {}, make("span"), make("canvas", {role: "img"}))
+    box.replaceChildren(...entries.map(vector))
+  }
+  entries.forEach(([name, numbers], k) => {
+    const [label, canvas] = box.children[k].children
+    const few = [...numbers.slice(0, 4)].map(exact).join(", ")
+    say(label, name)
+    canvas.ariaLabel = `${name || part}: ${numbers.length} numbers, ${few} …`
+    paintVector(canvas, numbers, room)
+  })
+}
+
+function drawLikeliest(view, step, before, t) {
+  const chances = probabilities(step.logits.data)
+  const others =
+    before && view.now !== view.before
+      ? probabilities(before.logits.data)
+      : null
+  const open = [...chances.keys()].filter(
+    id => step.choices.data[id] > -Infinity
+  )
+  const order = open
+    .sort((a, b) => chances[b] - chances[a])
+    .slice(0, SHOWN_NEXT)
+  if (others && !order.includes(before.likeliest))
+    order[SHOWN_NEXT - 1] = before.likeliest
+  const rows = order.flatMap(id =>
+    candidate(view, id, t, chances[id], others?.[id])
+  )
+  say(
+    view.find(".beside h4"),
+    `Likeliest next${others ? "; ❙ without your changes" : ""}`
+  )
+  view.find(".likeliest").replaceChildren(...rows)
+}
+
+// A symbol that could be written: a button, its probability as a bar, and as a number.
+function candidate(view, id, t, share, other) {
+  const symbol = view.symbol(id)
+  const bar = make("i")
+  bar.style.setProperty("--size", `${100 * share}%`)
+  const track = make("div", {className: "track"}, bar)
+  if (other !== undefined) {
+    const mark = make("u", {
+      title: `without your changes: ${other.toFixed(3)}`
+    })
+    mark.style.setProperty("--at", `min(calc(100% - 3px), ${100 * other}%)`)
+    track.append(mark)
+  }
+  const write = button(symbol, () => hold("write", t, id), {
+    title: "write this symbol",
+    ariaLabel: `write ${symbol}, probability ${share.toFixed(3)}`,
+    className: state.write.get(t) === id ? "changed" : ""
+  })
+  return [write, track, make("span", {textContent: share.toFixed(3)})]
+}

@@ -1,0 +1,83 @@
+// What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the
+// keyboard's focus.
+
+const TIPS = {
+  // of the parts of a step
+  states: "What the encoder has read up to each position, as a vector.",
+  query:
+    "What the step looks for, as a vector: it is compared with every key.",
+  score:
+    "How well the query fits each position's key: one number a position.",
+  softmax:
+    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio.",
+  weight: "How much of each position the step reads.",
+  context:
+    "What the step reads: the mean of all positions, each counted with its weight.",
+  output: "A probability for each symbol that could be written.",
+  vector: "All that a model without attention knows of the source."
+}
+const ABOUT = {
+  task: "What it was trained to do with strings.",
+  width: "D: the numbers in a state, and in a query.",
+  parameters: "The numbers that training moves.",
+  trained:
+    "In each step the weights move a little, after one batch of strings."
+}
+
+// What the page says of a model, its terms as buttons with a tip.
+function describe({about, parts: {score}}) {
+  const unscored = "No attention: no query is compared with anything."
+  const tips = {
+    ...ABOUT,
+    score: score ? `${written(score.formula)}: ${score.summary}` : unscored
+  }
+  return Object.entries(about).flatMap(([name, value], k) => {
+    const tip = {className: "term", "data-tip": tips[name]}
+    return [
+      k ? " · " : "",
+      tips[name] ? button(name, undefined, tip) : name,
+      ` ${value}`
+    ]
+  })
+}
+
+function showTip(element) {
+  const tip = by("tip"),
+    box = element.getBoundingClientRect()
+  tip.textContent = element.dataset.tip
+  tip.hidden = false
+  const {width, height} = tip.getBoundingClientRect(),
+    below = box.bottom + 6
+  tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`
+  tip.style.top = `${below + height < innerHeight ? below : Math.max(0, box.top - height - 6)}px`
+}
+
+function prepareTips() {
+  const hide = () => {
+    by("tip").hidden = true
+  }
+  const show = ({target}) => {
+    const element = target.closest("[data-tip]")
+    if (element) showTip(element)
+    else if (target !== by("tip")) hide()
+  }
+  for (const element of document.querySelectorAll("[data-tip]")) {
+    ;(element.control || element).setAttribute(
+      "aria-description",
+      element.dataset.tip
+    )
+  }
+  document.addEventListener("pointerover", show)
+  document.addEventListener("focusin", show)
+  document.addEventListener("focusout", hide)
+  document.addEventListener("scroll", hide, true)
+  document.addEventListener(
+    "keydown",
+    event => {
+      if (event.key !== "Escape" || by("tip").hidden) return
+      hide()
+      event.preventDefault() // and nothing else is undone
+    },
+    true
+  )
+}

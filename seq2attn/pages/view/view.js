@@ -1,0 +1,172 @@
+// One model on the page: its answer, its maps, and the panel of a step.
+
+const LONG = 22 // source positions from which on a map takes the whole width
+
+class View {
+  constructor(spec, number) {
+    this.spec = spec
+    this.number = number
+    this.attends = spec.attends
+    this.root = by("model").content.firstElementChild.cloneNode(true)
+    this.find = name => this.root.querySelector(name)
+    this.canvas = this.find("canvas")
+    this.symbol = id => shownSymbol(spec.target.tokens[id])
+    this.rooms = new Map()
+    this.head()
+    this.snapshots()
+    buildStep(this)
+    listenToMap(this)
+  }
+
+  head() {
+    const isAlone = data.models.length === 1
+    say(this.find("h2"), this.spec.name)
+    this.find("h2").hidden = isAlone
+    this.find(".about").replaceChildren(...describe(this.spec))
+    this.find(".about").hidden = isAlone
+    this.find(".maps").hidden = !this.attends
+    this.root.classList.toggle("without", !this.attends)
+    this.root.addEventListener("focusin", () => {
+      active = this
+    })
+  }
+
+  snapshots() {
+    const {snapshots} = this.spec
+    const slider = this.find(".snapshot input")
+    this.find(".snapshot").hidden = snapshots.length < 2
+    slider.max = snapshots.length - 1
+    slider.addEventListener("input", () => {
+      state.snapshots[this.number] = Number(slider.value)
+      this.load()
+      update()
+    })
+    this.load()
+  }
+
+  // The weights that were learnt last, or else those of the chosen snapshot.
+  load() {
+    const number = state.snapshots[this.number]
+    const {label, weights} = this.spec.snapshots[number]
+    const model = new Model(this.spec, this.learnt ?? decode(weights))
+    this.plain = new Session(model)
+    this.changed = new Session(model)
+    this.find(".snapshot input").value = number
+    say(this.find(".snapshot output"), label)
+  }
+
+  compute() {
+    const {spec} = this
+    const read = tokenise(spec, state.text, state.features)
+    const {ids, plain, bound, strange, problem, ...more} = read
+    const names = strange?.map(symbol =>
+      symbol === " " ? "␣ (space)" : shownSymbol(symbol)
+    )
+    Object.assign(this, {offer: undefined, ...more})
+    this.problem = names ? `${problem} ${names.join(" ")}` : problem
+    this.empty = !ids && !problem
+    if (!ids) return
+    this.ids = ids
+    this.right = rightAnswer(this.plain.model, state.text, plain)
+    this.before = this.plain.decode(ids, untouched, bound)
+    const padding = state.beside ? besides(this.count) : state.padding
+    this.now = isChanged()
+      ? this.changed.decode(ids, {...state, padding}, bound)
+      : this.before
+    const pads = new Array(this.now.width - ids.length).fill(spec.pad)
+    this.sources = [...ids, ...pads].map(id =>
+      shownSymbol(spec.source.tokens[id])
+    )
+    this.scale = this.attends ? this.scoreRange() : [0, 0]
+  }
+
+  // The least and the largest score: the same scale at every step.
+  scoreRange() {
+    const rows = [...this.now.steps, ...this.before.steps].map(
+      step => step.scores.data
+    )
+    const least = rows.map(row => Math.min(...row))
+    const most = rows.map(row => Math.max(...row))
+    return [Math.min(0, ...least), Math.max(0, ...most)]
+  }
+
+  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
+  // weight of those that it can only copy.
+  wrote(step) {
+    const isCopied =
+      this.spec.copies && step.written === UNKNOWN && this.copyable.size
+    if (!isCopied) return this.symbol(step.written)
+    const weight = j => step.weights.data[j]
+    const [best] = [...this.copyable.keys()].sort(
+      (one, other) => weight(other) - weight(one)
+    )
+    return shownSymbol(this.copyable.get(best))
+  }
+
+  // Whether a person has set the weight of this cell of this model.
+  isForced(t, j) {
+    return !this.spec.force_reason && state.force.has(`${t},${j}`)
+  }
+
+  // The session that shows what is on the screen.
+  session() {
+    return this.now === this.before ? this.plain : this.changed
+  }
+
+  draw() {
+    const isStale = this.problem !== undefined || this.empty || !this.now
+    this.root.classList.toggle("stale", isStale)
+    if (isStale) {
+      if (this.shown)
+        say(this.find(".answer h3"), `answer to ${shownText(this.shown)}`)
+      return
+    }
+    this.shown = state.text
+    const isOther = this.now !== this.before
+    const share = data.models.length > 1 ? 0.18 : 0.42
+    const {length} = this.sources
+    const isWide =
+      length * (state.numbers ? 38 : 14) + 60 > inside.width * share
+    this.root.classList.toggle("long", length > LONG || isWide)
+    drawAnswer(this, isOther)
+    if (this.attends) drawMaps(this, isOther)
+    drawStep(this)
+  }
+
+  // The right symbol at a step.
+  rightAt(t) {
+    return this.right[t] ?? this.spec.eos
+  }
+
+  isWrong(step, t) {
+    return Boolean(this.right) && step.written !== this.rightAt(t)
+  }
+
+  // The width of an element. Reading it, or that of the window, makes the browser lay out the page:
+  // it is kept until something may change it.
+  room(name) {
+    const key = `${name} ${this.root.className}`
+    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth)
+    return this.rooms.get(key)
+  }
+
+  // The chosen source position; while none is chosen, that of the largest weight.
+  position() {
+    if (state.position !== null)
+      return Math.min(state.position, this.sources.length - 1)
+    if (!this.attends) return 0
+    const {steps} = this.now
+    return peak(steps[Math.min(state.step, steps.length - 1)].weights.data)
+  }
+
+  // The centre of a step's window, counted as positions are, and its radius after `sign`; empty
+  // without a window.
+  windowAt(t, sign) {
+    const places = this.map.centres[t].map(centre =>
+      Number((centre + 1).toFixed(1))
+    )
+    const {radius} = this.spec.parts.window ?? {}
+    const centres = [...new Set(places)].join(" ")
+    return centres && radius ? `${centres}${sign}${radius}` : centres
+  }
+}

@@ -1,0 +1,733 @@
+"""The page's engine, in node: operations, decoding and training compute what PyTorch computes."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from engine import run
+from inline import ROOT
+from pages import (
+    CONFIGS,
+    MECHANISMS,
+    for_page,
+    in_pytorch,
+    largest_differences,
+    make_shown,
+    random_changes,
+    random_texts,
+)
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.testing import assert_close
+
+from seq2attn.build import build_model, load_task
+from seq2attn.config import load_config
+from seq2attn.data.batches import drop_words, make_batch
+from seq2attn.data.tasks import Examples, Solution, Task
+from seq2attn.data.vocabulary import EOS, Vocabulary
+from seq2attn.inference.changes import Changes
+from seq2attn.pages.functions import Function
+from seq2attn.pages.graphs import program_json, trace_json
+from seq2attn.pages.models import untrained_models
+from seq2attn.pages.page import answer_json, model_json
+from seq2attn.pages.spelling import operations
+from seq2attn.pages.tracing import exporting, trace
+from seq2attn.pages.training import drawing, graph_of
+from seq2attn.parts import TASKS
+from seq2attn.plugins import load_plugin
+from seq2attn.training.schedule import learning_rate
+from seq2attn.training.step import TrainingStep
+
+LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely the page and PyTorch agree
+KINDS = {torch.float64: "float", torch.float32: "float", torch.int64: "int", torch.bool: "bool"}
+
+# ---- operations ----
+
+aten = torch.ops.aten
+
+
+def numbers(*shape, start=0):
+    """Numbers of both signs, none 0 and no two equal."""
+    count = int(np.prod(shape))
+    return torch.sin(torch.arange(start + 1.0, start + count + 1).double()).view(shape) * 2
+
+
+A, B = numbers(2, 3), numbers(2, 3, start=9)
+CUBE = numbers(2, 3, 4)
+POSITIVE = A.abs() + 0.25
+ROW = numbers(3)
+WHOLE = torch.tensor([[-7, 7, 5], [4, -6, 0]])
+OTHER = torch.tensor([[2, 2, -3], [3, 5, 1]])
+BITS, MASK = torch.tensor([True, True, False]), torch.tensor([[True], [False]])
+PLACES = torch.tensor([[0, -1], [1, 1]])
+TIES = torch.tensor([[3.0, 1.0, 3.0], [2.0, 2.0, 0.0]]).double()
+ODD = torch.tensor([1.0, float("inf"), float("nan"), -float("inf")]).double()
+LARGE = numbers(442)  # the products of these are computed in WebAssembly
+WIDE, HIGH = LARGE[:221].view(13, 17), LARGE[221:408].view(17, 11)
+UNARY = "abs atan ceil cos erf exp expm1 floor neg relu round sigmoid sign sin tan tanh trunc"
+OF_POSITIVE = "log log1p log2 reciprocal rsqrt sqrt"
+BINARY = "add sub mul div maximum minimum eq ge gt le lt ne tanh_backward sigmoid_backward"
+OF_INTEGERS = "fmod remainder bitwise_and bitwise_or bitwise_xor __and__ __or__"
+VIEWS = [
+    ("_unsafe_view", CUBE, [6, 4]),
+    ("view", CUBE, [2, -1]),
+    ("reshape", CUBE.mT, [2, 12]),
+    ("chunk", A, 2, 1),
+    ("expand", MASK, [2, 2, -1]),
+    ("expand_as", ROW, A),
+    ("flatten", CUBE, 1),
+    ("flip", CUBE, [0, -1]),
+    ("mT", CUBE),
+    ("permute", CUBE, [2, 0, -2]),
+    ("select", CUBE, 1, -1),
+    ("select_scatter", CUBE, numbers(2, 4, start=5), 1, 2),
+    ("slice", CUBE, 1, 1),
+    ("slice", CUBE, 2, -3, 9, 2),
+    ("slice_scatter", CUBE, numbers(2, 2, 4, start=5), 1, 0, 2),
+    ("split", CUBE, 3, 2),
+    ("split_with_sizes", CUBE, [1, 3], 2),
+    ("squeeze", CUBE[:1, :, :1]),
+    ("squeeze", CUBE[:1, :, :1], 0),
+    ("t", A),
+    ("transpose", CUBE, 0, -1),
+    ("unbind", CUBE, 1),
+    ("unflatten", CUBE, 2, [2, -1]),
+    ("unsqueeze", A, -2),
+    ("view_as", A, A.mT),
+    ("cat", [A, B.mT.mT[:, :1]], 1),
+    ("stack", [A, B], 1),
+    ("constant_pad_nd", A, [1, 0, -1, 2], 9.0),
+    ("pad", A, [2, -1], "constant", 3.0),
+]
+ALONG = [
+    *((name, CUBE, [1]) for name in ("sum", "mean", "amax", "amin")),
+    ("sum", WHOLE > 0),
+    ("sum", CUBE.mT, [0, -1], True),
+    ("mean", CUBE),
+    ("prod", CUBE, 1),
+    ("any", WHOLE > 4, 1, True),
+    ("all", WHOLE > -7),
+    ("max", CUBE),
+    ("min", A, B),
+    ("max_dim", TIES, 1),
+    ("min_dim", A, 0, True),
+    ("argmax", CUBE),
+    ("argmax", TIES, 1),
+    ("argmin", A, 0, True),
+    ("linalg_vector_norm", CUBE, 2, [1]),
+    ("linalg_vector_norm", A, 1),
+    ("linalg_vector_norm", A, float("inf"), [0], True),
+    ("softmax", CUBE, 1),
+    ("_softmax", CUBE.mT, -1, False),
+    ("cumsum", CUBE.mT, 1),
+    ("cumprod", A, 0),
+    ("logcumsumexp", torch.cat([A - 800, A], dim=1), 1),
+    ("sort", TIES, 1, True),
+    ("argsort", CUBE, 1),
+    ("topk", CUBE, 2, 1, False),
+    ("var", CUBE, [1]),
+    ("var", A),
+]
+BY_PLACES = [
+    ("embedding", A, PLACES % 2),
+    ("embedding_dense_backward", numbers(2, 2, 3), PLACES % 2, 4, 0, False),
+    ("gather", A, 1, PLACES % 3),
+    ("index", CUBE, [None, PLACES]),
+    ("index", CUBE, [PLACES % 2, None, PLACES]),
+    ("scatter", A, 1, PLACES % 3, 7.0),
+    ("scatter", A, 1, PLACES % 3, B[:, :2]),
+    ("scatter_add", A, 0, PLACES % 2, B[:, :2]),
+    ("searchsorted", A.sort().values, B),
+    ("searchsorted", TIES.sort().values, TIES, False, True),
+]
+PRODUCTS = [
+    ("mm", A, B.mT),
+    ("mm", WIDE, HIGH),
+    ("mm", WIDE.mT, HIGH.mT.contiguous().mT[:13].contiguous()),
+    ("mm", HIGH.mT, WIDE.mT),
+    ("mm", HIGH.mT[:, ::2], WIDE.mT[::2]),
+    ("addmm", ROW[:2], A, B.mT, 0.5, 2.0),
+    ("bmm", CUBE, CUBE.mT),
+    ("matmul", CUBE, numbers(4)),
+    ("matmul", numbers(3), CUBE),
+    ("matmul", CUBE, numbers(5, 1, 4, 2)),
+    ("linear", CUBE, numbers(5, 4), numbers(5)),
+    ("conv1d", CUBE, numbers(5, 3, 2), numbers(5), [2], [1], [2]),
+    ("conv1d", CUBE[:, :2], numbers(4, 1, 3), None, [1], [1], [1], 2),
+    ("layer_norm", CUBE, [4], numbers(4), numbers(4, start=7)),
+    ("native_layer_norm", CUBE, [3, 4], None, None, 1e-5),
+    ("scaled_dot_product_attention", CUBE, CUBE, CUBE),
+    ("scaled_dot_product_attention", CUBE, CUBE, CUBE, WHOLE[:, None] > 0),
+    ("scaled_dot_product_attention", CUBE, CUBE, CUBE, numbers(3, 3)),
+]
+CASES = [
+    *((name, A) for name in UNARY.split()),
+    *((name, POSITIVE) for name in OF_POSITIVE.split()),
+    *((name, A, B) for name in BINARY.split()),
+    *((name, WHOLE, OTHER) for name in OF_INTEGERS.split()),
+    *((f"logical_{name}", BITS, MASK) for name in ("and", "or")),
+    ("add", CUBE, numbers(3, 1), 0.5),
+    ("add", CUBE.mT[:, ::2], numbers(2, 2, 3, start=3)),
+    ("sub", A, ROW, 2),
+    ("mul", CUBE.transpose(0, 2), 3.0),
+    ("div", WHOLE, 2),
+    ("addcmul", A, B, ROW, 0.5),
+    ("lerp", A, B, 0.25),
+    ("lerp", A, B, POSITIVE),
+    ("bitwise_not", WHOLE),
+    ("bitwise_not", BITS),
+    ("logical_not", WHOLE),
+    ("isnan", ODD),
+    ("clamp", A, -0.5, 1.0),
+    ("clamp", A, None, B),
+    ("clamp_min", A, 0.5),
+    ("clamp_max", A, 0.5),
+    ("softplus", A * 20, 2.0, 5.0),
+    ("round", torch.tensor([0.5, 1.5, -0.5, -1.5, 2.4]).double()),
+    ("masked_fill", WHOLE, MASK, 9),
+    ("where", MASK, A, ROW),
+    ("pow", A, 2),
+    ("pow", POSITIVE, 0.5),
+    ("pow", POSITIVE, B),
+    ("pow", 2.0, A),
+    *VIEWS,
+    *ALONG,
+    *BY_PLACES,
+    *PRODUCTS,
+]
+OWN = {  # what the page calls by another name, or with other arguments, than torch
+    "cast": [
+        ([A, "int"], A.long()),
+        ([WHOLE, "bool"], WHOLE.bool()),
+        ([BITS, "float"], BITS.double()),
+    ],
+    "copy": [([A, ROW], ROW.expand(2, 3)), ([WHOLE, 2], torch.full((2, 3), 2))],
+    "full": [([[2, 3], 7, "int"], torch.full((2, 3), 7))],
+    "full_like": [([A, 1, "bool"], torch.ones(2, 3).bool())],
+    "arange": [([2, 11, 3, "int"], torch.arange(2, 11, 3))],
+    "div": [([WHOLE, OTHER, "trunc"], aten.div(WHOLE, OTHER, rounding_mode="trunc"))],
+}
+NUMBERS = {
+    "python_add": [2, 3, 5],
+    "python_sub": [2, 3, -1],
+    "python_mul": [2, 3, 6],
+    "python_floordiv": [-7, 2, -4],
+    "python_mod": [-7, 3, 2],
+    "python_pow": [2, 3, 8],
+    "python_neg": [4, -4],
+    "python_truediv": [1, 2, 0.5],
+    "python_getitem": [[A, ROW], 1, ROW],
+    "sym_size": [CUBE, -1, 4],
+}
+
+
+def plain(tensor):
+    numbers = tensor.flatten().double().tolist()
+    return [
+        KINDS[tensor.dtype],
+        list(tensor.shape),
+        [str(one).replace("inf", "Infinity") for one in numbers],
+    ]
+
+
+def case(operation, arguments):
+    """A graph of one node, and its inputs."""
+    inputs = {}
+
+    def written(value):
+        if isinstance(value, torch.Tensor):
+            inputs[f"x{len(inputs)}"] = plain(value)
+            return f"%x{len(inputs) - 1}"
+        if isinstance(value, list):
+            return [written(one) for one in value]
+        return {"number": "Infinity"} if isinstance(value, float) and np.isinf(value) else value
+
+    node = ["y", operation, *map(written, arguments)]
+    graph = {"weights": [], "constants": {}, "nodes": [node], "outputs": {"y": "%y"}}
+    return {"graph": {**graph, "inputs": {key: [] for key in inputs}}, "inputs": inputs}
+
+
+KEYWORDS = {  # arguments that torch takes by name only
+    "add": (2, ["alpha"]),
+    "sub": (2, ["alpha"]),
+    "addcmul": (3, ["value"]),
+    "addmm": (3, ["beta", "alpha"]),
+    "searchsorted": (2, ["out_int32", "right"]),
+}
+
+
+def of_torch(operation, arguments):
+    name = operation.removesuffix("_dim")
+    if "attention" in name:  # the dropout is always 0
+        arguments = [*arguments, None][:4]
+    count, names = KEYWORDS.get(name, (len(arguments), []))
+    options = dict(zip(names, arguments[count:], strict=False))
+    found = getattr(aten, name)(*arguments[:count], **options)
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def assert_same(found, expected, said):
+    assert len(found) == len(expected), said
+    for one, tensor in zip(found, expected, strict=True):
+        assert one["shape"] == list(tensor.shape), said
+        assert one["type"] == KINDS[tensor.dtype], said
+        values = torch.tensor(list(map(float, one["data"])), dtype=torch.float64)
+        wanted = tensor.flatten().to(values)
+        assert_close(values, wanted, rtol=1e-6, atol=1e-7, equal_nan=True, msg=str(said))
+
+
+@pytest.fixture(scope="module")
+def told(drawn):
+    """What node says to every case of this file, at once: name -> its answer."""
+    calls = {}
+    calls["operations"] = ONE_BY_ONE, [case(name, given) for name, *given in CASES]
+    own = [(name, given) for name, some in OWN.items() for given, _ in some]
+    calls["own"] = ONE_BY_ONE, [case(*one) for one in own]
+    calls["numbers"] = ONE_BY_ONE, [case(name, given[:-1]) for name, given in NUMBERS.items()]
+    calls["table"] = "return Object.keys(OPERATIONS)", None
+    calls["apart"] = ONE_BY_ONE, [taken_apart()]
+    calls["writes"] = ONE_BY_ONE, [traced(function) for function in WRITING]
+    calls["answers"] = RULES, rules()
+    calls |= {name: decoding(name) for name in GOLDEN}
+    calls["drawn"] = DRAWN, {name: graph_of(drawing(*one), {}) for name, one in drawn.items()}
+    calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
+    return dict(zip(calls, run(list(calls.values())), strict=True))
+
+
+ONE_BY_ONE = """
+const results = [];
+for (const {graph, inputs} of data) {
+  const made_ = new Graph(graph, new Map()).run(made(inputs, given));
+  const show = one => (typeof one === "number" ? one : whole(one));
+  results.push(Object.values(made_).map(one => [one].flat().map(show)));
+}
+return results;
+""".replace("data", "given_")
+
+
+def test_every_operation_is_that_of_pytorch(told):
+    for (name, *given), [found] in zip(CASES, told["operations"], strict=True):
+        assert_same(found, of_torch(name, given), (name, given))
+    own = [(name, expected) for name, some in OWN.items() for _, expected in some]
+    for (name, expected), [found] in zip(own, told["own"], strict=True):
+        assert_same(found, [expected], name)
+    for (name, (*_, expected)), [[found]] in zip(NUMBERS.items(), told["numbers"], strict=True):
+        if isinstance(expected, torch.Tensor):
+            assert_same([found], [expected], name)
+        else:
+            assert found == expected, name
+    tried = {name for name, *_ in CASES} | OWN.keys() | NUMBERS.keys()
+    assert tried == operations() == set(told["table"])
+
+
+# ---- operations that the page lacks, by torch's formulas ----
+
+APART = {
+    "activations": lambda x: F.gelu(x) + F.elu(x) * F.softplus(x) - F.leaky_relu(x) / F.silu(x),
+    "limits": lambda x: F.hardtanh(x) + F.logsigmoid(x) + F.hardsigmoid(x) + (1 - x).square(),
+    "attention": lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+    "softmax": lambda x: x.log_softmax(1) + x.logsumexp(1, keepdim=True) - (300 * x).log_softmax(1),
+    "triangles": lambda x: x.tril() - x.triu(1) + torch.einsum("ij,kj->ik", x, x).std(),
+    "places": lambda x: x.index_select(1, torch.tensor([1, 0])).repeat(1, 2),
+    "floor": lambda x: x // 0.3 + torch.addcdiv(x, x, x + 9) + torch.isinf(x / 0).double(),
+}
+
+
+def taken_apart():
+    def all_of_them(given):
+        return {name: function(given["x"]) for name, function in APART.items()}
+
+    x = numbers(4, 4)
+    with exporting("torch cannot take this apart"):
+        graph = program_json(trace(torch.nn.Module(), Function("apart", all_of_them, {"x": x})))
+    return {"graph": graph, "inputs": {"x": plain(x)}}
+
+
+def test_what_the_page_lacks_is_taken_apart_by_torch(told):
+    for (name, function), found in zip(APART.items(), *told["apart"], strict=True):
+        assert_same(found, [function(numbers(4, 4))], name)
+
+
+# ---- what writes into a tensor ----
+
+
+def add_to_a_part(x):
+    y = x.clone()
+    y[:, 1] += 5
+    y[0].mul_(2)
+    return y + x
+
+
+def write_into_a_transposed_copy(x):
+    y = (x * 2).t()
+    y.fill_(3).add_(x.t())
+    return y.t() - x
+
+
+def mask_in_place(x):
+    return torch.zeros_like(x).masked_fill_(x > 0, float("-inf")).add_(x).exp()
+
+
+WRITING = [add_to_a_part, write_into_a_transposed_copy, mask_in_place]
+
+
+def traced(function):
+    graph = make_fx(lambda given: {"y": function(given["x"])})({"x": A})
+    return {"graph": trace_json(graph, ["x"], ["y"]), "inputs": {"x": plain(A)}}
+
+
+def test_what_writes_becomes_what_makes_another(told):
+    for function, [found] in zip(WRITING, told["writes"], strict=True):
+        assert_same(found, [function(A.clone())], function)
+    for function in WRITING:
+        names = [node[1] for node in traced(function)["graph"]["nodes"]]
+        assert not any(name.endswith("_") and not name.startswith("_") for name in names)
+
+
+def test_a_write_that_a_later_tensor_shows_is_refused():
+    def write(given):
+        shown = given["x"].t()
+        kept = shown.reshape(3, 2)
+        given["x"].clone()
+        other = given["x"] * 1
+        turned = other.t()
+        other.mul_(2)
+        return {"y": turned + kept}
+
+    with pytest.raises(ValueError, match="writes into memory that another tensor shows"):
+        trace_json(make_fx(write)({"x": A}), ["x"], ["y"])
+
+
+# ---- decoding ----
+
+GOLDEN = ["one of each", "small transformer", "hard_monotonic", "pointer", "none"]
+DECODE = "return decodeAll(given_.model, given_.requests)"
+
+
+def requests_of(shown, described, texts=3, changed=3, longest=12):
+    predictor = shown.predictor
+    given = (described["attends"], not described["force_reason"])
+    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
+    for number, (text, _) in enumerate(requests[:changed]):
+        requests.append((text, random_changes(predictor, text, number, *given)))
+    return requests
+
+
+def decoding(name, **counts):
+    shown = make_shown(name)
+    model = shown.predictor.model.train()
+    described = model_json(shown)
+    assert all(part.training for part in model.modules())
+    requests = requests_of(shown, described, **counts)
+    asked = [for_page(shown.predictor, *one) for one in requests]
+    return DECODE, {"model": described, "requests": asked}
+
+
+def differences(name, found, **counts):
+    shown = make_shown(name)
+    forces = name != "hard_monotonic"
+    described = {"attends": name != "none", "force_reason": not forces}
+    requests = requests_of(shown, described, **counts)
+    most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
+    expected = [in_pytorch(shown.predictor, *one) for one in requests]
+    return largest_differences(found, expected, most)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_model_of_each_kind_decodes_as_in_pytorch(told, name):
+    logits, weights = differences(name, told[name])
+    assert logits < LOGITS
+    assert weights < WEIGHTS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_decodes_as_in_pytorch(name):
+    counts = {"texts": int(os.environ.get("SEQ2ATTN_STRINGS", "1000")), "changed": 40}
+    (found,) = run([decoding(name, longest=40, **counts)])
+    logits, weights = differences(name, found, longest=40, **counts)
+    print(name, f"logits {logits:.1e} weights {weights:.1e}", sep="  ")
+    assert logits < LOGITS
+    assert weights < WEIGHTS
+
+
+# ---- the exam ----
+
+
+def test_the_exam_counts_letters_and_strings():
+    """Right answers are what an untrained model writes, every other one with a letter changed."""
+    shown = make_shown("scaled")
+    predictor = shown.predictor
+    symbols = predictor.task.target_vocabulary.tokens
+    strings = []
+    right = {"given": 0, "own": 0, "whole": 0}
+    for k, text in enumerate(random_texts(predictor, 6, longest=6)):
+        own = in_pytorch(predictor, text)["tokens"]
+        target = own[:-1] if own[-1] == EOS else own[:4]
+        if k % 2:
+            target[1] = 4 if target[1] != 4 else 5
+        strings.append({"source": predictor.task.source_vocabulary.encode(text), "target": target})
+        wanted = [*target, EOS]
+        write = Changes(write={t: symbols[id] for t, id in enumerate(target)})
+        forced = in_pytorch(predictor, text, write)["logits"]
+        given = [EOS + logits[EOS:].argmax() for logits in forced]
+        right["own"] += sum(one == other for one, other in zip(own, target, strict=False))
+        right["given"] += sum(one == other for one, other in zip(given, target, strict=False))
+        right["whole"] += own == wanted
+    letters = sum(len(one["target"]) for one in strings)
+    code = "return examine(new Model(given_.spec), given_.strings, null);"
+    (found,) = run([(code, {"spec": model_json(shown), "strings": strings})])
+    shares = (right["given"] / letters, right["own"] / letters, right["whole"] / 6)
+    assert (found["given"], found["own"], found["whole"]) == pytest.approx(shares)
+    assert 0 < found["own"] < 1
+
+
+def test_strings_of_the_exam_are_the_longest_and_without_padding():
+    draw = """
+    const table = rows => tensor("int", [rows.length, 3], Float64Array.from(rows.flat()));
+    const counts = rows => Float64Array.from(rows, row => row.filter(Boolean).length);
+    const batch = rows => ({
+      source: table(rows),
+      target: table(rows.map(row => row.map(id => id && id + 1))),
+      source_lengths: tensor("int", [2], counts(rows)),
+      target_lengths: tensor("int", [2], counts(rows)),
+    });
+    const drawn = [batch([[4, 0, 0], [5, 6, 7]]), batch([[8, 9, 0], [4, 0, 0]])];
+    let n = 0;
+    return examStrings({draw: {spec: {inputs: {}}, run: () => drawn[n++ % 2]}}, () => 0);
+    """
+    (found,) = run([(draw, None)])
+    assert len(found) == 16
+    assert found[0] == {"source": [5, 6, 7], "target": [6, 7, 8]}
+    assert found[-1] == {"source": [4], "target": [5]}
+    assert {"source": [8, 9], "target": [9, 10]} in found
+
+
+# ---- the rules of tasks ----
+
+RULED = {"sort": ["banana", "a", "hello"], "recopy": ["5552226", "7", "24031"]}
+RULES = """
+return given_.map(({graph, ids}) => {
+  const model = {spec: {answers: {}}, graphs: {answer: new Graph(graph, new Map())}};
+  return ids.map(one => rightAnswer(model, "", one));
+});
+"""
+
+
+def rules():
+    asked = []
+    for name, texts in RULED.items():
+        task = TASKS.load(name)()
+        ids = [task.source_vocabulary.encode(text) for text in texts]
+        asked.append({"graph": answer_json(task), "ids": ids})
+    return asked
+
+
+def test_the_right_answer_is_the_tasks_own(told):
+    for (name, texts), found in zip(RULED.items(), told["answers"], strict=True):
+        task = TASKS.load(name)()
+        answers = [task.target_vocabulary.decode(ids) for ids in found]
+        assert answers == [task.answer(text).text for text in texts]
+
+
+# ---- training ----
+
+FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
+SMALL = [*FEW, "model.embedding=4", "task.max_length=3", "training.warmup=2"]
+TINY = [*FEW, "task.min_length=1", "task.max_length=2", "training.warmup=2"]
+RESETS = (
+    "training.word_dropout=0.3 training.encoder_reset=0.3 "
+    "training.reset_first=false training.decoder_reset=0.3"
+)
+TRAINED = {
+    **MECHANISMS,
+    "dropout, resets": f"mechanisms.yaml model.cell=lstm model.dropout=0.5 model.layers=2 {RESETS}",
+    "a plug-in's score": "scaled.yaml model.attention.score=metric",
+    "a loss of states": "scaled.yaml training.losses=[cross_entropy,calm]",
+}
+CALM = """
+from seq2attn import Loss
+@register("calm", formula="mean of |s|^2")
+class Calm(Loss):
+    def forward(self, decoded, batch, states):  # (B, L, D)
+        real = batch.decoder_output != 0
+        return states.square().sum(2).where(real, 0).sum() / real.sum()
+"""
+STEPS = """
+const {spec, steps, rate, mask} = given_;
+const race = new Race([spec], 5), rows = [];
+const [learner] = race.learners, first = learner.weights();
+const whole = x => [x.shape, Array.from(numbersOf(x))];
+const {train: graph} = learner.graphs, {run} = graph;
+let random = [];
+graph.run = given => {
+  random = Object.entries(given).filter(([name]) => name.startsWith("random."));
+  return run.call(graph, given);
+};
+for (let step = 0; step < steps; step++) {
+  const {examples, each: [{loss}]} = race.advance(rate, mask);
+  rows.push([loss, Object.values(examples).map(whole), random.map(([, one]) => whole(one))]);
+}
+const moments = name => Array.from(numbersOf(learner.values[`exp_avg.${name}`]));
+const averages = spec.weights.flatMap(([name]) => moments(name));
+const drawn = [1, 2].map(seed => new Race([spec], seed).learners[0].weights());
+const plain = drawn.map(one => Array.from(one));
+return [Array.from(first), rows, Array.from(learner.weights()), averages, plain];
+"""
+
+
+def trained(words="scaled.yaml", overrides=SMALL):
+    name, *more = words.split()
+    config = load_config(CONFIGS / name, [*more, *overrides])
+    (shown,) = untrained_models({"model": config})
+    return model_json(shown)
+
+
+def box_muller(radius, angle):
+    return (-2 * (1 - radius).log()).sqrt() * (2 * torch.pi * angle).cos()
+
+
+def replay(config, first, rows, rate):
+    """The losses of these batches, the last weights and first moments, by the project's own
+    training step.
+    """
+    model = build_model(config)
+    at = 0
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.tensor(first[at : at + parameter.numel()]).view_as(parameter))
+            at += parameter.numel()
+    step = TrainingStep(model, config, torch.device("cpu"))
+    losses = []
+    step.leaf = None
+    for number, (_, given, random) in enumerate(rows):
+        examples = Examples(*(torch.tensor(one).long().view(shape) for shape, one in given))
+        batch = make_batch(examples, source_eos=config.model.source_eos)
+        drawn = (torch.tensor(one).view(shape) for shape, one in random)
+        normal = lambda *_, drawn=drawn: box_muller(*next(drawn))  # noqa: E731
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "rand", lambda *_, drawn=drawn, **__: next(drawn))
+            patch.setattr(torch, "randn_like", normal)
+            patch.setattr(
+                F,
+                "dropout",
+                lambda x, p, *_, drawn=drawn: x * (next(drawn) < 1 - p) / (1 - p) if p else x,
+            )
+            batch = drop_words(batch, config.training.word_dropout, torch.Generator())
+            total = step.losses(step.forward(batch, number), batch).total
+        assert next(drawn, None) is None
+        step.gradients(total)
+        share = learning_rate(config.training, number, 10**6) / config.training.learning_rate
+        step.update(rate * share)
+        losses.append(float(total.detach()))
+    averages = [step.state[f"exp_avg.{name}"] for name, _ in model.named_parameters()]
+    ends = (model.parameters(), averages)
+    return losses, *(torch.cat([one.detach().flatten() for one in some]).numpy() for some in ends)
+
+
+def agree(answer, config, rate=8e-3):
+    """The largest differences of losses, weights and first moments from PyTorch's."""
+    first, rows, *last, _ = answer
+    losses, *expected = replay(config, first, rows, rate)
+    pairs = zip(([row[0] for row in rows], *last), (losses, *expected), strict=True)
+    return [np.abs(np.array(one) - np.array(other)).max() for one, other in pairs]
+
+
+def test_training_steps_are_those_of_pytorch(told):
+    """With memory that is used again from the first step on."""
+    loss, weights, _ = agree(told["training"], load_config(CONFIGS / "scaled.yaml", SMALL))
+    assert loss < 1e-3
+    assert weights < 1e-2  # embeddings of symbols that no batch had, too
+    *_, (one, other) = told["training"]
+    assert all(a != b for a, b in zip(one, other, strict=True) if a)  # seeds draw other weights
+    embedding = one[: 7 * 4]  # of the encoder: N(0, 1)
+    assert abs(np.mean(embedding)) < 4 / len(embedding) ** 0.5  # four standard errors
+    assert 0.5 < np.std(embedding) < 1.5
+
+
+def test_batches_are_those_of_the_task(told):
+    _, rows, *_ = told["training"]
+    for _, ((shape, source), (_, lengths), (_, target), (_, target_lengths)), _ in rows:
+        assert lengths == target_lengths
+        assert set(lengths) <= {1, 2, 3}
+        sources, targets = (
+            np.array(one).reshape(shape[0], -1).tolist() for one in (source, target)
+        )
+        for read, length, written in zip(sources, map(int, lengths), targets, strict=True):
+            assert written[:length] == read[:length][::-1]
+
+
+GUIDE = re.findall(r"```python\n(.*?)```", (ROOT / "docs/plugins.md").read_text("utf-8"), re.DOTALL)
+DRAWN = """
+const draw = spec => {
+  const graph = new Graph(spec, new Map());
+  const random = uniforms(1);
+  return [1, 2, 3].map(() => made(graph.run(randomInputs(spec, random)), whole));
+};
+return made(given_, draw);
+"""
+
+
+class Doubling(Task):
+    """7 -> 14. Python reads what is drawn."""
+
+    def __init__(self):
+        self.source_vocabulary = self.target_vocabulary = Vocabulary("0123456789")
+
+    def examples(self, random, count, length=None):
+        numbers = torch.randint(500, (count,), generator=random).tolist()
+        return self.encode([(str(one), str(2 * one)) for one in numbers], random.device)
+
+    def answer(self, text):
+        return Solution(str(2 * int(text)))
+
+    def target_length(self, source_length):
+        return source_length + 1
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Tasks whose drawing is no graph, with their configs."""
+    file = tmp_path_factory.mktemp("drawn") / "pairs.tsv"
+    file.write_text("ab\tx\nba\ty\nabba\tx y x\n")
+    few = "training.batch_size=4"
+    files = [f"task.train={file}", f"task.dev={file}"]
+    dates = load_config(CONFIGS / "dates.yaml", [few])
+    pairs = load_config(CONFIGS / "pairs/small.yaml", [few, *files])
+    return {
+        "dates": (dates, load_task(dates)),
+        "pairs": (pairs, load_task(pairs)),
+        "doubling": (dates, Doubling()),
+    }
+
+
+def test_what_the_page_cannot_draw_it_has_as_examples(told, drawn):
+    """Each example that is drawn is right, and others are drawn next."""
+    known = {"ab": "x", "ba": "y", "abba": "x y x"}
+    for name, batches in told["drawn"].items():
+        _, task = drawn[name]
+        right = known.get if name == "pairs" else lambda text, task=task: task.answer(text).text
+        for batch in batches:
+            columns = []
+            for one in batch.values():
+                numbers = np.array(list(map(int, one["data"])))
+                columns.append(numbers.reshape(one["shape"]).tolist())
+            for source, length, target, count in zip(*columns, strict=True):
+                read = task.source_vocabulary.decode(source[:length])
+                assert task.target_vocabulary.decode(target[:count]) == right(read), name
+        assert batches[0] != batches[1] != batches[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", TRAINED.values(), ids=TRAINED)
+def test_steps_of_every_mechanism_are_those_of_pytorch(tmp_path, own_scores, words):
+    (tmp_path / "parts.py").write_text(GUIDE[0] + CALM)
+    load_plugin(tmp_path / "parts.py")
+    name, *more = words.split()
+    asked = {"spec": trained(words, TINY), "steps": 2, "rate": 8e-3, "mask": None}
+    (answer,) = run([(STEPS, asked)])
+    loss, _, averages = agree(answer, load_config(CONFIGS / name, [*more, *TINY]))
+    assert loss < 1e-5
+    assert averages < 1e-5
