@@ -25,6 +25,7 @@ from torch import nn
 
 import seq2attn
 
+WIDTHS = (16, 16)
 CASES = Path(__file__).with_suffix(".toml")
 MASKS = """
     full = torch.ones(keys.shape[:2], dtype=torch.bool) if valid is None else valid
@@ -82,17 +83,19 @@ class Source:
 def adapted(attention, call):
     """`attend` for an expression of the names that public_attention.toml explains"""
     names = ["query", "keys"]
-    if any(name in call for name in ("valid", "padding", "lengths", "full")):
-        names.append("valid")
     if "values" in call:
         names.append("values")
+    has_mask = any(name in call for name in ("valid", "padding", "lengths", "full"))
+    if has_mask:
+        names.append("valid=None")
     space = {"torch": torch, "attention": attention}
-    exec(f"def attend({', '.join(names)}):{MASKS * ('valid' in names)}\n    return {call}", space)
+    exec(f"def attend({', '.join(names)}):{MASKS * has_mask}\n    return {call}", space)
     return space["attend"]
 
 
 def main(folder):
     """Print a line for each attention, and the counts."""
+    torch.set_num_threads(1)  # more wait for each other
     print("repository, commit", "attention", "call", "read", "faults", "care", "score", sep="\t")
     groups = tomllib.loads(CASES.read_text(encoding="utf-8"))
     for group, cases in groups.items():
@@ -112,13 +115,16 @@ def examine(folder, cases):
         for text in case["make"]:
             torch.manual_seed(0)
             attention = Source(paths, case).make(text)
-            attend = adapted(attention, case["call"]) if "call" in case else attention
-            report = seq2attn.check_attention(attend, query_width=16, key_width=16)
-            print_case(case, text, report, counts)
+            try:
+                how, report = "found", seq2attn.check_attention(attention, widths=WIDTHS)
+            except seq2attn.Seq2AttnError:
+                attend = adapted(attention, case["call"])
+                how, report = "adapter", seq2attn.check_attention(attend, widths=WIDTHS)
+            print_case(case, text, how, report, counts)
     return counts
 
 
-def print_case(case, text, report, counts):
+def print_case(case, text, how, report, counts):
     """Print what came out beside what was read; a finding of level care may name what was read."""
     read, confirmed = (set(case.get(key, ())) for key in ("faults", "confirmed"))
     faults = {finding.code for finding in report.faults}
@@ -126,11 +132,11 @@ def print_case(case, text, report, counts):
     score = [finding.text for finding in report.findings if finding.code.startswith("score")]
     named = faults | (care & read)
     counts["attentions"] += 1
+    counts["called without an adapter"] += how == "found"
     counts["read and named"] += len(read & named)
     counts["confirmed"] += len(named & confirmed)
     counts["false"] += len(named - read - confirmed)
     counts["missed"] += len(read - named)
-    how = "adapter" if "call" in case else "-"
     lists = [",".join(sorted(codes)) or "-" for codes in (read, faults, care)]
     print(case["source"], text, how, *lists, *score, sep="\t")
 

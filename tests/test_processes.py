@@ -93,6 +93,6 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_hand_ins_of_a_class(cli, tmp_path, monkeypatch, method):
     monkeypatch.setattr(processes.examine_places, "__kwdefaults__", {"method": method})
-    code, results = graded(cli, tmp_path, *HOSTILE, timeout=4)
+    code, results = graded(cli, tmp_path, *HOSTILE, timeout=10)
     check_rows(results, HOSTILE)
     assert code == 1
