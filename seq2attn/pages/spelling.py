@@ -172,10 +172,13 @@ def _ordered(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     return [_name(node), given["self"], given["dim"], given["descending"]]
 
 
-def _attention(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+def _norm(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     name = _name(node)
-    query, keys, values, mask, _, is_causal, scale, _ = given.values()
-    return [f"causal {name}" if is_causal else name, query, keys, values, mask, scale]
+    return [name if given["ord"] == 2 else f"{name} of another order", *given.values()]
+
+
+def _clamp(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+    return ["clamp", given["self"], given.get("min"), given.get("max")]
 
 
 def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
@@ -189,6 +192,11 @@ def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
 def _index(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     masks = [one for one in given["indices"] if _type(one) == torch.bool]
     return ["index by a mask" if masks else "index", *given.values()]
+
+
+def _called(name: str, count: int | None = None) -> Callable[[fx.Node, dict[str, Any]], list[Any]]:
+    """Spell an operation by another name, with its first arguments."""
+    return lambda node, given: [name, *list(given.values())[:count]]
 
 
 def _same(node: fx.Node, given: dict[str, Any]) -> list[Any]:
@@ -207,7 +215,12 @@ _SPELLED: dict[str, Callable[[fx.Node, dict[str, Any]], list[Any]]] = {
     "arange": _arange,
     "convolution": _convolution,
     "index": _index,
-    "scaled_dot_product_attention": _attention,
+    "linalg_vector_norm": _norm,
+    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamp),
+    **dict.fromkeys(("view", "_unsafe_view"), _called("reshape")),
+    "_softmax": _called("softmax", 2),
+    "__and__": _called("bitwise_and"),
+    "__or__": _called("bitwise_or"),
     "square": lambda node, given: ["pow", given["self"], 2],
     "rsub": lambda node, given: ["sub", given["other"], *list(given.values())[::2]],
 }

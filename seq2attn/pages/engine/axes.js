@@ -29,18 +29,7 @@ const sum = reduction(0)
 const mean = reduction(0, null, (total, count) => total / count)
 const amax = reduction(-Infinity, most)
 const amin = reduction(Infinity, least)
-const sumOfPowers = order =>
-  reduction(
-    0,
-    (total, x) => total + Math.abs(x) ** order,
-    total => total ** (1 / order)
-  )
-const length = reduction(0, (total, x) => total + x * x, Math.sqrt)
-
-function norm(x, order = 2, axes = [], keep = false) {
-  if (order === Infinity) return amax(unary(Math.abs)(x), axes, keep)
-  return (order === 2 ? length : sumOfPowers(order))(x, axes, keep)
-}
+const norm = reduction(0, (total, x) => total + x * x, Math.sqrt)
 
 function variance(x, axes = [], correction = 1, keep = false) {
   const deviations = square(minus(x, mean(x, axes, true)))

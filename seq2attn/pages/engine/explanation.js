@@ -18,7 +18,6 @@ const REDUCED = {
 // Of their arguments: the condition, what is chosen where it is true, and where it is not.
 const CHOICES = {where: [0, 1, 2], masked_fill: [1, 2, 0]}
 const MULTIPLYING = ["mm", "bmm", "matmul", "linear"]
-const SOFTMAX = ["softmax", "_softmax"]
 const LONGEST_FORMULA = 90
 
 const counted = (count, start = 0, step = 1) =>
@@ -118,7 +117,7 @@ class Explanation {
   numbers(place, cell) {
     const {operation, args} = this.maker(place)
     const {shape} = this.values[place]
-    if (SOFTMAX.includes(operation)) {
+    if (operation === "softmax") {
       const width = shape.at(-1)
       const row = counted(width, cell - (cell % width))
       const line = this.numbersAt(args[0], shape, row).map(Math.exp)
@@ -174,8 +173,7 @@ class Explanation {
     if (operation === "abs") return formula(`|${one.text}|`)
     if (operation in CALLED)
       return formula(CALLED[operation] + within(one, 3))
-    if (!SOFTMAX.includes(operation))
-      return formula(`${operation}(${one.text})`)
+    if (operation !== "softmax") return formula(`${operation}(${one.text})`)
     return cells.length === 1
       ? formula(`exp(${one.text}) / Σ exp`, 2)
       : undefined
@@ -271,8 +269,8 @@ class Explanation {
     const own = [...this.origins(this.graph.at(name))].filter(
       at => !earlier.has(at)
     )
-    const [found, ...others] = own.filter(at =>
-      SOFTMAX.includes(this.maker(at).operation)
+    const [found, ...others] = own.filter(
+      at => this.maker(at).operation === "softmax"
     )
     if (found === undefined || others.length) return undefined
     const x = this.values[found]

@@ -41,8 +41,6 @@ const COMPARISONS = {
 }
 
 const PAIRS = {
-  __and__: (x, y) => x & y,
-  __or__: (x, y) => x | y,
   bitwise_and: (x, y) => x & y,
   bitwise_or: (x, y) => x | y,
   bitwise_xor: (x, y) => x ^ y,
@@ -71,8 +69,6 @@ const OF_TENSORS = {
   bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
   cast,
   clamp,
-  clamp_max: (x, high) => minimum(x, high),
-  clamp_min: (x, low) => maximum(x, low),
   div: divide,
   isnan: unary(Number.isNaN, "bool"),
   lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
@@ -90,7 +86,6 @@ const OF_TENSORS = {
 }
 
 const ALONG_AXES = {
-  _softmax: softmax,
   all: reduction(1, (x, y) => Boolean(x && y), null, "bool"),
   amax,
   amin,
@@ -100,7 +95,7 @@ const ALONG_AXES = {
   argsort,
   cumprod: cumulative((x, y) => x * y),
   cumsum: cumulative((x, y) => x + y),
-  linalg_vector_norm: norm,
+  linalg_vector_norm: (x, _, ...along) => norm(x, ...along),
   logcumsumexp: cumulative(addLogs),
   max_dim: withPlaces(amax, argmax),
   mean,
@@ -131,12 +126,10 @@ const PRODUCTS = {
   linear,
   matmul,
   mm,
-  native_layer_norm: layerNorm,
-  scaled_dot_product_attention: attend
+  native_layer_norm: layerNorm
 }
 
 const SHAPES = {
-  _unsafe_view: reshape,
   arange: range,
   cat,
   chunk: (x, count, axis = 0) =>
@@ -167,10 +160,7 @@ const SHAPES = {
   transpose,
   unbind: (x, axis = 0) =>
     split(x, 1, axis).map(part => squeeze(part, [axis])),
-  unflatten: (x, axis, sizes) =>
-    reshape(x, x.shape.toSpliced(axisOf(axis, x.shape.length), 1, ...sizes)),
   unsqueeze,
-  view: reshape,
   view_as: (x, y) => reshape(x, y.shape)
 }
 

@@ -120,20 +120,3 @@ function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   const result = weight ? times(normal, weight) : normal
   return [bias ? plus(result, bias) : result, middle, factor]
 }
-
-function attend(
-  query,
-  keys,
-  values,
-  mask,
-  scale = query.shape.at(-1) ** -0.5
-) {
-  const scores = times(matmul(query, transpose(keys, -2, -1)), scale)
-  const isChoice = mask?.type === "bool"
-  const masked = isChoice
-    ? where(mask, scores, -Infinity)
-    : mask
-      ? plus(scores, mask)
-      : scores
-  return matmul(softmax(masked, -1), values)
-}
