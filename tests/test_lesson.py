@@ -30,7 +30,7 @@ def table(heading, first):
 
 def test_its_first_screen_says_what_to_have_ready_and_its_answers_are_folded():
     first = LESSON.partition("## 1.")[0]
-    for words in ("projector", "make class", '-e ".[export]"', "a browser", "All training takes"):
+    for words in ("projector", "make class", "a browser", "All training takes"):
         assert words in first
     assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
     for text, answers in ((LESSON, 7), (ADVANCED, 1)):

@@ -95,7 +95,7 @@ def page(
     decoding; set, ban or drag a weight; change what the model wrote. Two runs are shown side by
     side. A run trained with training.snapshot_weights=true can be watched through its training.
     With --train, the page begins with untrained weights and trains them itself. An older page is
-    replaced; any other file only with --force. Needs two packages: pip install "seq2attn[export]"
+    replaced; any other file only with --force.
 
     Examples:
 
