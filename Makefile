@@ -82,7 +82,7 @@ class: site  ## fill class/ for laptops without a network: wheels for this syste
 	@mkdir -p class
 	cp -R site examples/lesson.ipynb examples/homework.py class
 	cp examples/class.md class/README.md
-	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt ".[export]" notebook
+	$(BIN)/python -m pip wheel --find-links class/wheels --wheel-dir class/wheels --constraint constraints.txt "." notebook
 	@echo 'class/README.md says how a laptop installs from class/.'
 
 test-site: $(TOOLS) $(SPHINX)  ## open the site, and more pages, in a browser
