@@ -614,7 +614,7 @@ def test_inspect_s_ledger_counts_every_parameter(work):
     assert shown["parameters"]["encoder embedding"] == 5 * 4  # <pad>, <sos>, <eos>, a, b
     total = shown["parameters"].pop("total")
     assert total == sum(shown["parameters"].values())
-    assert f"# parameters of total: {total - 16 * 16}" in succeed("inspect tiny.yaml").splitlines()
+    assert f"# parameters, total: {total - 16 * 16:,}" in succeed("inspect tiny.yaml").splitlines()
 
 
 def test_list_names_everything_a_config_can_use():
