@@ -169,7 +169,17 @@ def test_strings_are_counted_on_through_blocks_evaluations_and_batches(monkeypat
 # ---- patches of many strings ----
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "heads"])
+LIKE_BAHDANAU = {"lstm", "coverage", "none"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(kind for kind in KINDS if kind not in LIKE_BAHDANAU),
+        "heads",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in sorted(LIKE_BAHDANAU)),
+    ],
+)
 def test_each_string_gets_its_own_donor_and_nan_patches_nothing(kind):
     model = KINDS[kind]() if kind in KINDS else of_heads()
     fixed = {"attention.weights", "attention.context"} if kind == "hard_monotonic" else set()
