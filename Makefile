@@ -22,7 +22,7 @@ run: $(READY)  ## train configs/scaled.yaml, evaluate it, reverse "hello"
 	@echo 'Next: . $(BIN)/activate    then a word of your own: seq2attn predict YOURWORD'
 
 test: $(TOOLS)  ## the default tests, on all cores; a few minutes
-	$(BIN)/python -m pytest -n logical --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n logical
 
 test-slow: $(TOOLS) $(SPHINX)  ## the slow tests: train and evaluate every shipped recipe
 	$(BIN)/python -m pytest -m slow --ignore tests/faults
