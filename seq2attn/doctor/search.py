@@ -144,7 +144,7 @@ def _doubts(subject: Subject) -> float:
     """
     queries = subject.queries(subject.given)
     output = subject.free.output
-    doubts = 2.0 * (not subject.free.weights) + (output.size(1) != queries)
+    doubts = 2.0 * (not subject.free.weights and not subject.free.uses) + (output.size(1) != queries)
     return doubts + 2.0 * len([*batch(subject), *not_finite(subject)])
 
 
