@@ -50,9 +50,11 @@ RULES: tuple[engine.Rule, ...] = (
     numbers.unregistered,
     numbers.gradient,
     numbers.overflow,
+    numbers.twice,
     numbers.half,
     numbers.parameters,
     numbers.training,
+    numbers.scale,
     numbers.score,
 )
 """in the order in which they are made: causes before consequences"""

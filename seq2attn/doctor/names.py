@@ -156,6 +156,13 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         )
 
 
+def said_of(attention: Any) -> str:
+    """Return the name and the docstrings of an attention."""
+    owner = type(attention) if isinstance(attention, nn.Module) else attention
+    docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
+    return "\n".join(filter(None, docs))
+
+
 def function_of(attention: Any) -> Any:
     """Return what is called: of a module, its `forward`."""
     return attention.forward if isinstance(attention, nn.Module) else attention

@@ -1,6 +1,7 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from operator import methodcaller
 from typing import Any
@@ -8,15 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.names import ROLES, function_of, words
+from seq2attn.doctor.call import S
+from seq2attn.doctor.names import ROLES, function_of, said_of, words
+from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
-from seq2attn.findings.engine import Found
+from seq2attn.findings.engine import TEXTS, Found
 
 SCALE, ROWS = 30, 150  # of large inputs
 STEP = 1e-2  # of finite differences
 SHARE = 0.1  # by which a gradient may differ from them
 LOST = 0.01  # of the weight of valid keys, at large inputs
+LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
+MOST = 0.5  # the largest of several shares
+SCALED = r"(?<!un)scaled|sqrt|√"
 
 
 def length(subject: Subject) -> Found:
@@ -37,7 +43,7 @@ def strides(subject: Subject) -> Found:
 def overflow(subject: Subject) -> Found:
     """Large inputs neither overflow nor underflow."""
     given = subject.draw(rows=ROWS)
-    large = given.each(lambda tensor: SCALE * tensor)._replace(valid=given.valid)
+    large = given.times(SCALE)
     if not subject.is_finite(large):
         yield "overflow", "NaN or infinity"
         return
@@ -49,6 +55,15 @@ def overflow(subject: Subject) -> Found:
         if low < -LOST:
             yield "overflow", f"those of a row sum to {1 + low:.3g}"
             return
+
+
+def twice(subject: Subject) -> Found:
+    """Scores are no shares: then weights of a row would differ by a factor e at most."""
+    for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
+        logs = weights[(weights > 0).all(-1)].log()
+        shares = logs - logs.mean(-1, keepdim=True) + 1 / S  # if they are logarithms of shares
+        if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
+            yield "softmax-twice"
 
 
 def half(subject: Subject) -> Found:
@@ -97,17 +112,28 @@ def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters, unless the module holds more than the attention, or an
     argument that has a default is left out.
     """
-    total = subject.run(subject.given.free).output.square().sum()
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    if not total.requires_grad:
-        return
-    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
-    dead = [name for name, found in zip(named, gradients, strict=True) if found is None]
+    found: list[Any] = []
+    for given in (subject.given.free, subject.small().free):
+        total = subject.run(given).output.square().sum()
+        if not total.requires_grad:
+            return
+        found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
+    dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    is_some = len(dead) <= len(named) / 2
+    for name, *pair in zip(named, *found, strict=True):
+        part, _, own = name.rpartition(".")
+        is_layer = isinstance(subject.module.get_submodule(part), LAYERS) and "bias" not in own
+        if is_layer and name not in dead:
+            rows = (pair[0].abs() + pair[1].abs()).flatten(1).sum(1)
+            silent = [str(row) for row in (rows == 0).nonzero().flatten().tolist()]
+            if 0 < len(silent) < len(rows):
+                dead.append(f"{name}, rows {silent[0]} to {silent[-1]}")
     omitted = []
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
             omitted.append(name)
-    if 0 < len(dead) <= len(named) / 2:
+    if dead and is_some:
         about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
         yield "unused-parameter" if omitted else "dead-parameter", about
 
@@ -150,6 +176,23 @@ def training(subject: Subject) -> Found:
 
 
 # ---- scores ----
+
+
+def scale(subject: Subject) -> Found:
+    """Say by what the products of queries and keys are multiplied, where this is seen."""
+    for factor, width, heads in scales(subject):
+        is_said = re.search(SCALED, said_of(subject.call.attention).lower())
+        known = {
+            "root": width**-0.5,
+            "all": (width * heads) ** -0.5,
+            "width": 1 / width,
+            "said" if is_said else "none": 1.0,
+        }
+        names = [name for name in known if abs(factor / known[name] - 1) < LOST]
+        name = (names or ["other"])[0]
+        text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
+        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
+        return
 
 
 def score(subject: Subject) -> Found:
