@@ -54,7 +54,6 @@ RULES: tuple[engine.Rule, ...] = (
     numbers.half,
     numbers.parameters,
     numbers.training,
-    numbers.scale,
     numbers.score,
 )
 """in the order in which they are made: causes before consequences"""

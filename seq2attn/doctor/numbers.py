@@ -14,7 +14,7 @@ from seq2attn.doctor.names import ROLES, function_of, said_of, words
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
-from seq2attn.findings.engine import TEXTS, Found
+from seq2attn.findings.engine import TEXTS, Found, listed
 
 SCALE, ROWS = 30, 150  # of large inputs
 STEP = 1e-2  # of finite differences
@@ -178,26 +178,10 @@ def training(subject: Subject) -> Found:
 # ---- scores ----
 
 
-def scale(subject: Subject) -> Found:
-    """Say by what the products of queries and keys are multiplied, where this is seen."""
-    for factor, width, heads in scales(subject):
-        is_said = re.search(SCALED, said_of(subject.call.attention).lower())
-        known = {
-            "root": width**-0.5,
-            "all": (width * heads) ** -0.5,
-            "width": 1 / width,
-            "said" if is_said else "none": 1.0,
-        }
-        names = [name for name in known if abs(factor / known[name] - 1) < LOST]
-        name = (names or ["other"])[0]
-        text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
-        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
-        return
-
-
 def score(subject: Subject) -> Found:
     """Name the score. It comes last, since it changes parameters."""
     given, expected = subject.draw().free, subject.expect
+    told = listed(_scaled(subject))
     for parameter in subject.module.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
     clear_biases(subject.module)
@@ -212,14 +196,40 @@ def score(subject: Subject) -> Found:
     is_one = len(weights) == len(queries) and weights[0].size(1) == 1
     if not is_one or not (torch.cat(weights, dim=2) > 0).all():
         why = "there are several heads or layers, or weights of 0, or none were caught"
-        yield "expected" if expected else "score-unknown", {"expected": expected, "by": why}
+        if expected:
+            yield "expected", expected, why
+        else:
+            yield from told or [("score-unknown", why)]
         return
     logs = torch.cat(weights, dim=2)[:, 0].log()
     sample = Sample(torch.cat(queries, dim=1), given.keys, logs, list(subject.module.parameters()))
     if expected is None:
         code, name, why = match(sample, subject.scores)
+        if code == "score-unknown" and told:
+            yield from told
+            return
         yield code, {"name": name, "by": why}
+        if code == "score":
+            yield from (one for one in told if one[0] == "scale-factor")
         return
     code, why = compare(sample, expected, subject.scores)
     if code:
         yield "expected", {"expected": expected, "by": why}
+
+
+def _scaled(subject: Subject) -> Found:
+    """Say by what the product of queries and keys is multiplied, where this is seen."""
+    for factor, width, heads in scales(subject):
+        lines = said_of(subject.call.attention, first=True)
+        is_split = "unflatten" in subject.call.text  # widths of heads are not its own
+        known = {
+            "root": width**-0.5,
+            "all": 0 if is_split else (width * heads) ** -0.5,
+            "width": 1 / width,
+            "said" if re.search(SCALED, lines.lower()) else "none": 1.0,
+        }
+        names = [name for name in known if abs(factor - known[name]) < LOST * factor]
+        name = (names or ["other"])[0]
+        text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
+        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
+        return

@@ -1,6 +1,6 @@
 """Finds by what the products of queries and keys are multiplied before a softmax."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import nan
 from typing import Any
 
@@ -21,11 +21,12 @@ LINEAR |= {aten.index_select, aten.repeat, aten.where, aten.masked_fill}
 
 class Products(TorchDispatchMode):
     """Records the products whose rows are as long as there are keys, without the factors that their
-    operands were multiplied by.
+    operands were multiplied by; constant: where parameters lie, which are no queries.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, constant: Collection[int]) -> None:
         super().__init__()
+        self.constant = constant
         self.found: list[tuple[Tensor, int]] = []
         """(N, S), and the width of queries and keys"""
         self._factors: dict[int, tuple[Tensor, float]] = {}
@@ -36,6 +37,8 @@ class Products(TorchDispatchMode):
         kind, result = getattr(func, "overloadpacket", None), func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             left, right = args[PRODUCTS[kind] :][:2]
+            if any(one.untyped_storage().data_ptr() in self.constant for one in (left, right)):
+                return result  # a layer
             product = left @ right / (self._of(left) * self._of(right))
             for rows in (product, product.mT):
                 if rows.size(-1) == S:
@@ -70,7 +73,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     and the number of heads; whatever depends on places alone may be added.
     """
-    given, products = subject.given.free, Products()
+    given, products = subject.given.free, Products(subject.constant)
     with transparent(), products:
         subject.call(given.each(torch.clone))
     for weights in subject.free.weights:

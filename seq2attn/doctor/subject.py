@@ -67,10 +67,14 @@ class Subject:
             return given.query.size(1)
         return given.keys.size(1) if self.is_self else 1
 
+    @property
+    def constant(self) -> set[int]:
+        """Where parameters and buffers lie in memory"""
+        return {_place(tensor) for _, tensor in _tensors(self.module)}
+
     def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
         """Return the tensors that a call returns, and its uses of weights."""
-        constant = {_place(tensor) for _, tensor in _tensors(self.module)}
-        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
         with transparent(), watch:
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute
