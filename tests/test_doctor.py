@@ -83,7 +83,14 @@ def test_no_threshold_can_be_ten_times_as_loose(monkeypatch, name):
 
 # ---- what is right ----
 
-QUICK = [unusual.Sliding, unusual.Rotary, unusual.flash, unusual.Decoder, unusual.Cross]
+QUICK = [
+    unusual.Linear,
+    unusual.Sliding,
+    unusual.Rotary,
+    unusual.flash,
+    unusual.Decoder,
+    unusual.Cross,
+]
 QUICK += [unusual.log_space, unusual.Hops, unusual.sparsemax]
 SLOW = [form for form in unusual.SEVERAL + unusual.ONE if form not in QUICK]
 

@@ -221,11 +221,11 @@ def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, where this is seen."""
     for factor, width, heads in scales(subject):
         lines = said_of(subject.call.attention, first=True)
-        is_split = "unflatten" in subject.call.text  # widths of heads are not its own
+        is_own = "unflatten" not in subject.call.text  # the width of a head
         known = {
             "root": width**-0.5,
-            "all": 0 if is_split else (width * heads) ** -0.5,
-            "width": 1 / width,
+            "all": is_own * (width * heads) ** -0.5,
+            "width": is_own / width,
             "said" if re.search(SCALED, lines.lower()) else "none": 1.0,
         }
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]

@@ -37,8 +37,6 @@ class Products(TorchDispatchMode):
         kind, result = getattr(func, "overloadpacket", None), func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             left, right = args[PRODUCTS[kind] :][:2]
-            if any(one.untyped_storage().data_ptr() in self.constant for one in (left, right)):
-                return result  # a layer
             product = left @ right / (self._of(left) * self._of(right))
             for rows in (product, product.mT):
                 if rows.size(-1) == S:
@@ -53,7 +51,8 @@ class Products(TorchDispatchMode):
         return result
 
     def _of(self, tensor: Tensor) -> float:
-        return self._factors.get(tensor.untyped_storage().data_ptr(), (tensor, 1.0))[1]
+        place = tensor.untyped_storage().data_ptr()
+        return nan if place in self.constant else self._factors.get(place, (tensor, 1.0))[1]
 
     def _value(self, operand: Any) -> float:
         is_large = isinstance(operand, Tensor) and operand.numel() > 1
