@@ -64,7 +64,7 @@ def used(subject: Subject) -> Found:
     pairs = list(zip(result.uses, subject.run(moved).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
-    elif pairs and not subject.is_self:
+    elif last is not None and not subject.is_self:
         still = []
         for one in (given, moved):
             still.append(subject.run(one, freeze=lambda _, one: torch.ones_like(one)).output)
