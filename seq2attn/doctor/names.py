@@ -17,8 +17,8 @@ from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS = (
-    set(WORDS[name].split()) for name in ("sources", "not_of_keys", "configs")
+SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS = (
+    set(words.split()) for words in WORDS["words"].values()
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
@@ -156,9 +156,6 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         )
 
 
-OF_PADDING, OF_TOKENS, NEGATIONS = (
-    set(WORDS[name].split()) for name in ("of_padding", "of_tokens", "negations")
-)
 NEAR = 200  # letters after the name of a mask
 MEANING = re.compile(
     r"\b(true|1|nonzero|false|0)\b[`*'\"]*\s*"

@@ -122,10 +122,9 @@ def parameters(subject: Subject) -> Found:
     dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
     is_some = len(dead) <= len(named) / 2
     for name, *pair in zip(named, *found, strict=True):
-        part, _, own = name.rpartition(".")
-        is_layer = isinstance(subject.module.get_submodule(part), LAYERS) and "bias" not in own
-        if is_layer and name not in dead:
-            rows = (pair[0].abs() + pair[1].abs()).flatten(1).sum(1)
+        is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
+        if is_layer and name not in dead and pair[0].dim() > 1:
+            rows = (pair[0].abs() + pair[1].abs()).sum(1)
             silent = [str(row) for row in (rows == 0).nonzero().flatten().tolist()]
             if 0 < len(silent) < len(rows):
                 dead.append(f"{name}, rows {silent[0]} to {silent[-1]}")
@@ -185,14 +184,11 @@ def score(subject: Subject) -> Found:
     for parameter in subject.module.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
     clear_biases(subject.module)
-    queries = [given.keys if given.query is None else given.query]
-    if queries[0].size(1) == 1:
-        queries.append(queries[0].flip(2))
-    weights: list[Tensor] = []
-    for query in queries:
-        weights += subject.run(
-            given if given.query is None else given._replace(query=query)
-        ).weights
+    several = [given]
+    if given.query is not None and given.query.size(1) == 1:
+        several.append(given._replace(query=given.query.flip(2)))
+    queries = [one.keys if one.query is None else one.query for one in several]
+    weights = [one for some in several for one in subject.run(some).weights]
     is_one = len(weights) == len(queries) and weights[0].size(1) == 1
     if not is_one or not (torch.cat(weights, dim=2) > 0).all():
         why = "there are several heads or layers, or weights of 0, or none were caught"

@@ -1,5 +1,6 @@
 """Finds by what the products of queries and keys are multiplied before a softmax."""
 
+import itertools
 from collections.abc import Collection, Iterator
 from math import nan
 from typing import Any
@@ -9,8 +10,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.doctor.call import ORDERS, B, S, arrange
-from seq2attn.doctor.catch import PRODUCTS, aten, transparent
-from seq2attn.doctor.scores import TOLERANCE
+from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
+from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
@@ -46,12 +47,16 @@ class Products(TorchDispatchMode):
             self._keep(result, left * right ** POWERS[kind])
         elif kind in LINEAR:
             parts = args[0] if isinstance(args[0], list) else args
-            factors = {self._of(one) for one in parts if isinstance(one, Tensor) and one.dim()}
+            tensors = [one for one in parts if isinstance(one, Tensor) and one.dim()]
+            others = [
+                one for one in tensors if place_of(one) not in self.constant
+            ]  # but for biases
+            factors = {self._of(one) for one in others}
             self._keep(result, factors.pop() if len(factors) == 1 else nan)
         return result
 
     def _of(self, tensor: Tensor) -> float:
-        place = tensor.untyped_storage().data_ptr()
+        place = place_of(tensor)
         return nan if place in self.constant else self._factors.get(place, (tensor, 1.0))[1]
 
     def _value(self, operand: Any) -> float:
@@ -59,9 +64,8 @@ class Products(TorchDispatchMode):
         return self._of(operand) if is_large else float(operand)
 
     def _keep(self, result: Tensor, factor: float) -> None:
-        storage = result.untyped_storage()
-        is_whole = storage.nbytes() == result.nbytes
-        self._factors[storage.data_ptr()] = result, factor if is_whole else nan
+        is_whole = result.untyped_storage().nbytes() == result.nbytes
+        self._factors[place_of(result)] = result, factor if is_whole else nan
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
@@ -76,28 +80,21 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     with transparent(), products:
         subject.call(given.each(torch.clone))
     for weights in subject.free.weights:
-        for (rows, width), order in ((one, order) for one in products.found for order in ORDERS):
+        seen = (weights > 0).all(0)
+        logs = _apart(weights.log(), seen)
+        for (rows, width), order in itertools.product(products.found, ORDERS):
             if rows.numel() != weights.numel():
                 continue
-            factor = _factor(arrange(rows, order, B, subject.queries(given)), weights)
+            product = arrange(rows, order, B, subject.queries(given))
+            factor = product.shape == weights.shape and factor_of(_apart(product, seen), logs)
             if factor:
                 yield factor, width, weights.size(1)
                 break
 
 
-def _factor(products: Tensor, weights: Tensor) -> float:
-    """Return the factor between two (B, H, L, S); 0 if there is none."""
-    if products.shape != weights.shape:
-        return 0.0
-    seen = (weights > 0).all(0)
-    x, y = _apart(products, seen), _apart(weights.log(), seen)
-    factor = (x * y).sum() / (x * x).sum()
-    return float(factor) if (y - factor * x).norm() < TOLERANCE * y.norm() else 0.0
-
-
 def _apart(numbers: Tensor, seen: Tensor) -> Tensor:
-    """Return what in (B, H, L, S) neither a softmax nor a mean over the batch takes away."""
+    """Return (B H, L, S) what of (B, H, L, S) neither a softmax nor a mean over rows takes away."""
     numbers = numbers.double().masked_fill(~seen, 0)
     numbers = numbers - numbers.mean(0)
     means = numbers.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True).clamp(min=1)
-    return (numbers - means) * seen
+    return ((numbers - means) * seen).flatten(0, 1)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import SIDES, B, Call, Inputs, S, arrange, draw, order_of, settle, tensors
-from seq2attn.doctor.catch import Use, Watch, transparent
+from seq2attn.doctor.catch import Use, Watch, place_of, transparent
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
@@ -70,7 +70,7 @@ class Subject:
     @property
     def constant(self) -> set[int]:
         """Where parameters and buffers lie in memory"""
-        return {_place(tensor) for _, tensor in _tensors(self.module)}
+        return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
     def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
         """Return the tensors that a call returns, and its uses of weights."""
@@ -294,7 +294,3 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in chain(module.named_parameters(), module.named_buffers()):
         if not is_lazy(tensor):
             yield name, tensor
-
-
-def _place(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()

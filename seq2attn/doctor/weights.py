@@ -49,9 +49,8 @@ def used(subject: Subject) -> Found:
         return
     last = subject.last_use
     heads = 0 if last is None else result.weights[last].size(1)
-    unused = []
-    for head in range(heads):
-        unused.append(subject.differ(subject.with_more(last, head), result.output) < TINY)
+    more = [subject.with_more(last, head) for head in range(heads)]
+    unused = [subject.differ(one, result.output) < TINY for one in more]
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
         return
