@@ -460,7 +460,7 @@ CASES = [
         "self.dropout = ",
     ),
     Case(
-        "dead-parameter",
+        "dead-rows",
         SELF,
         PROJECTED,
         f"{PROJECTED} * (torch.arange(16) < 9)",

@@ -121,13 +121,14 @@ def parameters(subject: Subject) -> Found:
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
     dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
     is_some = len(dead) <= len(named) / 2
+    partly = []
     for name, *pair in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and pair[0].dim() > 1:
             rows = (pair[0].abs() + pair[1].abs()).sum(1)
             silent = [str(row) for row in (rows == 0).nonzero().flatten().tolist()]
             if 0 < len(silent) < len(rows):
-                dead.append(f"{name}, rows {silent[0]} to {silent[-1]}")
+                partly.append(f"rows {silent[0]} to {silent[-1]} of {name}")
     omitted = []
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
@@ -135,6 +136,8 @@ def parameters(subject: Subject) -> Found:
     if dead and is_some:
         about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
         yield "unused-parameter" if omitted else "dead-parameter", about
+    if partly:
+        yield "dead-rows", ", ".join(partly[:3])
 
 
 def unregistered(subject: Subject) -> Found:
