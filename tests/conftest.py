@@ -165,8 +165,54 @@ def signals_as_in_a_terminal():
         signal.signal(number, handler)
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    """A real browser."""
+@pytest.fixture(scope="session")
+def one_browser(tmp_path_factory):
     with opened_browser(tmp_path_factory.mktemp("browser")) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def browser(one_browser):
+    """A real browser, with a window of the usual size."""
+    one_browser.devtools("Emulation.clearDeviceMetricsOverride")
+    one_browser.console()
+    return one_browser
+
+
+@pytest.fixture(scope="module")
+def traced_once():
+    """Models that differ in their numbers alone are traced once for the page, as are equal tasks,
+    and trainings that differ in their warm-up alone.
+    """
+
+    def of_model(model):
+        shapes = [(name, tuple(one.shape)) for name, one in model.state_dict().items()]
+        return repr((str(model), shapes))
+
+    def of_task(task):
+        vocabularies = task.source_vocabulary.tokens, task.target_vocabulary.tokens
+        return repr((type(task), task.min_length, task.max_length, vocabularies))
+
+    def of_training(config, task):
+        alike = {"training": {"warmup"}, "seed": True}
+        return config.model_dump_json(exclude=alike) + of_task(task)
+
+    from seq2attn.pages import page
+
+    keys = {"trace_model": of_model, "trace_answer": of_task, "training_graphs": of_training}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, key in keys.items():
+            patch.setattr(page, name, _once(getattr(page, name), key))
+        yield
+
+
+def _once(function, key):
+    known = {}
+
+    def cached(*arguments):
+        name = key(*arguments)
+        if name not in known:
+            known[name] = function(*arguments)
+        return known[name]
+
+    return cached

@@ -66,6 +66,23 @@ class Attention(nn.Module):
         return self.out(weights @ v)
 """
 """a row for each key, one head"""
+LINEAR = """\
+import torch
+from torch import nn
+from torch.nn.functional import elu
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, query, keys, values, key_mask=None):
+        q, k, v = elu(self.q(query)) + 1, elu(self.k(keys)) + 1, self.v(values)
+        if key_mask is not None:
+            k = k * key_mask[:, :, None]
+        return q @ (k.mT @ v) / (q @ k.sum(1)[:, :, None])
+"""
+"""linear attention, of features"""
 BARE = """\
 import torch
 
@@ -117,10 +134,18 @@ SOFT = "torch.softmax(scores, dim=1)"
 SCORE = "        if valid is not None"
 CLOSED = "closed = apart > 99"
 MASK = "closed = closed | (mask == 0)[:, None]"
+PROJECTED = "self.q(x), self.k(x), self.v(x)"
+SCALE = "math.sqrt(q.size(-1))"
+START = "x, mask=None):"
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
 HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
 RETURN = "return (weights.unsqueeze(1) @ values).squeeze(1), weights"
+
+
+def documented(text):
+    """The first line of `SELF.forward`, with what is said of its mask."""
+    return f"{START}\n        'mask: {text}'"
 
 
 def first(line):
@@ -270,6 +295,13 @@ CASES = [
         RETURN.replace(", weights", ", weights ** 1.003 / (weights ** 1.003).sum(1, True)"),
         RETURN.replace(", weights", ", weights ** 1.00001"),
     ),
+    Case(
+        "softmax-twice",
+        CROSS,
+        "torch.softmax(scores, dim=-1)",
+        "scores.softmax(-1).softmax(-1)",
+        "torch.cosine_similarity(q[:, :, :, None], k[:, :, None], -1).softmax(-1)",
+    ),
     # ---- masks ----
     Case("no-mask", ONE, "valid=None):", "):\n        valid = None", "valid=None):"),
     Case("mask-crash", ONE, "~valid", "~valid[:, None, :, None]", "~valid[:, :]"),
@@ -284,6 +316,15 @@ CASES = [
     Case("mask-is-added", SELF, MASK, "scores = scores + mask", MASK),
     Case("mask-inverted", ONE, "~valid", "valid", "~valid"),
     Case("mask-inverted", CROSS, "key_padding_mask[", "~key_padding_mask[", "key_padding_mask["),
+    Case("mask-inverted", SELF, START, documented("0 = kept"), documented("1 = kept")),
+    Case("mask-inverted", SELF, START, documented("True if ignored"), documented("(B, 1, S)")),
+    Case(
+        "mask-added",
+        SELF.replace(MASK, "scores = scores + mask"),
+        START,
+        documented("1 = attend"),
+        documented("0 = attend"),
+    ),
     Case("polarity", SELF, "mask == 0", "mask == 1", "mask == 0"),
     Case("mask-ignored", ONE, FILL, "scores.masked_fill(~valid, -math.inf)", FILL),
     Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
@@ -303,6 +344,7 @@ CASES = [
         "self.project(keys / (1 + 1e-3 * keys.norm(dim=1, keepdim=True)))",
         "self.project(keys / (1 + 1e-8 * keys.norm(dim=1, keepdim=True)))",
     ),
+    Case("padding-mixed", LINEAR, "k = k *", "v = v *", "k = k *"),
     Case(
         "mask-opens",
         SELF,
@@ -333,6 +375,7 @@ CASES = [
     Case("causal", SELF, CLOSED, "closed = apart > 0", "closed = apart > 1"),
     Case("window", SELF, CLOSED, "closed = (apart > 0) | (apart < -2)", "closed = apart > 0"),
     Case("window", SELF, CLOSED, "closed = apart.abs() > 2", CLOSED),
+    Case("window-open", SELF, CLOSED, "closed = apart < -2", "closed = apart.abs() > 2"),
     Case(
         "pattern",
         SELF,
@@ -417,6 +460,13 @@ CASES = [
         "self.dropout = ",
     ),
     Case(
+        "dead-parameter",
+        SELF,
+        PROJECTED,
+        f"{PROJECTED} * (torch.arange(16) < 9)",
+        f"{PROJECTED}.relu()",
+    ),
+    Case(
         "unused-parameter",
         CROSS,
         "key_padding_mask=None):",
@@ -430,6 +480,19 @@ CASES = [
     Case("score", ONE, " / 4", " / 4", " / 3"),
     Case("score-factor", ONE, " / 4", " / 3.98", " / 3.9999"),
     Case("score-mistake", BARE, " ** 0.5", "", " ** 0.5"),
+    Case("scale", CROSS, SCALE, SCALE, f"{SCALE} * (1 + torch.arange(4)[:, None, None])"),
+    Case("scale-factor", CROSS, SCALE, "q.size(-1)", SCALE),
+    Case(
+        "scale-factor", CROSS, SCALE, "math.sqrt(query.size(-1))", f"{SCALE} + 0 * query.size(-1)"
+    ),
+    Case("scale-factor", CROSS, "q @ k.mT", f"(q / {SCALE}) @ k.mT", "(q / 1) @ k.mT"),
+    Case(
+        "scale-factor",
+        BARE,
+        "valid):\n    scores = keys @ query.mT / query.size(2) ** 0.5",
+        "valid):\n    'dot(q, k) / sqrt(D)'\n    scores = keys @ query.mT * 1",
+        "valid):\n    'dot(q, k)'\n    scores = keys @ query.mT * 1",
+    ),
     Case("score-unknown", ONE, SCORE, first("scores = scores ** 3"), SCORE),
     Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
     Case(

@@ -284,7 +284,7 @@ def wrong_gradients(logits):
     [
         (0, wrong_logits),
         (5, wrong_gradients),  # from step 2 on, after its proof and before the snapshot of step 3
-        (15, wrong_logits),
+        pytest.param(15, wrong_logits, marks=pytest.mark.slow),
         (99, wrong_logits),
     ],
 )

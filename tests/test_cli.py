@@ -614,7 +614,7 @@ def test_inspect_s_ledger_counts_every_parameter(work):
     assert shown["parameters"]["encoder embedding"] == 5 * 4  # <pad>, <sos>, <eos>, a, b
     total = shown["parameters"].pop("total")
     assert total == sum(shown["parameters"].values())
-    assert f"# parameters of total: {total - 16 * 16}" in succeed("inspect tiny.yaml").splitlines()
+    assert f"# parameters, total: {total - 16 * 16:,}" in succeed("inspect tiny.yaml").splitlines()
 
 
 def test_list_names_everything_a_config_can_use():
@@ -643,7 +643,7 @@ def test_list_names_everything_a_config_can_use():
         ("list scores", ["scaled_general", "learned_strength", "bottleneck:"]),
         ("analyze ledger", ["scaled_general"]),
         ("analyze saturation --samples 10", ["weights by rank"]),
-        ("inspect tiny.yaml", ["scalable_softmax:", "parameters"]),
+        ("inspect tiny.yaml", ["scalable_softmax:", "parameters,"]),
     ],
 )
 def test_no_word_is_broken_or_cut_at_80_columns(monkeypatch, command, words):

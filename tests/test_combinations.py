@@ -149,7 +149,7 @@ def config_of(choices):
 
 
 @pairs
-@pytest.mark.parametrize("share", [0, 0.3], ids=["", "resets"])
+@pytest.mark.parametrize("share", [pytest.param(0, marks=pytest.mark.slow), 0.3])
 def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strings(choices, share):
     config = config_of(choices)
     model = varied(build_model(config).double())

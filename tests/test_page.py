@@ -29,6 +29,7 @@ from seq2attn.parts import TASKS
 from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
+pytestmark = pytest.mark.usefixtures("traced_once")
 WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = (
     "</script><script>document.title='executed'</script><img src=x "
@@ -73,7 +74,7 @@ def test_a_page_of_one_symbol_writes_neither_padding_nor_the_start(browser, tmp_
 
 
 @pytest.fixture(scope="module")
-def predictor():
+def predictor(traced_once):
     return make_predictor("scaled.yaml model.hidden=8 model.embedding=4")
 
 
@@ -264,7 +265,7 @@ def test_keys_work_after_a_button_was_clicked(shown):
 
 
 @pytest.fixture(scope="module")
-def fixed():
+def fixed(traced_once):
     """A model whose weights cannot be set."""
     return make_shown("mechanisms.yaml model.decoder=hard_monotonic")
 

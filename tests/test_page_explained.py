@@ -11,8 +11,7 @@ import torch
 from pages import in_pytorch, make_predictor, make_shown
 from torch.nn.functional import softplus
 
-from seq2attn.pages import page as page_module
-from seq2attn.pages.page import model_json, render
+from seq2attn.pages.page import render
 
 HELPERS = (
     "const type_ = text => { by('text').value = text; by('text').dispatchEvent(new "
@@ -42,19 +41,16 @@ def numbers(label):
 
 
 @pytest.fixture(scope="module")
-def pages():
+def pages(traced_once):
     """Pages of a model with attention, of one without, and of both."""
     shown = {name: make_shown(name) for name in ("scaled", "none")}
     for one in shown.values():
         one.predictor.task.max_length = 8
     shown[ADDITIVE] = make_shown(ADDITIVE)
-    models = {name: model_json(one) for name, one in shown.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page_module, "model_json", lambda one, _: models[one.name])
-        together = render([shown["scaled"], shown["none"]])
-        by_hand = render([shown["scaled"], shown[ADDITIVE]])
-        alone = {name: render([shown[name]]) for name in ("scaled", "none")}
-        return {**alone, "both": together, "by hand": by_hand}
+    together = render([shown["scaled"], shown["none"]])
+    by_hand = render([shown["scaled"], shown[ADDITIVE]])
+    alone = {name: render([shown[name]]) for name in ("scaled", "none")}
+    return {**alone, "both": together, "by hand": by_hand}
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ class Odd(Score):
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
+def small(tmp_path_factory, traced_once):
     """A race, as the command writes it, of two models that differ in their warm-up."""
     folder = tmp_path_factory.mktemp("training")
     scaled = (CONFIGS / "scaled.yaml").read_text()

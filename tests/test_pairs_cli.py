@@ -231,8 +231,8 @@ def test_a_table_on_a_terminal(cli, run):
             "run 'words' is measured on all pairs of a file; leave out lengths",
         ),
         (
-            "--data dev.tsv --samples 3",
-            "run 'words' is measured on all pairs of a file; leave out lengths",
+            "--data dev.tsv --samples 3 --seed 2",
+            "run 'words' is measured on all pairs of a file; leave out samples and seed",
         ),
     ],
 )

@@ -150,30 +150,32 @@ def test_a_run_on_files_continues_by_its_name_alone(work, cli):
         seq2attn.train("my.yaml", resume=run, device="cpu")
 
 
+DAMAGES = {
+    "another pair": lambda file: file.write_text(f"{file.read_text()}e\te'\n"),
+    "not a pair": lambda file: file.write_text("secret\n"),  # a reader would quote the line
+    "no file": lambda file: file.unlink(),
+    "a pipe": lambda file: (file.unlink(), os.mkfifo(file)),
+    "a link": lambda file: (file.unlink(), file.symlink_to(__file__)),
+}
+
+
 @pytest.mark.parametrize("option", ["train", "dev"])
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda file: file.write_text(f"{file.read_text()}e\te'\n"),
-        lambda file: file.write_text("secret\n"),  # not a pair: a reader would quote the line
-        lambda file: file.unlink(),
-        lambda file: (file.unlink(), os.mkfifo(file)),
-        lambda file: (file.unlink(), file.symlink_to(__file__)),
-    ],
-    ids=["another pair", "not a pair", "no file", "a pipe", "a link"],
-)
-def test_a_run_does_not_continue_on_other_files(work, cli, monkeypatch, option, damage):
+def test_a_run_does_not_continue_on_other_files(work, cli, monkeypatch, option):
     run = stopped_run(work).run
     opened = watch_reading(monkeypatch)
     before = run.checkpoint("last").read_bytes()
     file = work / f"data/{option}.tsv"
-    damage(file)
-    assert cli("train --resume mine").refusal == (
-        f"error: {file} has changed, or is gone, since run 'mine' was started\n"
-        "Restore that file, or start a new run: a run is continued on the same data.\n"
-    )
-    assert opened == []
-    assert run.checkpoint("last").read_bytes() == before
+    right = file.read_text()
+    for name, damage in DAMAGES.items():
+        damage(file)
+        assert cli("train --resume mine").refusal == (
+            f"error: {file} has changed, or is gone, since run 'mine' was started\n"
+            "Restore that file, or start a new run: a run is continued on the same data.\n"
+        ), name
+        assert opened == [], name
+        assert run.checkpoint("last").read_bytes() == before, name
+        file.unlink(missing_ok=True)
+        file.write_text(right)
 
 
 def test_a_file_behind_a_link_is_the_same_file(work, cli):
@@ -185,26 +187,24 @@ def test_a_file_behind_a_link_is_the_same_file(work, cli):
     cli("train --resume mine").check()
 
 
-@pytest.mark.parametrize(
-    "text, says",
-    [
-        ("[]", "task.json: not a valid record: "),
-        ("{}", "task.json: not a valid record: files: is missing"),
-        ('{"files": {}}', "train.tsv has changed, or is gone, since run 'mine' was started"),
-        ('{"files": {"train": {}}}', "not a valid record: files.train.sha256: is missing"),
-    ],
-)
-def test_a_run_whose_checksums_are_damaged_opens_no_file(work, cli, monkeypatch, text, says):
+DAMAGED = {
+    "[]": "task.json: not a valid record: ",
+    "{}": "task.json: not a valid record: files: is missing",
+    '{"files": {}}': "train.tsv has changed, or is gone, since run 'mine' was started",
+    '{"files": {"train": {}}}': "not a valid record: files.train.sha256: is missing",
+}
+
+
+def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
     run = stopped_run(work).run
     opened = watch_reading(monkeypatch)
-    run.task_file.write_text(text)
-    assert says in cli("train --resume mine").refusal
-    assert opened == []
-    assert cli("predict ab").code == 2
-
-
-def test_a_path_with_a_null_character_is_refused(work, cli):
-    run = stopped_run(work).run
+    right = run.task_file.read_text()
+    for text, says in DAMAGED.items():
+        run.task_file.write_text(text)
+        assert says in cli("train --resume mine").refusal
+        assert opened == [], text
+        assert cli("predict ab").code == 2, text
+    run.task_file.write_text(right)
     text = run.config_file.read_text()
     run.config_file.write_text(text.replace(f"{work}/data/train.tsv", '"a\\0b"'))
     assert "has changed, or is gone, since run 'mine'" in cli("train --resume mine").refusal

@@ -5,6 +5,7 @@ with its line.
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 import torch
@@ -48,15 +49,35 @@ class Mine(Score):
 """  # the class is in line 5, its formula in line 12
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-def test_each_file_of_the_page_is_checked_trained_and_predicts(cli, tmp_path, one_place, line):
+def file_of(line):
     words = shlex.split(line)
     name = words[words.index("--plugin") + 1]
-    (tmp_path / name).write_text(FILES[name])
+    Path(name).write_text(FILES[name])
+    return name
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_each_file_of_the_page_is_checked(cli, one_place, line):
+    name = file_of(line)
     checked = cli("check --plugin", name).check()
     assert "Options had their default values" in checked.err
     said = "gradients not compared, since declared straight_through: normaliser/gumbel"
     assert (said in checked.err) == (name == "gumbel.py")
+
+
+SHORTER = len(COMMANDS) - len(SETTING_OF)  # those whose code is on the page
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *COMMANDS[:SHORTER],
+        *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS[SHORTER:]),
+    ],
+)
+def test_each_file_of_the_page_is_trained_and_predicts(cli, one_place, line):
+    words = shlex.split(line)
+    name = file_of(line)
     done = cli(f"train {SETTINGS} --name run --device cpu", *words).check()
     assert done.err.splitlines()[-1] == f"Next: seq2attn eval run --plugin {name}"
     letters = "0369" if "doubling" in name else "hello"

@@ -39,8 +39,11 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
         importlib.import_module(user)
 
 
+MODE = "torch.utils._python_dispatch.TorchDispatchMode"
 DOCUMENTED = {  # by torch's page on how to extend it, under a name like a private one
-    ("catch.py", "torch.utils._python_dispatch.TorchDispatchMode")
+    ("catch.py", MODE),
+    ("scale.py", MODE),
+    ("scale.py", "aten._to_copy"),  # an operation: what `Tensor.to` calls
 }
 
 

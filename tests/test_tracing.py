@@ -105,9 +105,10 @@ def test_an_operation_that_page_and_exporter_lack(odd):
     "setting, reason",
     [
         ("model.attention.score=noisy", r"it lacks the operation poisson \(odd.py, line 22: "),
-        (
+        pytest.param(
             "training.losses=[masked]",
             r"it lacks the operation index by a mask \(odd.py, line 33: return -decoded",
+            marks=pytest.mark.slow,
         ),
         ("training.losses=[early]", "the loss early depends on the step, and the page repeats one"),
     ],

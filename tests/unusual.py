@@ -167,6 +167,31 @@ def fused(query, key, value, attn_mask=None):
     return F.scaled_dot_product_attention(query, key, value, attn_mask=attn_mask)
 
 
+class Linear(nn.Module):
+    """Weights are never computed: features of keys are multiplied with values first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def features(self, x):
+        return F.elu(x.unflatten(-1, (4, -1))) + 1
+
+    def forward(self, query, keys, values, key_mask=None):
+        q, k = self.features(self.q(query)), self.features(self.k(keys))
+        v = self.v(values).unflatten(-1, (4, -1))
+        if key_mask is not None:
+            k = k * key_mask[:, :, None, None]
+        norm = torch.einsum("blhd,bhd->blh", q, k.sum(1))
+        both = torch.einsum("bshd,bshm->bhdm", k, v)
+        return torch.einsum("blhd,bhdm,blh->blhm", q, both, 1 / norm).flatten(2)
+
+
+class LinearSelf(Linear):
+    def forward(self, x, mask=None):
+        return super().forward(x, x, x, mask)
+
+
 def log_space(query, keys, valid):
     """Weights are shares of logarithms, which are returned."""
     scores = (query @ keys.mT).masked_fill(~valid[:, None], NEVER)
@@ -419,6 +444,18 @@ class Covered(nn.Module):
 
 
 SEVERAL = [Heads, Grouped, MultiQuery, SelfHeads, Causal, Rotary, Alibi, Sliding, Sink, SinkToken]
-SEVERAL += [Cached, flash, fused, log_space, einsum, time_first, LoopOverHeads, Stack, Encoder]
+SEVERAL += [
+    Linear,
+    LinearSelf,
+    Cached,
+    flash,
+    fused,
+    log_space,
+    einsum,
+    time_first,
+    LoopOverHeads,
+    Stack,
+    Encoder,
+]
 SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
 ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

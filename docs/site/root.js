@@ -71,7 +71,7 @@ function show() {
     1,
     scores.map(score => score / Math.sqrt(D))
   )
-  by("found").hidden = !chosen.uncovered
+  by("found").hidden = by("training").hidden = !chosen.uncovered
   document.body.classList.toggle("covered", !chosen.uncovered)
   if (chosen.uncovered) showMedians(medians(D, deviation))
 }
@@ -84,9 +84,10 @@ function showKeys(way, scores) {
     const share = `${(100 * weights[j]).toFixed(1)}%`
     const bar = make("i", {className: weights[j] === best ? "best" : ""})
     bar.style.width = share
-    const cells = [`h${"₁₂₃₄₅₆₇₈"[j]}`, score.toFixed(1)].map(textContent =>
-      make("td", {textContent})
-    )
+    const cells = [
+      `h${"₁₂₃₄₅₆₇₈"[j]}`,
+      score.toFixed(1).replace("-0.0", "0.0")
+    ].map(textContent => make("td", {textContent}))
     const weight = make("td", {textContent: weights[j].toFixed(3)})
     return make(
       "tr",
@@ -100,13 +101,14 @@ function showKeys(way, scores) {
 }
 
 function showMedians({largest, passes}) {
+  by("next").hidden = by("numbers").value === "gru"
   const named = numbers =>
     numbers.map(value => Number(value.toPrecision(2))).join(" and ")
   const [undivided, divided] = passes
   say(by("largest"), `The best of 8 weights: ${named(largest)}.`)
   say(
     by("passes"),
-    `Of the gradient, the softmax lets through ${named(passes)} of what equal weights do.`
+    `The softmax lets through ${named(passes)} times the gradient that equal weights let through.`
   )
   const isLost = undivided < 0.5 * divided
   say(
@@ -147,8 +149,12 @@ function uncover() {
   show()
 }
 
-by("width").oninput = show
-by("numbers").oninput = show
+for (const id of ["width", "numbers"]) {
+  by(id).oninput = () => {
+    say(by("verdict"), "") // it was about other numbers
+    show()
+  }
+}
 by("draw").onclick = () => {
   chosen.seed += 1
   show()

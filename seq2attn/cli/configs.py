@@ -121,7 +121,7 @@ def config(
             comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
             first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)  # "et al. 2023" goes on
             rows.append({"config": shipped, "about": first})
-    Table.of_records(rows).show()
+    Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
 
 
 def inspect(
@@ -168,7 +168,7 @@ def inspect(
             value = value[:MOST_SYMBOLS]
         print(f"# {name.replace('_', ' ')}: {json_text(value, ensure_ascii=False)}{more}")
     for part, count in parameters.items():
-        print(f"# parameters of {part}: {count}")
+        print(f"# parameters, {part}: {count:,}")
 
 
 def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:

@@ -55,7 +55,7 @@ def split(
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
-        check_output(path, "part that may be replaced", None, force)
+        check_output(path, "part; name another folder with --to", None, force)
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
     task = dict(load_config(values, overrides or ()).task)
     form = Format(**{name: task[name] for name in vars(Format())})

@@ -170,6 +170,6 @@ def hint_for_missing(path: Path) -> str:
     """
     folder = path if path.is_dir() else path.parent
     names = {f"{CONFIGS}/{name}.yaml" for name in shipped_names()}
-    names.update(map(str, folder.glob("*.yaml")))
+    names.update(map(str, folder.glob("[!.]*.yaml")))
     similar = difflib.get_close_matches(str(path), sorted(names), len(names), cutoff=0)
     return f"There are: {first_of(similar)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.display.console import on_terminal, printable, say, stdout
+from seq2attn.text import first_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,7 +119,7 @@ class Table:
         tables, left_out = self._rich(console)
         console.print(*tables, sep="", soft_wrap=False)
         if left_out:
-            say(f"not shown for lack of width: {', '.join(left_out)} (--json has them)")
+            say(f"not shown for lack of width: {'; '.join(left_out)} (--json has them)")
         for note in self.notes:
             say(note)
 
@@ -219,7 +220,7 @@ class Table:
             columns.remove(last)
             left_out.insert(0, last.heading)
         if intervals := [heading for heading in narrowed if heading not in left_out]:
-            left_out.insert(0, f"intervals of {' and '.join(intervals)}")
+            left_out.insert(0, f"the intervals of {first_of(intervals)}")
         if _width(columns) > console.width:
             for texts in columns:  # break the headings of numbers, too
                 texts.heading = texts.heading.replace(" ", "\n")

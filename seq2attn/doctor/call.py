@@ -35,6 +35,10 @@ class Inputs(NamedTuple):
         changed = [None if one is None else change(one) for one in self]
         return Inputs(*changed)  # type: ignore[arg-type]
 
+    def times(self, factor: float) -> "Inputs":
+        """Return the inputs with all numbers multiplied by a factor."""
+        return self.each(lambda tensor: factor * tensor)._replace(valid=self.valid)
+
     def moved(self, place: Any, *names: str) -> "Inputs":
         """Change the numbers at a place of `query`, `keys` or `values`."""
         changed = {}

@@ -74,7 +74,7 @@ class Watch(TorchDispatchMode):
         wide: of each operand, whether the other has a width, unlike what only adds weights up.
         """
         found = []
-        if any(one.untyped_storage().data_ptr() in self.constant for one in operands):
+        if any(place_of(one) in self.constant for one in operands):
             return operands  # a layer
         for place in (0, 1):
             operand, axis = operands[place], axes[place]
@@ -118,6 +118,11 @@ class Watch(TorchDispatchMode):
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
 Watch.__torch_dispatch__ = Watch.dispatch  # type: ignore[assignment]
+
+
+def place_of(tensor: Tensor) -> int:
+    """Return where a tensor's numbers lie in memory."""
+    return tensor.untyped_storage().data_ptr()
 
 
 @contextlib.contextmanager

@@ -38,6 +38,7 @@ RULES: tuple[engine.Rule, ...] = (
     rows.queries,
     rows.rows_mixed,
     weights.used,
+    numbers.twice,
     masks.told,
     masks.padding,
     weights.returned,

@@ -39,7 +39,7 @@ def padding(subject: Subject) -> Found:
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
     elif by > CLOSE > reach.masked_fill(~keys, 0)[-1].max():
-        yield "mask-inverted", subject.call.mask
+        yield "mask-inverted", subject.call.mask, "its name"
     elif most > TINY:
         is_first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # of the padded keys of a row
         code = "padding-leak" if (weight * ~is_first).max() > TINY else "mask-off-by-one"
@@ -117,6 +117,8 @@ def _band(subject: Subject) -> Found:
         yield "sees-later-only"
     elif before == last > after:
         yield "sees-ahead", after
+    elif after == last > before:
+        yield "window-open", before
     elif (before, after) != (last, last):
         yield "window", before + after + 1, before, after
 

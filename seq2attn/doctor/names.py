@@ -17,8 +17,8 @@ from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS = (
-    set(WORDS[name].split()) for name in ("sources", "not_of_keys", "configs")
+SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS = (
+    set(words.split()) for words in WORDS["words"].values()
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
@@ -154,6 +154,37 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
         )
+
+
+NEAR = 200  # letters after the name of a mask
+MEANING = re.compile(
+    r"\b(true|1|nonzero|false|0)\b[`*'\"]*\s*"
+    r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s([^.,;:()\n]+)",
+    re.IGNORECASE,
+)
+
+
+def documented(mask: str, text: str) -> tuple[bool | None, str]:
+    """Return whether True in a mask is said to mean padding, and the words that say so; None if
+    nothing is said.
+    """
+    after = text[text.find(mask) :][:NEAR] if mask in text else ""
+    for found in MEANING.finditer(after):
+        told = re.findall(r"\w+", found[2].lower())
+        for place, word in enumerate(told):
+            if word in OF_PADDING | OF_TOKENS:
+                is_not = bool(NEGATIONS & set(told[:place]))
+                is_false = found[1].lower() in ("false", "0")
+                return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
+    return None, ""
+
+
+def said_of(attention: Any, first: bool = False) -> str:
+    """Return the name and the docstrings of an attention, or their first lines."""
+    owner = type(attention) if isinstance(attention, nn.Module) else attention
+    docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
+    docs = [doc.strip() for doc in docs if doc]
+    return "\n".join(doc.partition("\n")[0] if first else doc for doc in docs)
 
 
 def function_of(attention: Any) -> Any:

@@ -1,6 +1,7 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from operator import methodcaller
 from typing import Any
@@ -8,15 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.names import ROLES, function_of, words
+from seq2attn.doctor.call import S
+from seq2attn.doctor.names import ROLES, function_of, said_of, words
+from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
-from seq2attn.findings.engine import Found
+from seq2attn.findings.engine import TEXTS, Found, listed
 
 SCALE, ROWS = 30, 150  # of large inputs
 STEP = 1e-2  # of finite differences
 SHARE = 0.1  # by which a gradient may differ from them
 LOST = 0.01  # of the weight of valid keys, at large inputs
+LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
+MOST = 0.5  # the largest of several shares
+SCALED = r"(?<!un)scaled|sqrt|√"
 
 
 def length(subject: Subject) -> Found:
@@ -37,7 +43,7 @@ def strides(subject: Subject) -> Found:
 def overflow(subject: Subject) -> Found:
     """Large inputs neither overflow nor underflow."""
     given = subject.draw(rows=ROWS)
-    large = given.each(lambda tensor: SCALE * tensor)._replace(valid=given.valid)
+    large = given.times(SCALE)
     if not subject.is_finite(large):
         yield "overflow", "NaN or infinity"
         return
@@ -49,6 +55,15 @@ def overflow(subject: Subject) -> Found:
         if low < -LOST:
             yield "overflow", f"those of a row sum to {1 + low:.3g}"
             return
+
+
+def twice(subject: Subject) -> Found:
+    """Scores are no shares: then weights of a row would differ by a factor e at most."""
+    for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
+        logs = weights[(weights > 0).all(-1)].log()
+        shares = logs - logs.mean(-1, keepdim=True) + 1 / S  # if they are logarithms of shares
+        if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
+            yield "softmax-twice"
 
 
 def half(subject: Subject) -> Found:
@@ -97,17 +112,27 @@ def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters, unless the module holds more than the attention, or an
     argument that has a default is left out.
     """
-    total = subject.run(subject.given.free).output.square().sum()
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    if not total.requires_grad:
-        return
-    gradients = torch.autograd.grad(total, list(named.values()), allow_unused=True)
-    dead = [name for name, found in zip(named, gradients, strict=True) if found is None]
+    found: list[Any] = []
+    for given in (subject.given.free, subject.small().free):
+        total = subject.run(given).output.square().sum()
+        if not total.requires_grad:
+            return
+        found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
+    dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    is_some = len(dead) <= len(named) / 2
+    for name, *pair in zip(named, *found, strict=True):
+        is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
+        if is_layer and name not in dead and pair[0].dim() > 1:
+            rows = (pair[0].abs() + pair[1].abs()).sum(1)
+            silent = [str(row) for row in (rows == 0).nonzero().flatten().tolist()]
+            if 0 < len(silent) < len(rows):
+                dead.append(f"{name}, rows {silent[0]} to {silent[-1]}")
     omitted = []
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
             omitted.append(name)
-    if 0 < len(dead) <= len(named) / 2:
+    if dead and is_some:
         about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
         yield "unused-parameter" if omitted else "dead-parameter", about
 
@@ -155,28 +180,52 @@ def training(subject: Subject) -> Found:
 def score(subject: Subject) -> Found:
     """Name the score. It comes last, since it changes parameters."""
     given, expected = subject.draw().free, subject.expect
+    told = listed(_scaled(subject))
     for parameter in subject.module.parameters():
         parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
     clear_biases(subject.module)
-    queries = [given.keys if given.query is None else given.query]
-    if queries[0].size(1) == 1:
-        queries.append(queries[0].flip(2))
-    weights: list[Tensor] = []
-    for query in queries:
-        weights += subject.run(
-            given if given.query is None else given._replace(query=query)
-        ).weights
+    several = [given]
+    if given.query is not None and given.query.size(1) == 1:
+        several.append(given._replace(query=given.query.flip(2)))
+    queries = [one.keys if one.query is None else one.query for one in several]
+    weights = [one for some in several for one in subject.run(some).weights]
     is_one = len(weights) == len(queries) and weights[0].size(1) == 1
     if not is_one or not (torch.cat(weights, dim=2) > 0).all():
         why = "there are several heads or layers, or weights of 0, or none were caught"
-        yield "expected" if expected else "score-unknown", {"expected": expected, "by": why}
+        if expected:
+            yield "expected", expected, why
+        else:
+            yield from told or [("score-unknown", why)]
         return
     logs = torch.cat(weights, dim=2)[:, 0].log()
     sample = Sample(torch.cat(queries, dim=1), given.keys, logs, list(subject.module.parameters()))
     if expected is None:
         code, name, why = match(sample, subject.scores)
+        if code == "score-unknown" and told:
+            yield from told
+            return
         yield code, {"name": name, "by": why}
+        if code == "score":
+            yield from (one for one in told if one[0] == "scale-factor")
         return
     code, why = compare(sample, expected, subject.scores)
     if code:
         yield "expected", {"expected": expected, "by": why}
+
+
+def _scaled(subject: Subject) -> Found:
+    """Say by what the product of queries and keys is multiplied, where this is seen."""
+    for factor, width, heads in scales(subject):
+        lines = said_of(subject.call.attention, first=True)
+        is_own = "unflatten" not in subject.call.text  # the width of a head
+        known = {
+            "root": width**-0.5,
+            "all": is_own * (width * heads) ** -0.5,
+            "width": is_own / width,
+            "said" if re.search(SCALED, lines.lower()) else "none": 1.0,
+        }
+        names = [name for name in known if abs(factor - known[name]) < LOST * factor]
+        name = (names or ["other"])[0]
+        text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
+        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
+        return

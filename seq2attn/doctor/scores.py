@@ -101,7 +101,7 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
 def _fits(score: Any, sample: Sample) -> Iterator[Fit]:
     """Yield how a score, or a mistake in it, gives the scores of a sample."""
     for order, (code, mistaken) in enumerate(_variants(score, sample)):
-        factor = _factor(mistaken, sample.scores)
+        factor = factor_of(mistaken, sample.scores)
         if factor is not None:
             if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale
                 factor = math.copysign(1.0, factor)
@@ -223,7 +223,7 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     return "".join(codes[:1]), "; ".join(texts)
 
 
-def _factor(expected: Tensor, scores: Tensor) -> float | None:
+def factor_of(expected: Tensor, scores: Tensor) -> float | None:
     """Return the factor by which scores (B, L, S) differ from the expected ones; None if they
     differ otherwise.
     """

@@ -18,12 +18,14 @@ from seq2attn.doctor.masks import padding
 from seq2attn.doctor.names import (
     WORDS,
     Roles,
+    documented,
     function_of,
     mask_of,
     module_of,
     required,
     role_of,
     roles,
+    said_of,
     words,
 )
 from seq2attn.doctor.rows import batch, not_finite
@@ -144,7 +146,9 @@ def _doubts(subject: Subject) -> float:
     """
     queries = subject.queries(subject.given)
     output = subject.free.output
-    doubts = 2.0 * (not subject.free.weights) + (output.size(1) != queries)
+    doubts = 2.0 * (not subject.free.weights and not subject.free.uses) + (
+        output.size(1) != queries
+    )
     return doubts + 2.0 * len([*batch(subject), *not_finite(subject)])
 
 
@@ -192,13 +196,25 @@ def _means_padding(mask: str) -> bool:
 
 
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
-    """Say what True in a mask means, beside what its name means; holds: no padding gets through."""
-    is_inverse, means_valid = "~" in call.form, "valid" in words(call.mask)
-    means_padding = _means_padding(call.mask)
+    """Say what True in a mask means, beside what its docstring or its name means; holds: no padding
+    gets through.
+    """
+    is_inverse = "~" in call.form
+    means_padding, quoted = documented(call.mask, said_of(call.attention))
+    by = f'its docstring, "{quoted}",'
+    if means_padding is None and words(call.mask) & (MEANT | {"valid"}):
+        means_padding, by = _means_padding(call.mask), "its name"
+    about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        yield "mask-added" if means_padding or means_valid else "mask-is-added"
-    elif holds and (means_valid if is_inverse else means_padding) and "sum" not in call.form:
-        yield "mask-inverted", call.mask
+        is_told = means_padding is not None and not quoted.startswith("0")
+        yield "mask-added" if is_told else "mask-is-added", about
+    elif (
+        holds
+        and means_padding is not None
+        and means_padding != is_inverse
+        and "sum" not in call.form
+    ):
+        yield "mask-inverted", about
     elif is_inverse and not means_padding:
         yield "polarity"
 

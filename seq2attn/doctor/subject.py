@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import SIDES, B, Call, Inputs, S, arrange, draw, order_of, settle, tensors
-from seq2attn.doctor.catch import Use, Watch, transparent
+from seq2attn.doctor.catch import Use, Watch, place_of, transparent
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
@@ -47,7 +47,7 @@ class Subject:
     is_self: bool = False
     """it attends to itself: L = S"""
     orders: Sequence[str] = ()
-    """of rows, heads and queries in each use of weights; empty if there is none"""
+    """of rows, heads and queries in each use; empty if it is no use of weights"""
     outputs: Sequence[int] = ()
     """indices of what is returned, but for weights"""
     shown: Sequence[int] = ()
@@ -67,10 +67,14 @@ class Subject:
             return given.query.size(1)
         return given.keys.size(1) if self.is_self else 1
 
+    @property
+    def constant(self) -> set[int]:
+        """Where parameters and buffers lie in memory"""
+        return {place_of(tensor) for _, tensor in _tensors(self.module)}
+
     def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
         """Return the tensors that a call returns, and its uses of weights."""
-        constant = {_place(tensor) for _, tensor in _tensors(self.module)}
-        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
         with transparent(), watch:
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute
@@ -127,8 +131,7 @@ class Subject:
 
     def small(self) -> Inputs:
         """Draw other inputs, so small that sparse weights spread."""
-        drawn = self.draw()
-        return drawn.each(lambda tensor: tensor * 0.1)._replace(valid=drawn.valid)
+        return self.draw().times(0.1)
 
     def with_more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return the output with 1 added to the weights of a use; of one head or query alone."""
@@ -142,6 +145,13 @@ class Subject:
             return weights + added
 
         return self.run(self.given.free, change=more).output
+
+    def is_shared(self, use: int) -> bool:
+        """Return whether a row of what was caught reaches several rows of the result, as features
+        of keys do in linear attention, unlike weights.
+        """
+        by = self.apart(self.with_more(use, 0, 0), self.free.output).amax(0)
+        return int((by > TINY).sum()) > 1
 
     @cached_property
     def last_use(self) -> int | None:
@@ -235,10 +245,13 @@ def bind(subject: Subject) -> Subject:
     is_long = [shape.numel() > B * S for shape in shapes if S in shape]
     is_alone = given.query is None and any(is_long) and len(is_long) == len(shapes)
     subject = replace(subject, is_self=is_alone)
-    moved = given, given.moved(0, "query", "keys"), given.moved((ALL, 0), "query")
-    queries, orders = subject.queries(given), []
-    for first, row, query in zip(*(subject.raw(one)[1] for one in moved), strict=True):
-        orders.append(order_of(first.weights, row.weights, query.weights, queries))
+    asks = "keys" if is_alone else "query"
+    moved = given, given.moved(0, "query", "keys"), given.moved((ALL, 0), asks)
+    queries, orders, follow = subject.queries(given), [], []
+    for uses in zip(*(subject.raw(one)[1] for one in moved), strict=True):
+        first, row, query = (use.weights for use in uses)
+        orders.append(order_of(first, row, query, queries))
+        follow.append(bool((first != query)[:, int(is_alone) :].any()))
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
@@ -248,7 +261,11 @@ def bind(subject: Subject) -> Subject:
         elif B in sizes:
             outputs.append(index)
     shown.sort(key=lambda index: returned[index].numel())  # of several: not scores of heads
-    return replace(subject, orders=orders, outputs=outputs, shown=shown)
+    subject = replace(subject, orders=orders, outputs=outputs, shown=shown)
+    for index, follows in enumerate(follow):
+        if orders[index] and not follows and subject.is_shared(index):
+            orders[index] = ""
+    return replace(subject, orders=orders)
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:
@@ -277,7 +294,3 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
     for name, tensor in chain(module.named_parameters(), module.named_buffers()):
         if not is_lazy(tensor):
             yield name, tensor
-
-
-def _place(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()

@@ -49,9 +49,8 @@ def used(subject: Subject) -> Found:
         return
     last = subject.last_use
     heads = 0 if last is None else result.weights[last].size(1)
-    unused = []
-    for head in range(heads):
-        unused.append(subject.differ(subject.with_more(last, head), result.output) < TINY)
+    more = [subject.with_more(last, head) for head in range(heads)]
+    unused = [subject.differ(one, result.output) < TINY for one in more]
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
         return
@@ -64,7 +63,7 @@ def used(subject: Subject) -> Found:
     pairs = list(zip(result.uses, subject.run(moved).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
-    elif pairs and not subject.is_self:
+    elif last is not None and not subject.is_self:
         still = []
         for one in (given, moved):
             still.append(subject.run(one, freeze=lambda _, one: torch.ones_like(one)).output)

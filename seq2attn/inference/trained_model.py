@@ -162,10 +162,11 @@ class TrainedModel:
         if samples is not None:
             need_count("samples", samples)
         if isinstance(self.task, Pairs):
-            if lengths or samples or families or seed:
+            drawn = {"lengths": lengths, "samples": samples, "families": families, "seed": seed}
+            if asked := [name for name, value in drawn.items() if value]:
                 raise Seq2AttnError(
-                    f"run {self.run.name!r} is measured on all pairs of a file; leave out lengths, "
-                    "samples, families and seed"
+                    f"run {self.run.name!r} is measured on all pairs of a file; leave out "
+                    f"{' and '.join(asked)}"
                 )
             file = self.task.load_pairs(self._need_data(data))
             if per not in PER:

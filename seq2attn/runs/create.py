@@ -28,6 +28,7 @@ from seq2attn import __version__
 from seq2attn.config import Config, dump_config, flat_values, load_config
 from seq2attn.config.load import Overrides, override_list
 from seq2attn.config.yaml_files import find_config
+from seq2attn.data.format import Format
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, write_json, writing
 from seq2attn.plugins import loaded
@@ -60,6 +61,10 @@ class NewRun:
     note: str | None = None
 
 
+OF_FILES = {f"task.{name}" for name in (*vars(Format()), "train", "dev")}
+"""keys that say where words are, and how their file is read"""
+
+
 class RunExists(Seq2AttnError):
     """There is a run of this name already."""
 
@@ -68,12 +73,15 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     """Return a default name made of the config's file and the `changes`, `KEY=VALUE`.
 
     `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
-    `model.attention.score=additive` -> `scaled-score_additive`. A long name is cut.
+    `model.attention.score=additive` -> `scaled-score_additive`. What only says where words are and
+    how their file is read is left out. A long name is cut.
     """
     file = find_config(config)
     words = [file.parent.name, file.stem] if file.parent.parent.name == "configs" else [file.stem]
     for change in changes:
         key, _, value = change.partition("=")
+        if key in OF_FILES:
+            continue
         words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
     plain = [run_word(word) for word in words]
     return "-".join(word for word in plain if word)[:LONGEST_NAME] or "run"

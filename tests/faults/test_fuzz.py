@@ -193,7 +193,7 @@ overrides = st.lists(
 )
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(10_000, marks=SLOW)])
+@pytest.mark.parametrize("count", [20, pytest.param(10_000, marks=SLOW)])
 def test_any_file_as_a_config(tmp_path, record_figure, count):
     """It is read whole and comes back from its own dump, or it is refused in words."""
     path = tmp_path / "any.yaml"
@@ -399,9 +399,9 @@ def test_some_values_in_some_fields(copied, trial):
     choose = random.Random(18)
     chosen = choose.sample(list(every_damage(trial, *RECORDS)), 150)
     attack(
-        copied, trial, chosen[:20], lambda accepted: choose.sample(READERS, 2 if accepted else 1)
+        copied, trial, chosen[:10], lambda accepted: choose.sample(READERS, 2 if accepted else 1)
     )
-    attack(copied, trial, chosen[20:], lambda accepted: ())
+    attack(copied, trial, chosen[10:], lambda accepted: ())
 
 
 @SLOW

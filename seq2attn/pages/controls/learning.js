@@ -47,7 +47,7 @@ const LEARNING_STOPS = [
       return whole > 0.25 * given ? "about half as many" : "hardly any"
     },
     ask: () => `In training the model writes each letter after the right ones (teacher forcing).
-      In use it writes after its own. Train ${TRAINED} batches: of its letters most will be right.
+      In use it writes after its own. Train ${TRAINED} batches: of its letters many will be right.
       Will as many strings be right as letters?`,
     press: `Train ${TRAINED} batches`,
     act: () => trainTo(TRAINED),

@@ -34,7 +34,9 @@ const PAIR_STOPS = [
         mostBehind(view) < 0.005
           ? "; left of the step before, all are zero"
           : ""
-      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.
+      const isStuck = peaks[0] === view.count && !isRight(view)
+      const why = isStuck ? " It begins at the end, and cannot go back." : ""
+      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.${why}
         ${sampled()}`
     }
   },

@@ -135,10 +135,11 @@ const modelNames = () => views.map(view => view.spec.name)
 
 // What they differ in.
 function contrast() {
-  const name = ({name, formula}, kind) =>
-    formula && kind !== "history"
-      ? written(formula)
-      : name.replace("none", "nothing")
+  const nothing = {score: "no attention", history: "no history"}
+  const name = ({name, formula}, kind) => {
+    if (name === "none") return nothing[kind]
+    return formula && kind !== "history" ? written(formula) : name
+  }
   const told = ["score", "window", "history", "decoder"]
     .filter(differing)
     .map(kind => `${kind}: ${each(({spec}) => name(spec.parts[kind], kind))}`)

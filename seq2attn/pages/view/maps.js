@@ -132,9 +132,9 @@ function sayCell({sources, map}, t, j) {
   const weight = map.weights[t][j].toFixed(3)
   const outside = map.outside(t, j) ? ", outside the window" : ""
   const whole = [
-    `step ${t + 1} attends to ${j + 1}: `,
+    `step ${t + 1}, position ${j + 1}: `,
     bold(sources[j]),
-    " with ",
+    " with the weight ",
     bold(weight)
   ]
   return make("span", {}, ...whole, outside)
