@@ -114,7 +114,7 @@ ALONG = [
     ("argmax", TIES, 1),
     ("argmin", A, 0, True),
     ("linalg_vector_norm", CUBE, 2, [1]),
-    ("softmax", CUBE, 1),
+    ("softmax", CUBE * 800, 1),
     ("softmax", CUBE.mT, -1),
     ("cumsum", CUBE.mT, 1),
     ("cumprod", A, 0),
@@ -400,11 +400,14 @@ DECODE = "return decodeAll(given_.model, given_.requests)"
 
 
 def requests_of(shown, described, texts=3, changed=3, longest=12):
+    """Texts as they are, and the first of them changed next, two of three with padding."""
     predictor = shown.predictor
     given = (described["attends"], not described["force_reason"])
-    requests = [(text, None) for text in random_texts(predictor, texts, longest=longest)]
-    for number, (text, _) in enumerate(requests[:changed]):
-        requests.append((text, random_changes(predictor, text, number, *given)))
+    requests = []
+    for number, text in enumerate(random_texts(predictor, texts, longest=longest)):
+        requests.append((text, None))
+        if number < changed:
+            requests.append((text, random_changes(predictor, text, number + 4, *given)))
     return requests
 
 
