@@ -123,11 +123,13 @@ def parameters(subject: Subject) -> Found:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
     dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
     is_some = len(dead) <= len(named) / 2
     for name, *pair in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and pair[0].dim() > 1:
-            dead += [f"{name}, {part}" for part in _silent((pair[0].abs() + pair[1].abs()).sum(1))]
+            parts = _silent((pair[0].abs() + pair[1].abs()).sum(1), inputs)
+            dead += [f"{name}, {part}" for part in parts]
     omitted = []
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
@@ -137,12 +139,14 @@ def parameters(subject: Subject) -> Found:
         yield "unused-parameter" if omitted else "dead-parameter", about
 
 
-def _silent(rows: Tensor) -> Iterator[str]:
-    """Yield the halves or thirds of rows, as of a joint projection, that are 0 beside others."""
+def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
+    """Yield the halves or thirds of rows that are 0 beside others, as of a joint projection: they
+    are as wide as the input of a layer.
+    """
     for parts in (2, 3):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
         size = len(rows) // parts
-        if any(pieces) and not all(pieces) and len(rows) % parts == 0:
+        if any(pieces) and not all(pieces) and size in inputs and len(rows) % parts == 0:
             start = pieces.index(False) * size
             yield f"rows {start} to {start + size - 1}"
 
