@@ -84,6 +84,8 @@ def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
 
     monkeypatch.setattr("seq2attn.comparison.trial.versions", versions)
     monkeypatch.setattr("seq2attn.comparison.run.versions", versions)
+    two = threading.Semaphore(2)  # trials at a time: these workers share a process
+    monkeypatch.setattr("seq2attn.comparison.trial._one_trial", two)
     with cluster(workers=2) as made:
         found = compare(f"dask:{made.scheduler_address}", progress=True)
         assert found.failed == {}
