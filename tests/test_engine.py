@@ -410,7 +410,9 @@ def requests_of(shown, described, texts=3, changed=3, longest=12):
         if number < changed:
             requests.append((text, random_changes(predictor, text, number + 4, *given)))
         if number == 0 and all(given):  # which changes what later steps begin with
-            requests += [(text, None), (text, Changes(force={(0, 0): 1.0}))]
+            held = {0: predictor.task.target_vocabulary.tokens[3]}
+            for weight in (1.0, 0.0):
+                requests.append((text, Changes(write=held, force={(0, 0): weight})))
     return requests
 
 
