@@ -78,6 +78,8 @@ def error_text(error: BaseException) -> str:
     except BaseException:  # of other people's classes
         text = "its text cannot be shown"
     name = type(error).__name__
+    if isinstance(error, EOFError) and "reading a line" in text:
+        return "input() was called, and nobody types"
     return (f"{name}: {text}" if text else name)[:MAX_TEXT]
 
 

@@ -135,6 +135,10 @@ SCORE = "        if valid is not None"
 CLOSED = "closed = apart > 99"
 MASK = "closed = closed | (mask == 0)[:, None]"
 PROJECTED = "self.q(x), self.k(x), self.v(x)"
+JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
+    "self.q, self.k, self.v, self.out = (nn.Linear(width, width) for _ in range(4))",
+    "self.all, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)",
+)
 SCALE = "math.sqrt(q.size(-1))"
 START = "x, mask=None):"
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
@@ -459,13 +463,7 @@ CASES = [
         "self.more = nn.Linear(3, 3, bias=False); self.dropout = ",
         "self.dropout = ",
     ),
-    Case(
-        "dead-parameter",
-        SELF,
-        PROJECTED,
-        f"{PROJECTED} * (torch.arange(16) < 9)",
-        f"{PROJECTED}.relu()",
-    ),
+    Case("dead-parameter", JOINT, "weights @ v", "weights @ k", "weights @ v.relu()"),
     Case(
         "unused-parameter",
         CROSS,

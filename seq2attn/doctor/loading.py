@@ -72,7 +72,7 @@ def ending(error: BaseException, path: str) -> str:
     text = error_text(error)
     if isinstance(error, SystemExit):
         text = EXITS
-    elif isinstance(error, EOFError) and "reading a line" in text:
+    elif isinstance(error, EOFError) and text.startswith("input()"):
         text = ASKS
     elif isinstance(error, SyntaxError) and (error.filename or "").startswith(file):
         lines, text = [f"line {error.lineno}: "], f"{type(error).__name__}: {error.msg}"

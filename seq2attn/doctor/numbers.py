@@ -80,31 +80,34 @@ def half(subject: Subject) -> Found:
 # ---- gradients and training ----
 
 
-@torch.enable_grad()
 def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences."""
-    given = subject.given.free
-    across = torch.randn_like(subject.free.output)
     for name in ("query", "keys") if subject.outputs or subject.shown else ():
-        start: Any = getattr(given, name)
-        if start is None:
-            continue
-        along = torch.randn_like(start)
-        step = torch.zeros((), requires_grad=True)
-        totals = []
-        for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
-            moved = given._replace(**{name: start + size * along})
-            totals.append((subject.run(moved).output * across).sum())
-        slope = float(totals[1] - totals[2]) / (2 * STEP)
-        if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
-            continue  # there is a kink in between
-        found = None
-        if totals[0].requires_grad:
-            (found,) = torch.autograd.grad(totals[0], step, allow_unused=True)
-        by = abs(slope - float(0 if found is None else found))
-        if by > SHARE * abs(slope) + CLOSE * float(totals[0].abs()):
+        is_given = getattr(subject.given, name) is not None
+        if is_given and all(_is_wrong(subject, name) for _ in range(2)):
             yield "gradient", name
             return
+
+
+@torch.enable_grad()
+def _is_wrong(subject: Subject, name: str) -> bool:
+    """Return whether a gradient is wrong along one direction, unless there is a kink on the way."""
+    given = subject.given.free
+    start = getattr(given, name)
+    across, along = torch.randn_like(subject.free.output), torch.randn_like(start)
+    step = torch.zeros((), requires_grad=True)
+    totals = []
+    for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
+        moved = given._replace(**{name: start + size * along})
+        totals.append((subject.run(moved).output * across).sum())
+    slope = float(totals[1] - totals[2]) / (2 * STEP)
+    if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
+        return False
+    found = None
+    if totals[0].requires_grad:
+        (found,) = torch.autograd.grad(totals[0], step, allow_unused=True)
+    by = abs(slope - float(0 if found is None else found))
+    return by > SHARE * abs(slope) + CLOSE * float(totals[0].abs())
 
 
 @torch.enable_grad()
@@ -120,14 +123,13 @@ def parameters(subject: Subject) -> Found:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
     dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
     is_some = len(dead) <= len(named) / 2
     for name, *pair in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and pair[0].dim() > 1:
-            rows = (pair[0].abs() + pair[1].abs()).sum(1)
-            silent = [str(row) for row in (rows == 0).nonzero().flatten().tolist()]
-            if 0 < len(silent) < len(rows):
-                dead.append(f"{name}, rows {silent[0]} to {silent[-1]}")
+            parts = _silent((pair[0].abs() + pair[1].abs()).sum(1), inputs)
+            dead += [f"{name}, {part}" for part in parts]
     omitted = []
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
@@ -135,6 +137,18 @@ def parameters(subject: Subject) -> Found:
     if dead and is_some:
         about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
         yield "unused-parameter" if omitted else "dead-parameter", about
+
+
+def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
+    """Yield the halves or thirds of rows that are 0 beside others, as of a joint projection: they
+    are as wide as the input of a layer.
+    """
+    for parts in (2, 3):
+        pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
+        size = len(rows) // parts
+        if any(pieces) and not all(pieces) and size in inputs and len(rows) % parts == 0:
+            start = pieces.index(False) * size
+            yield f"rows {start} to {start + size - 1}"
 
 
 def unregistered(subject: Subject) -> Found:
