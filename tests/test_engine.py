@@ -165,6 +165,7 @@ CASES = [
     ("sub", A, ROW, 2),
     ("mul", CUBE.transpose(0, 2), 3.0),
     ("div", WHOLE, 2),
+    ("erf", A * 2),
     ("addcmul", A, B, ROW, 0.5),
     ("lerp", A, B, 0.25),
     ("lerp", A, B, POSITIVE),
@@ -408,6 +409,10 @@ def requests_of(shown, described, texts=3, changed=3, longest=12):
         requests.append((text, None))
         if number < changed:
             requests.append((text, random_changes(predictor, text, number + 4, *given)))
+        if number == 0 and all(given):  # which changes what later steps begin with
+            held = {0: predictor.task.target_vocabulary.tokens[3]}
+            for weight in (1.0, 0.0):
+                requests.append((text, Changes(write=held, force={(0, 0): weight})))
     return requests
 
 
