@@ -96,7 +96,7 @@ class Session {
   }
 
   // A cell along its inputs, token ids or tensors: its outputs by their position, and its last
-  // state for a token that is no padding.
+  // state for a token that is not padding.
   readLine(name, inputs, length) {
     const order = [...inputs.keys()]
     if (name.endsWith("backward"))
