@@ -1,5 +1,6 @@
 """`seq2attn.compare(train=...)`: a grid over training loops of one's own."""
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,37 @@ def test_another_loop_under_the_same_names_is_refused():
         compare(sgd, vary="seed=1-2")
     with refused("trained by adam ........, not by seq2attn.train"):
         compare(None, vary="seed=1-2")
+
+
+RATE = 0.1
+
+
+def descend(model):
+    optimiser = torch.optim.SGD(model.module.parameters(), lr=RATE)
+    model.loss(next(iter(model.batches()))).backward()
+    optimiser.step()
+
+
+def of_rate(rate):
+    return lambda model: [rate, descend(model)]
+
+
+def with_rate(rate, model):
+    return rate, descend(model)
+
+
+def test_a_loop_whose_helpers_or_values_have_changed_is_another(monkeypatch):
+    loops = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
+    found = compare(loops, vary="seed=1")
+    again = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
+    assert compare(again, vary="seed=1").records() == found.records()
+    other = {"closed": of_rate(0.2), "partial": functools.partial(with_rate, 0.2)}
+    for name in loops:
+        with refused(f"trained by {name} ........, not by {name} ........; choose another"):
+            compare({**loops, name: other[name]}, vary="seed=1")
+    monkeypatch.setattr(sys.modules[__name__], "RATE", 0.2)  # what a helper of theirs reads
+    with refused("loops-closed-seed_1.*trained by closed"):
+        compare(loops, vary="seed=1")
 
 
 def test_a_loop_that_fails_or_is_none_is_said():

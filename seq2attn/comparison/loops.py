@@ -1,6 +1,5 @@
 """Training loops of the user's own, as the trials of a comparison get them. Imports no torch."""
 
-import hashlib
 import inspect
 import pickle
 import sys
@@ -9,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from seq2attn.comparison.fingerprint import fingerprint
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text, quoted, short_path
 
@@ -22,7 +22,7 @@ class Loop:
 
     name: str
     code: str
-    """a checksum of its source"""
+    """a checksum of what it does"""
     pickled: bytes
 
     @property
@@ -59,7 +59,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
             )
-        loops[str(name)] = Loop(str(name), _checksum(function), _pickled(function))
+        loops[str(name)] = Loop(str(name), fingerprint(function), _pickled(function))
     return loops
 
 
@@ -69,14 +69,6 @@ def _takes_a_model(function: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-def _checksum(function: Any) -> str:
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):  # typed into an interpreter, or a `functools.partial`
-        source = repr(getattr(getattr(function, "__code__", None), "co_code", function))
-    return hashlib.blake2b(source.encode(), digest_size=4).hexdigest()
 
 
 def _pickled(function: Train) -> bytes:
