@@ -21,9 +21,11 @@ from seq2attn.model.decoder import Decoder as Decoder
 from seq2attn.model.encoder import Encoded as Encoded
 from seq2attn.model.encoder import Encoder as Encoder
 from seq2attn.model.encoder import InitialState as InitialState
+from seq2attn.model.histories import AttentionStep as AttentionStep
 from seq2attn.model.histories import History as History
 from seq2attn.model.losses import Loss as Loss
 from seq2attn.model.normalisers import Normaliser as Normaliser
+from seq2attn.model.points import At as At
 from seq2attn.model.points import Point as Point
 from seq2attn.model.points import hooked as hooked
 from seq2attn.model.scores import Score as Score
@@ -32,6 +34,7 @@ from seq2attn.model.windows import Window as Window
 from seq2attn.registry import register as register
 from seq2attn.results.evaluation import Evaluation as Evaluation
 from seq2attn.runs.run import Run as Run
+from seq2attn.training.session import NewModel as NewModel
 from seq2attn.training.session import new_model as new_model
 
 __version__: str

@@ -26,6 +26,12 @@ add("by_query", lambda s, h: -s.norm(dim=2, keepdim=True) * minus(s, h).square()
 add("transposed", lambda s, h: -minus(h, s).square().sum(3))
 add("other", lambda s, h: s @ h.mT)
 
+class StepOwn(Score):
+    def forward(self, query, keys, now):
+        return (query @ keys.mT / query.size(2) ** 0.5) * now.allowed
+
+register("step_own", equal_widths=True)(StepOwn)
+
 class Concat(Score):
     def __init__(self, query_width, key_width, *, width: int = 9):
         super().__init__(query_width, key_width)
@@ -80,4 +86,5 @@ def test_what_is_expected_may_come_from_a_file(cli, tmp_path):
     assert "a division by sqrt(D), D = 12, is missing" in done.out
     assert "no score to compare" in cli("check other --plugin mine.py --expect other").refusal
     assert cli("check dot --plugin mine.py --expect other").code == 0
+    assert "equal" in cli("check step_own --plugin mine.py --expect scaled").out
     assert "name 'k' is not defined" in cli("check dot --expect", "s + k").refusal

@@ -60,7 +60,7 @@ def file_of(line):
 def test_each_file_of_the_page_is_checked(cli, one_place, line):
     name = file_of(line)
     checked = cli("check --plugin", name).check()
-    assert "Options had their default values" in checked.err
+    assert "Rules used the default options" in checked.err
     said = "gradients not compared, since declared straight_through: normaliser/gumbel"
     assert (said in checked.err) == (name == "gumbel.py")
 

@@ -138,7 +138,7 @@ def check(
             result = reason.partition("\n")[0] or "passed"
             rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
     _show(rows, as_json)
-    say("Options had their default values. `train` checks the values that its config chooses.")
+    say("Rules used the default options, and each option was tried at another value as well.")
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
