@@ -2,8 +2,8 @@
 once; and contexts that are left in any order.
 """
 
-import itertools
 import asyncio
+import itertools
 import warnings
 from functools import partial
 
