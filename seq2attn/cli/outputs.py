@@ -3,13 +3,14 @@
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli.options import option
-from seq2attn.display.console import printable, say
+from seq2attn.cli.options import AsJson, option
+from seq2attn.display.console import printable, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, writing
@@ -19,6 +20,14 @@ LATEX = "% seq2attn "  # a table for a paper begins with its command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def show(table: Table, as_json: bool) -> None:
+    """Print a table, as JSON if that is wanted."""
+    if as_json:
+        write_json(table.records())
+    else:
+        table.show()
 
 
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
@@ -133,3 +142,14 @@ Scale = Annotated[
 FigurePath = Annotated[
     Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot", callback=_check_plot)
 ]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The options of how a result is shown: as JSON instead of text, and in a figure."""
+
+    as_json: AsJson = False
+    plot: Plot = None
+    force: Force = False
+    dark: Dark = False
+    scale: Scale = 1.0

@@ -9,7 +9,6 @@ import typer
 
 from seq2attn.cli.options import (
     CheckpointName,
-    Command,
     Ideal,
     Overrides,
     Plugins,
@@ -17,6 +16,7 @@ from seq2attn.cli.options import (
     RunArguments,
     RunsDir,
     Texts,
+    command,
     find_runs,
     group,
     option,
@@ -175,7 +175,7 @@ def _write(path: Path, text: str) -> None:
 plot = group("plot", help="Draw a run's accuracy or attention through training.")
 
 
-@plot.command(cls=Command)
+@command(plot)
 def accuracy(
     file: FigurePath,
     force: Force = False,
@@ -228,7 +228,7 @@ def accuracy(
     save_figure(accuracy_figure(results, scores, title), file)
 
 
-@plot.command(cls=Command)
+@command(plot)
 def attention(
     file: FigurePath,
     force: Force = False,

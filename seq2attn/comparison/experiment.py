@@ -89,11 +89,11 @@ class Experiment:
 def compose_experiment(
     file: Path | None = None,
     configs: Sequence[Base] | None = None,
-    vary: Sequence[str] = (),
-    overrides: Overrides = (),
+    vary: Sequence[str] | None = None,
+    overrides: Overrides | None = None,
     *,
     name: str | None = None,
-    baseline: Overrides = (),
+    baseline: Overrides | None = None,
     train: Train | Mapping[str, Train] | None = None,
     **options: Any,
 ) -> Experiment:
@@ -120,9 +120,9 @@ def compose_experiment(
             places[option] = f"--{option}"
     if baseline:
         values["baseline"] = {}  # the file's is replaced as a whole
-    _add("set", override_list(overrides), values, places)
-    _add("vary", vary, values, places)
-    _add("baseline", override_list(baseline), values, places)
+    _add("set", override_list(overrides or ()), values, places)
+    _add("vary", vary or (), values, places)
+    _add("baseline", override_list(baseline or ()), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
     if file:
