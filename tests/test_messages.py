@@ -69,6 +69,8 @@ def test_usage_errors(mistake, line, message, command):
     *lines, hint = mistake(line).splitlines()
     assert lines[0].startswith(message)
     assert hint == f"See: {command} --help"
+    if message.startswith("Missing"):
+        assert lines[1].startswith(f"For example: {command} ")
 
 
 @pytest.mark.parametrize(
@@ -466,6 +468,10 @@ LIGHT = {  # the code of each, and what else is loaded by then
     "inspect bad.yaml": "2",
     "eval --lengths 0": "2",
     "predict abc --runs-dir elsewhere": "2",
+    "report nobody": "2",
+    "page nobody": "2",
+    "check nobody": "2",
+    "export nobody": "2",
     "plot attention --plot x.svg": "0 numpy matplotlib",
 }
 WATCH = """\

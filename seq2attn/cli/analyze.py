@@ -87,13 +87,12 @@ def variance(
 
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
     """
+    names = _names(scores)
     from seq2attn.analysis.random_keys import Components, score_variance
 
     _use_one_thread()
     components = Components(query_mean, query_sd, key_mean, key_sd)
-    result = score_variance(
-        _names(scores), widths, samples=samples, seed=seed, components=components
-    )
+    result = score_variance(names, widths, samples=samples, seed=seed, components=components)
     _present("variance", result, shown)
 
 
@@ -265,12 +264,11 @@ def importance(
       seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
     """
     (run,) = find_runs(runs_dir, name and [name])
+    other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
 
-    other = None
-    if frozen:
-        other = load_run(find_run(runs_dir, frozen), checkpoint, "cpu").predictor
+    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
     trained = load_run(run, checkpoint, "cpu")
     result = attention_importance(
         trained.predictor,

@@ -119,7 +119,6 @@ def check(
             feedback=feedback,
         )
         return
-    from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
 
     foreign = foreign_parts()
@@ -130,6 +129,8 @@ def check(
     if expect:
         _compare(chosen, expect[0], as_json)
         return
+    from seq2attn.contract.parts import check_part
+
     rows = []
     for part in chosen:
         kind, _, name = part.partition("/")

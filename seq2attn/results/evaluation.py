@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from seq2attn.display.signs import sign
 from seq2attn.display.table import Column, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
@@ -316,7 +317,8 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
     for answer in evaluation.answers:
         for edit in answer.edits:
             edits[edit] += answer.words
-    counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
+    common = edits.most_common(MAX_EDITS)
+    counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
     notes = left_out_notes(evaluation.left_out or {})
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
