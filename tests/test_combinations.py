@@ -26,7 +26,7 @@ from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.points import Rank, hooked_points
+from seq2attn.model.hooks import Rank, hooked_points
 from seq2attn.model.resets import draw_resets
 from seq2attn.parts import SCORES
 

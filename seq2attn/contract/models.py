@@ -20,8 +20,9 @@ from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
+from seq2attn.model.hooks import Rank, hooked_points
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import At, Point, Rank, hooked_points
+from seq2attn.model.points import At, Point
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
