@@ -23,11 +23,10 @@ from seq2attn.cli.options import (
     stop,
 )
 from seq2attn.cli.outputs import (
-    Dark,
-    Force,
     Latex,
-    Scale,
+    Style,
     check_figure,
+    check_latex,
     save_figure,
     save_latex,
 )
@@ -85,7 +84,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Figures(Style):
     """The options of its figures."""
 
     plot: Annotated[
@@ -96,9 +95,6 @@ class Figures:
             "x-loss.svg and so on, or .pdf.",
         ),
     ] = None
-    force: Force = False
-    dark: Dark = False
-    scale: Scale = 1.0
 
     def files(self, comparison: str) -> dict[str, Path]:
         """Return the file of each figure. Raises `Seq2AttnError` for one that may not be
@@ -164,6 +160,7 @@ def compare(
 
     plugins = plugin or []
     composed = compose_experiment(experiment, **vars(grid))
+    check_latex(latex, figures.force)
     files = figures.files(composed.name)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor

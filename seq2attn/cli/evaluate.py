@@ -16,7 +16,15 @@ from seq2attn.cli.options import (
     find_runs,
     option,
 )
-from seq2attn.cli.outputs import Force, Latex, check_output, save_latex, show, write_output
+from seq2attn.cli.outputs import (
+    Force,
+    Latex,
+    check_latex,
+    check_output,
+    save_latex,
+    show,
+    write_output,
+)
 from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
@@ -101,6 +109,7 @@ def evaluate(
 
       seq2attn eval gru lstm --data test.tsv --paired
     """
+    check_latex(latex, force)
     if errors:
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     runs = find_runs(models.runs_dir, names)

@@ -22,14 +22,8 @@ if TYPE_CHECKING:
     from seq2attn.inference.decoding import BeamSearch
     from seq2attn.inference.trained_model import TrainedModel
 
-VARIADIC = {
-    "--lengths": "[0-9][0-9,-]*",
-    "--families": "[a-z_,]+",
-    "--scores": "[^-].*",
-    "--widths": "[^-].*",
-    "--keys": "[^-].*",
-    "--scales": "[^-].*",
-}
+VARIADIC = {"--lengths": "[0-9][0-9,-]*", "--families": "[a-z_,]+"}
+VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].*")
 """options that take several values -> what a value after the first looks like; in `eval`, the name
 of a run may follow"""
 

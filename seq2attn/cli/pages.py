@@ -22,10 +22,10 @@ from seq2attn.cli.options import (
     option,
 )
 from seq2attn.cli.outputs import (
-    Dark,
     FigurePath,
     Force,
-    Scale,
+    Style,
+    check_figure,
     check_output,
     save_figure,
     write_output,
@@ -182,9 +182,8 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 @command(plot)
 def accuracy(
     file: FigurePath,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    style: Style,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -207,6 +206,7 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
+    check_figure(file, style.force)
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
@@ -235,9 +235,8 @@ def accuracy(
 @command(plot)
 def attention(
     file: FigurePath,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    style: Style,
     name: RunArgument = None,
     strings: Annotated[
         Texts,
@@ -252,6 +251,7 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
+    check_figure(file, style.force)
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 

@@ -152,11 +152,14 @@ def named_hooks(model: nn.Module, hooks: Mapping[str, Hook], rank: Rank) -> Iter
 
 
 @contextlib.contextmanager
-def hooked_places(hooks: Iterable[tuple[Place, Hook]], rank: Rank) -> Iterator[Entry]:
-    """In this context, call hooks at some places, among others by their rank."""
+def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> Iterator[Entry]:
+    """In this context, call hooks at some places, or at points themselves, among others by their
+    rank.
+    """
     entry = Entry(rank)
     everything = dict(hooks_here.get())
-    for place, hook in hooks:
+    for where, hook in hooks:
+        place = where if isinstance(where, Place) else Place(where, where.name)
         group = [*everything.get(place.point, ()), (entry, place, hook)]
         everything[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(everything)
@@ -172,14 +175,6 @@ def hooked_places(hooks: Iterable[tuple[Place, Hook]], rank: Rank) -> Iterator[E
                 left[point] = live
         hooks_here.set(left)
         position_here.set(position)
-
-
-@contextlib.contextmanager
-def hooked_points(hooks: Mapping[Point, Hook], rank: Rank) -> Iterator[Entry]:
-    """As `hooked_places`, with the points themselves."""
-    entered = [(Place(point, point.name), hook) for point, hook in hooks.items()]
-    with hooked_places(entered, rank) as entry:
-        yield entry
 
 
 @contextlib.contextmanager
