@@ -1,5 +1,6 @@
 """`seq2attn eval`"""
 
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,7 @@ from seq2attn.display.console import on_terminal, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
@@ -64,17 +66,7 @@ def evaluate(
 ) -> None:
     """Measure a run's accuracy at each string length.
 
-    \b
-    exact match             The whole string is right when the model reads its
-                            own output.
-    teacher-forced          The share of characters that are right when the model
-                            is given the correct previous ones; papers usually
-                            report this accuracy.
-    alignment               The share of characters whose largest attention weight
-                            lies on the ideal source position.
-    entropy                 Of the attention weights, in nats.
-    characters              The share of right characters in the model's output.
-    before the first error  The share of characters before the first wrong one.
+    {columns}
 
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
     seen in training.
@@ -152,6 +144,19 @@ def evaluate(
         table = errors_table(evaluation)
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
+
+
+def _columns() -> str:
+    """Return what the columns by length mean, as a paragraph of the help."""
+    lines = ["\b"]  # for Typer: these lines are not filled
+    for metric in METRICS.values():
+        if metric.heading and not metric.of_file:
+            text = f"{metric.heading:<24}{metric.meaning}"
+            lines += textwrap.wrap(text, 74, subsequent_indent=" " * 24)
+    return "\n    ".join(lines)
+
+
+evaluate.__doc__ = str(evaluate.__doc__).format(columns=_columns())
 
 
 def _note_drawn(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
