@@ -6,9 +6,9 @@ import functools
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -37,6 +37,8 @@ from seq2attn.text import MAX_NAMES, first_of, quoted
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
+
+    Named = tuple[str, Answer | None]  # with the name of the run
 
 
 def predict(
@@ -92,46 +94,28 @@ def predict(
             "standard input is answered by one run, or with --ensemble by several as one model",
             hint="Call predict once for each run.",
         )
-    from seq2attn.data.tasks.pairs import Pairs
-
     heat = heat or ("colour" if on_terminal() else "none")
     keep_weights = shown.as_json or shown.plot is not None or heat != "none"
     loaded = models.load(runs, device, n_best or 0)
     several = len(loaded) > 1
-    about = {"ensemble": True} if models.as_ensemble else {}
-    answered: list[Iterator[Answer | None]] = []
+    answered = []
     for trained in loaded:
         predictor = trained.predictor
         answered.append(_noted(_answers(predictor, texts, keep_weights), predictor))
-    maps = []
-    records = []
-    for name, answer in _in_turn([trained.name for trained in loaded], answered):
-        if answer is None:
-            if not shown.as_json:
-                print()
-            continue
-        answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
-        if shown.as_json:
-            whose = {"run": name, **about} if several or about else {}
-            records.append({**whose, **answer.to_json()})
-            if not several and len(texts) == 1:  # for standard input, an object a line
-                write_json(records.pop(), indent=None)
-        else:
-            with_source = isinstance(answer.task, Pairs)
-            _print(
-                answer,
-                name if several else "",
-                heat,
-                with_source=with_source,
-                with_rates=n_best is not None,
-            )
-        if shown.plot and answer.map is not None:
-            maps.append(answer.map)
-    if records:
-        write_json(records, indent=None)
+    answers: Iterable[Named] = _in_turn([trained.name for trained in loaded], answered, n_best)
+    if shown.plot:
+        answers = list(answers)
+    if shown.as_json:
+        ensemble = {"ensemble": True} if models.as_ensemble else {}
+        about = ensemble if several or ensemble else None
+        _write_json(answers, about, as_list=several or len(texts) > 1)
+    else:
+        for name, answer in answers:
+            _print(answer, name if several else "", heat, with_rates=n_best is not None)
     if shown.plot:
         from seq2attn.plotting.attention import attention_figure
 
+        maps = [answer.map for _, answer in answers if answer and answer.map is not None]
         save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
@@ -146,11 +130,15 @@ def _check_options(texts: list[str], shown: Shown, *, ideal: bool, heat: str | N
 
 
 def _in_turn(
-    names: Sequence[str], answered: Sequence[Iterator[Answer | None]]
-) -> Iterator[tuple[str, Answer | None]]:
-    """Yield the answer of each run to the first string, then to the second, and so on."""
+    names: Sequence[str], answered: Sequence[Iterator[Answer | None]], n_best: int | None
+) -> Iterator[Named]:
+    """Yield the answer of each run to the first string, then to the second, and so on, with the
+    best outputs only.
+    """
     for answers in zip(*answered, strict=True):
-        yield from zip(names, answers, strict=True)
+        for name, answer in zip(names, answers, strict=True):
+            best = answer and replace(answer, hypotheses=answer.hypotheses[:n_best])
+            yield name, best
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -234,13 +222,37 @@ def _lines() -> Iterator[str]:
         yield line.strip("\ufeff\r\n")
 
 
-def _print(answer: Answer, name: str, heat: str, *, with_source: bool, with_rates: bool) -> None:
-    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone.
+def _write_json(
+    answers: Iterable[Named], about: Mapping[str, Any] | None, *, as_list: bool
+) -> None:
+    """Write the answers as a list, or an object a line as they come.
 
-    name: of the run, where there are several; with_source: before the output.
+    about: what to say of each besides its run; None: runs are not named.
     """
+    records = []
+    for name, answer in answers:
+        if answer is not None:
+            whose = {} if about is None else {"run": name, **about}
+            records.append({**whose, **answer.to_json()})
+            if not as_list:
+                write_json(records.pop(), indent=None)
+    if records:
+        write_json(records, indent=None)
+
+
+def _print(answer: Answer | None, name: str, heat: str, *, with_rates: bool) -> None:
+    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone; an
+    empty line for a string that the model cannot read.
+
+    name: of the run, where there are several.
+    """
+    if answer is None:
+        print()
+        return
+    from seq2attn.data.tasks.pairs import Pairs
+
     start = f"{name}\t" if name else ""
-    if name or with_source or with_rates:
+    if name or with_rates or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":
         _print_map(answer, name, digits=heat == "digits")
