@@ -127,7 +127,7 @@ UNCHANGED = (
     "new runs\nFor a "
 )
 MISTAKES = [  # with a run `tiny`
-    ("train", "give either --config FILE or --resume RUN\nSee: seq2attn train --help"),
+    ("train", "give either --config FILE or --resume RUN\nFor example: seq2attn train --config"),
     *((f"{line} empty.yaml", f"{EMPTY}\nOne line is enough: ") for line in ("train -c", "inspect")),
     ("train -c scale.yaml", "scale.yaml: no such file\nThere are: scaled.yaml, "),
     (

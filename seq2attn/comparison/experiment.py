@@ -108,7 +108,8 @@ def compose_experiment(
     if (file is None) == (not configs):
         raise Seq2AttnError(
             "expected an experiment file, or --config FILE and --vary KEY=A,B,...",
-            hint="See: seq2attn compare --help",
+            hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
+            "See: seq2attn compare --help",
         )
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
     places: dict[str, str] = {}
