@@ -33,7 +33,6 @@ HINT = (
 )
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
-MOST_DIGITS = 17  # significant ones, of a float
 LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
 
 
@@ -243,10 +242,8 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written.
-
-    Those between are rounded to three significant digits, or more where they would be equal; for a
-    key that needs whole numbers, to these, each once.
+    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, each once: both ends as
+    written, those between rounded to three significant digits, or to whole numbers.
     """
     match = LOG_GRID.fullmatch(text)
     words = match.groups() if match else "000"
@@ -256,12 +253,8 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
             "log:1e-4..1e-2:8"
         )
-    ratios = [(last / first) ** (index / (count - 1)) for index in range(1, count - 1)]
-    if whole:
-        return list(dict.fromkeys([first, *(round(first * ratio) for ratio in ratios), last]))
-    numbers: list[float] = []
-    for digits in range(3, MOST_DIGITS):
-        numbers = [first, *(float(f"{first * ratio:.{digits}g}") for ratio in ratios), last]
-        if len(set(numbers)) == count:
-            break
-    return numbers
+    numbers = [first]
+    for index in range(1, count - 1):
+        number = first * (last / first) ** (index / (count - 1))
+        numbers.append(round(number) if whole else float(f"{number:.3g}"))
+    return list(dict.fromkeys([*numbers, last]))
