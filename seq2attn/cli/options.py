@@ -101,7 +101,9 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
         kind = parameter.annotation
         if isinstance(kind, type) and is_dataclass(kind):
             dataclasses[name] = kind
-            parameters |= inspect.signature(kind, eval_str=True).parameters
+            inner = inspect.signature(kind, eval_str=True).parameters
+            own = kind.__annotations__  # these before those of the class that it extends
+            parameters |= sorted(inner.items(), key=lambda item: item[0] not in own)
         else:
             parameters[name] = parameter
 
