@@ -198,9 +198,15 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
 
 
 def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return every row of the evaluations; of several, with the name of the run."""
+    """Return every row of the evaluations; of several, with the name of the run. Numbers are short
+    and words last, so that people can read the columns, too.
+    """
     records = []
     for name, evaluation in measured.items():
         run = {"run": name} if len(measured) > 1 else {}
-        records += [{**run, **record} for record in evaluation.records()]
+        for row in evaluation.records():
+            family, metric = row.pop("family"), row.pop("metric")
+            for number in ("value", "low", "high"):
+                row[number] = row[number] and round(row[number], 5)
+            records.append({**run, **row, "metric": metric, "family": family})
     return records
