@@ -6,9 +6,9 @@ import functools
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -106,9 +106,7 @@ def predict(
     if shown.plot:
         answers = list(answers)
     if shown.as_json:
-        ensemble = {"ensemble": True} if models.as_ensemble else {}
-        about = ensemble if several or ensemble else None
-        _write_json(answers, about, as_list=several or len(texts) > 1)
+        _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
     else:
         for name, answer in answers:
             _print(answer, name if several else "", heat, with_rates=n_best is not None)
@@ -222,20 +220,20 @@ def _lines() -> Iterator[str]:
         yield line.strip("\ufeff\r\n")
 
 
-def _write_json(
-    answers: Iterable[Named], about: Mapping[str, Any] | None, *, as_list: bool
-) -> None:
-    """Write the answers as a list, or an object a line as they come.
-
-    about: what to say of each besides its run; None: runs are not named.
-    """
+def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
+    """Write the answers of one model or several, as a list, or an object a line as they come."""
     records = []
     for name, answer in answers:
-        if answer is not None:
-            whose = {} if about is None else {"run": name, **about}
-            records.append({**whose, **answer.to_json()})
-            if not as_list:
-                write_json(records.pop(), indent=None)
+        if answer is None:
+            continue
+        record = answer.to_json()
+        if models.as_ensemble:
+            record = {"run": name, "ensemble": True, **record}
+        elif several:
+            record = {"run": name, **record}
+        records.append(record)
+        if not as_list:
+            write_json(records.pop(), indent=None)
     if records:
         write_json(records, indent=None)
 
