@@ -143,11 +143,11 @@ MISTAKES = [  # with a run `tiny`
     ),
     (
         "runs --sort exact_match_man",
-        "--sort: unknown key 'exact_match_man'; did you mean 'exact_match_mean'? allowed: run, ",
+        "unknown key of --sort 'exact_match_man'; did you mean 'exact_match_mean'? allowed: run, ",
     ),
     (
         "runs --sort s",
-        "--sort: unknown key 's'; allowed: run, state, ",
+        "unknown key of --sort 's'; allowed: run, state, ",
     ),  # state, step, steps, score or seed
     (
         "train -c good.yaml --name ../x",

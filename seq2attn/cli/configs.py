@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import unknown
 from seq2attn.parts import KINDS
 from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
-from seq2attn.text import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,8 +53,7 @@ def list_names(
       seq2attn list scores
     """
     if kind is not None and kind not in KINDS:
-        guess = did_you_mean(kind, KINDS)
-        raise Seq2AttnError(f"unknown kind {quoted(kind)}; {guess}allowed: {', '.join(KINDS)}")
+        raise unknown("kind", kind, KINDS)
     tables = [_table(name) for name in KINDS if kind in (None, name)]
     everything = Table(COLUMNS, [row for table in tables for row in table.rows])
     if as_json:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.model.points import (
     At,
     Hook,
@@ -30,7 +30,7 @@ from seq2attn.model.points import (
     position_here,
     strings_here,
 )
-from seq2attn.text import did_you_mean, quoted
+from seq2attn.text import quoted
 
 
 class Rank(IntEnum):
@@ -114,10 +114,7 @@ def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
     known = places(model)
     for name, hook in hooks.items():
         if name not in known:
-            guess = did_you_mean(str(name), known)
-            raise Seq2AttnError(
-                f"unknown point {quoted(name)}; {guess}this model has {', '.join(known)}"
-            )
+            raise unknown("point", name, known)
         if not _takes_two(hook):
             raise Seq2AttnError(
                 f"the hook of {name} must be a function of (value, at); found {quoted(hook)}"
