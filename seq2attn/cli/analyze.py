@@ -309,7 +309,7 @@ def _present(name: str, result: Analysis, shown: Shown) -> None:
         for field in fields(result.rows[0]):
             form = field.metadata.get("form", "")
             heading = field.metadata.get("heading", field.name)
-            columns.append(Column(heading, right=field.type != "str", key=field.name, form=form))
+            columns.append(Column(heading, right=field.type is not str, key=field.name, form=form))
         settings = ", ".join(
             f"{setting.replace('_', ' ')} {text_of(value, ',')}"
             for setting, value in result.settings.items()
