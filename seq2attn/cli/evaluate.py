@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,17 +44,24 @@ if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel
 
 
+@dataclass(frozen=True)
+class Strings:
+    """The options of what is measured: arguments of `TrainedModel.evaluate`."""
+
+    lengths: Lengths = None
+    samples: Samples = None
+    families: Families = None
+    seed: Annotated[int, option("N", "Seed of the test strings.")] = 0
+    data: Data = None
+    per: Annotated[str, option("type|token", "Of pairs, count each source once, or each line.")] = (
+        "type"
+    )
+
+
 def evaluate(
     names: RunArguments = None,
     *,
-    lengths: Lengths = None,
-    samples: Samples = None,
-    families: Families = None,
-    seed: Annotated[int, option("N", "Seed of the test strings.")] = 0,
-    data: Data = None,
-    per: Annotated[
-        str, option("type|token", "Of pairs, count each source once, or each line.")
-    ] = "type",
+    strings: Strings,
     paired: Annotated[bool, option("", "Of pairs, test if the runs differ.", "--paired")] = False,
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
@@ -105,7 +113,7 @@ def evaluate(
     if errors:
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     runs = find_runs(models.runs_dir, names)
-    if paired and (len(runs) < 2 or data is None or models.as_ensemble):
+    if paired and (len(runs) < 2 or strings.data is None or models.as_ensemble):
         raise Seq2AttnError(
             "--paired compares two runs or more on a file of pairs",
             hint="Such as: seq2attn eval gru lstm --data test.tsv --paired",
@@ -117,15 +125,7 @@ def evaluate(
     measured = {}
     loaded = models.load(runs, device)
     for trained in loaded:
-        evaluation = trained.evaluate(
-            lengths,
-            samples=samples,
-            seed=seed,
-            families=families,
-            data=data,
-            per=per,
-            errors=errors is not None,
-        )
+        evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
         _note_drawn(trained, evaluation, f"{trained.name}: " if len(loaded) > 1 else "")
     try:
