@@ -10,7 +10,8 @@ import typer
 from seq2attn import parts
 from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
-from seq2attn.display.console import say, write_json
+from seq2attn.cli.outputs import show
+from seq2attn.display.console import say
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.runs.machine import available_cores
@@ -138,7 +139,7 @@ def check(
         for rule, reason in check_part(registry.kind, name).items():
             result = reason.partition("\n")[0] or "passed"
             rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
-    _show(rows, as_json)
+    show(Table.of_records(rows), as_json)
     say("Options had their default values. `train` checks the values that its config chooses.")
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
@@ -167,7 +168,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
-    _show(rows, as_json)
+    show(Table.of_records(rows), as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
         names = ", ".join(different)
@@ -179,13 +180,6 @@ def _is_straight_through(part: str) -> bool:
 
     kind, _, name = part.partition("/")
     return getattr(CHECKED[kind].load(name), "gradient", "") == STRAIGHT_THROUGH
-
-
-def _show(rows: list[dict[str, str]], as_json: bool) -> None:
-    if as_json:
-        write_json(rows)
-    else:
-        Table.of_records(rows).show()
 
 
 def _known() -> dict[str, object]:
