@@ -194,7 +194,7 @@ MISTAKES = [  # with a run `tiny`
     ),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
-    ("check dto", "no part 'dto'; did you mean 'dot'? allowed: score/dot, "),
+    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: score/dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
     ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(

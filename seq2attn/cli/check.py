@@ -13,9 +13,8 @@ from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
 from seq2attn.cli.outputs import show
 from seq2attn.display.console import say
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.runs.machine import available_cores
-from seq2attn.text import did_you_mean, quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 HINT = (
@@ -199,6 +198,5 @@ def _find(word: str) -> list[str]:
         CHECKED[kind].get(name)  # registers a part of an installed package
     matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
     if not matching:
-        guess = did_you_mean(word, [part.partition("/")[2] for part in _known()])
-        raise Seq2AttnError(f"no part {quoted(word)}; {guess}allowed: {', '.join(_known())}")
+        raise unknown("part", word, _known(), [part.partition("/")[2] for part in _known()])
     return matching
