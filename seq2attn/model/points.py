@@ -20,12 +20,6 @@ from seq2attn.errors import Seq2AttnError
 CONTAINERS = {"models", "layers", "heads", "cells", "cell", "_orig_mod"}
 """modules that are left out of the public names of the points inside them"""
 
-# of this context: another thread, or another task of an event loop, has others
-hooks_here: ContextVar[Mapping[Point, tuple[Any, ...]]] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
-"""point -> its hooks, each with `Entry` and `Place`, in the order in which they run"""
-position_here: ContextVar[Any] = ContextVar("position", default=0)
-strings_here: ContextVar[Tensor | None] = ContextVar("strings", default=None)
-
 
 class Point:
     """A named value in the computation of a model; an attribute of one of its modules.
@@ -56,6 +50,15 @@ class Point:
             if entry.is_live:
                 value = entry.apply(hook, value, place)
         return value
+
+
+# ---- of this context: another thread, or another task of an event loop, has others ----
+
+HooksByPoint = Mapping[Point, tuple[Any, ...]]
+"""point -> its hooks, each with `Entry` and `Place`, in the order in which they run"""
+hooks_here: ContextVar[HooksByPoint] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
+position_here: ContextVar[Any] = ContextVar("position", default=0)
+strings_here: ContextVar[Tensor | None] = ContextVar("strings", default=None)
 
 
 # ---- where a value is ----
