@@ -3,11 +3,11 @@ appear at once.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from seq2attn.text import quoted
+from seq2attn.text import did_you_mean, quoted
 
 LESS_MEMORY = (
     "Make model.hidden, training.batch_size or the strings smaller, or use a machine with more "
@@ -75,6 +75,15 @@ class ConfigError(Seq2AttnError):
         if len(problems) > MAX_PROBLEMS:
             lines.append("  ...")
         super().__init__("\n".join(lines), hint=hint)
+
+
+def unknown(
+    what: str, name: object, allowed: Iterable[str], synonyms: Iterable[str] = ()
+) -> Seq2AttnError:
+    """Return an error for a name that is none of those allowed, with the one that may be meant."""
+    names = list(allowed)
+    guess = did_you_mean(str(name), [*names, *synonyms])
+    return Seq2AttnError(f"unknown {what} {quoted(name)}; {guess}allowed: {', '.join(names)}")
 
 
 def need_count(name: str, value: object, minimum: int = 1) -> None:

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from pydantic_core import core_schema
 
-from seq2attn.errors import Seq2AttnError, is_out_of_memory
+from seq2attn.errors import Seq2AttnError, is_out_of_memory, unknown
 from seq2attn.options import Options, options, signature_options
-from seq2attn.text import did_you_mean, error_text, line_of, quoted
+from seq2attn.text import error_text, line_of
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,8 @@ class Registry:
         """
         entry = self._entries.get(name) or self._discover(name)
         if entry is None:
-            guess = did_you_mean(name, self._entries.keys() - {but})
-            allowed = ", ".join(known for known in self.names() if known != but)
-            raise Seq2AttnError(f"unknown {self.kind} {quoted(name)}; {guess}allowed: {allowed}")
+            allowed = [known for known in self.names() if known != but]
+            raise unknown(self.kind, name, allowed, self._entries.keys() - {but})
         return entry
 
     def load(self, name: str) -> Any:

@@ -18,7 +18,7 @@ from seq2attn.data.padding import pad_rows
 from seq2attn.data.vocabulary import EOS, PAD, SOS
 from seq2attn.inference.changes import Changes
 from seq2attn.inference.predictor import Predictor, output_bound
-from seq2attn.model.points import Rank, hooked_places
+from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.parts import HISTORIES, NORMALISERS, SCORES, WINDOWS
 
 CONFIGS = ROOT / "configs"

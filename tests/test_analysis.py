@@ -156,6 +156,13 @@ def test_windows_by_hand():
     assert rows[9].picture[4:] == "░░██"
 
 
+def test_a_terminal_shows_windows_where_they_are(cli):
+    lines = cli("analyze masks -S 3 -L 1 -R 1", terminal=True).check().out.splitlines()
+    (row,) = [line for line in lines if "monotonic" in line]  # of keys 0 and 1
+    (whole,) = [line for line in lines if "global" in line]
+    assert row.index("█") == whole.index("█")
+
+
 # ---- costs ----
 
 SIZES = Sizes(batch=2, source=5, target=3, hidden=8)

@@ -26,7 +26,7 @@ from seq2attn import parts
 from seq2attn.build import build_model
 from seq2attn.config import check_config
 from seq2attn.data.vocabulary import PAD
-from seq2attn.model.points import Rank, hooked_points
+from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.resets import draw_resets
 from seq2attn.parts import SCORES
 
@@ -160,7 +160,7 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
     tokens[:2, 1] = PAD  # as word dropout leaves them
     random = torch.Generator().manual_seed(2)
     resets = draw_resets(model, random, source, tokens, encoder=share, decoder=share)
-    with hooked_points(resets, Rank.RESET):
+    with hooked_places(resets.items(), Rank.RESET):
         decoded = model(as_batch(source, lengths, tokens))
     layers = model.encoder.layers
     cells = {"": [one.cell for one in layers], "backward_": [one.backward_cell for one in layers]}

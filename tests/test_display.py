@@ -96,6 +96,15 @@ def test_text_wraps_between_words_and_is_never_markup(shown):
     assert err == ""
 
 
+@pytest.mark.parametrize("width", [60, 72, 80])
+def test_no_word_is_broken_where_others_have_room(shown, width):
+    texts = ("what was attended to", "min(alpha_tj, C_tj)", "weight on what was attended to before")
+    columns = [Column("name"), Column("formula"), Column("about"), Column("options")]
+    out, _ = shown(Table(columns, [(*texts, ["weight", "label_smoothing"])]), width)
+    assert {*" ".join(texts).split(), "label_smoothing"} <= {*out.split()}
+    assert max(map(len, out.splitlines())) <= width
+
+
 def test_lines_are_broken_between_words_and_commands_are_whole():
     words = "error: two words, a/path/longer-than-the-line:\n  `to copy` it: seq2attn x; or"
     long, copied = "a/path/longer-than-the-line:", "  `to copy` it:"

@@ -22,8 +22,8 @@ from seq2attn.model.cells import GRU
 from seq2attn.model.decoder import BahdanauDecoder, LuongDecoder
 from seq2attn.model.encoder import Encoded, Encoder, RecurrentEncoder
 from seq2attn.model.histories import Coverage, Location, Shift
+from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Softmax
-from seq2attn.model.points import Rank, hooked_points
 from seq2attn.model.resets import draw_resets
 from seq2attn.model.scores import Additive, General, Scaled
 
@@ -47,7 +47,7 @@ def loss_and_gradients(model, forward, batch, resets):
     """
     torch.manual_seed(0)
     if forward is model:
-        with hooked_points(resets, Rank.RESET):
+        with hooked_places(resets.items(), Rank.RESET):
             decoded = model(batch)
     else:
         decoded = forward(batch, resets)

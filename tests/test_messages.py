@@ -69,6 +69,8 @@ def test_usage_errors(mistake, line, message, command):
     *lines, hint = mistake(line).splitlines()
     assert lines[0].startswith(message)
     assert hint == f"See: {command} --help"
+    if message.startswith("Missing"):
+        assert lines[1].startswith(f"For example: {command} ")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ UNCHANGED = (
     "new runs\nFor a "
 )
 MISTAKES = [  # with a run `tiny`
-    ("train", "give either --config FILE or --resume RUN\nSee: seq2attn train --help"),
+    ("train", "give either --config FILE or --resume RUN\nFor example: seq2attn train --config"),
     *((f"{line} empty.yaml", f"{EMPTY}\nOne line is enough: ") for line in ("train -c", "inspect")),
     ("train -c scale.yaml", "scale.yaml: no such file\nThere are: scaled.yaml, "),
     (
@@ -141,11 +143,11 @@ MISTAKES = [  # with a run `tiny`
     ),
     (
         "runs --sort exact_match_man",
-        "--sort: unknown key 'exact_match_man'; did you mean 'exact_match_mean'? allowed: run, ",
+        "unknown key of --sort 'exact_match_man'; did you mean 'exact_match_mean'? allowed: run, ",
     ),
     (
         "runs --sort s",
-        "--sort: unknown key 's'; allowed: run, state, ",
+        "unknown key of --sort 's'; allowed: run, state, ",
     ),  # state, step, steps, score or seed
     (
         "train -c good.yaml --name ../x",
@@ -192,7 +194,7 @@ MISTAKES = [  # with a run `tiny`
     ),
     (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
     ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
-    ("check dto", "no part 'dto'; did you mean 'dot'? allowed: score/dot, "),
+    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: score/dot, "),
     ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
     ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
     *(
@@ -466,6 +468,10 @@ LIGHT = {  # the code of each, and what else is loaded by then
     "inspect bad.yaml": "2",
     "eval --lengths 0": "2",
     "predict abc --runs-dir elsewhere": "2",
+    "report nobody": "2",
+    "page nobody": "2",
+    "check nobody": "2",
+    "export nobody": "2",
     "plot attention --plot x.svg": "0 numpy matplotlib",
 }
 WATCH = """\

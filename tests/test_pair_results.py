@@ -33,7 +33,7 @@ ANSWERS = (
     answer("b", "b", "b b"),
     answer("ca", "c a", "d a"),
     answer("cab", "c a b", "d a b"),
-    answer("abca", "a b c a", "x"),
+    answer("abca", "a b c a", "\u0303"),
     answer("bb", "b b", "b b", finished=False),
 )
 RATES = error_rates(ANSWERS) | {"loss": 0.5}
@@ -52,7 +52,7 @@ def test_rates_counted_by_hand():
     assert rates["ser"].low < ser < rates["ser"].high
     assert RESULT.summary() == {"wer": 6 / 7, "ser": ser, "dev_loss": 0.5}
     assert RESULT.describe() == f"WER 85.7 %, SER {100 * ser:.1f} %, loss 0.500 on the dev set"
-    assert RESULT.tables()[0].notes[0].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>x 1")
+    assert RESULT.tables()[0].notes[0].endswith(": c>d 3, >b 1, a> 1, b> 1, c> 1, a>\u25cc\u0303 1")
 
 
 def test_errors_are_sorted_for_reading():
@@ -63,7 +63,7 @@ def test_errors_are_sorted_for_reading():
         "ca\t\tc a\td a\t1\tc>d",
         "cab\t\tc a b\td a b\t1\tc>d",
         "b\t\tb\tb b\t1\t>b",
-        "abca\t\ta b c a\tx\t4\ta> b> c> a>x",
+        "abca\t\ta b c a\t\u0303\t4\ta> b> c> a>\u0303",
     ]
 
 

@@ -17,8 +17,7 @@ from seq2attn.data.padding import valid_mask
 from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.changes import UNCHANGED, Changes
 from seq2attn.inference.predictor import Predictor, symbols_of
-from seq2attn.model.interface import Model
-from seq2attn.model.points import At, Hook, Place, places
+from seq2attn.model.points import At, Hook
 from seq2attn.results.evaluation import Evaluation
 
 
@@ -73,12 +72,8 @@ class OtherWeights(Changes):
     hook: Callable[[Tensor, Tensor], Hook]
     """source (B, S) and lengths (B,) -> the hook of `attention.weights`"""
 
-    def hooks(self, model: Model, source: Tensor, lengths: Tensor) -> list[tuple[Place, Hook]]:
-        weights = places(model).get("attention.weights")
-        if not weights:
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        hook = self.hook(source, lengths)
-        return [(place, hook) for place in weights]
+    def of_attention(self, source: Tensor, lengths: Tensor) -> dict[str, Hook]:
+        return {"attention.weights": self.hook(source, lengths)}
 
 
 def uniform(source: Tensor, lengths: Tensor) -> Hook:

@@ -6,26 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from seq2attn import parts
 from seq2attn.cli.options import (
-    AsJson,
     CheckpointName,
-    Command,
     Data,
     Lengths,
     Plugins,
     RunArgument,
     RunsDir,
     Samples,
+    command,
     find_runs,
     group,
     option,
     run_names,
 )
-from seq2attn.cli.outputs import Dark, Force, Plot, Scale, save_figure
+from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import write_json
 from seq2attn.display.table import Column, Table, text_of
 from seq2attn.errors import Seq2AttnError
@@ -65,7 +63,7 @@ analyze = group(
 )
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def variance(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
@@ -75,12 +73,9 @@ def variance(
     key_sd: Deviation = 1.0,
     samples: Draws = 20_000,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
     plugin: Plugins = None,
+    *,
+    shown: Shown,
 ) -> None:
     """Compare the variance of a score over random queries s and keys h with its formula.
 
@@ -92,29 +87,25 @@ def variance(
 
       seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
     """
+    names = _names(scores)
     from seq2attn.analysis.random_keys import Components, score_variance
 
     _use_one_thread()
     components = Components(query_mean, query_sd, key_mean, key_sd)
-    result = score_variance(
-        _names(scores), widths, samples=samples, seed=seed, components=components
-    )
-    _present("variance", result, as_json, plot)
+    result = score_variance(names, widths, samples=samples, seed=seed, components=components)
+    _present("variance", result, shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def saturation(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = WIDTHS,
     keys: Keys = 8,
     samples: Draws = 2_000,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
     plugin: Plugins = None,
+    *,
+    shown: Shown,
 ) -> None:
     """Show that attention weights saturate with the width under raw scores, not under scaled ones.
 
@@ -128,10 +119,10 @@ def saturation(
 
     _use_one_thread()
     result = weight_saturation(_names(scores), widths, keys=keys, samples=samples, seed=seed)
-    _present("saturation", result, as_json, plot)
+    _present("saturation", result, shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def gradient(
     scales: Annotated[
         list[float], option("C...", "Standard deviations of the scores.", min=1e-6, max=1e6)
@@ -139,11 +130,8 @@ def gradient(
     keys: Keys = 8,
     samples: Draws = 10_000,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    shown: Shown,
 ) -> None:
     """Measure the gradient of the largest attention weight against the scale of the scores.
 
@@ -159,10 +147,10 @@ def gradient(
 
     _use_one_thread()
     result = gradient_by_scale(scales, keys=keys, samples=samples, seed=seed)
-    _present("gradient", result, as_json, plot)
+    _present("gradient", result, shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def entropy(
     scores: Scores = RAW_AND_SCALED,
     widths: Widths = ENTROPY_WIDTHS,
@@ -171,12 +159,9 @@ def entropy(
     ] = NUMBERS_OF_KEYS,
     samples: Draws = 500,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
     plugin: Plugins = None,
+    *,
+    shown: Shown,
 ) -> None:
     """Measure the entropy of attention over random keys against the width, in nats.
 
@@ -192,10 +177,10 @@ def entropy(
 
     _use_one_thread()
     result = entropy_by_width(_names(scores), widths, keys=keys, samples=samples, seed=seed)
-    _present("entropy", result, as_json, plot)
+    _present("entropy", result, shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def ledger(
     scores: Scores = ALL_SCORES,
     batch: Annotated[int, option("N", "Number of sequences, B.", "--batch", "-B", min=1)] = 64,
@@ -204,11 +189,8 @@ def ledger(
     width: Annotated[
         int, option("N", "Width of queries and keys, D.", "--width", "-D", min=1)
     ] = 96,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    shown: Shown,
 ) -> None:
     """Count what each score costs: parameters, operations per query, bytes of intermediates.
 
@@ -224,19 +206,16 @@ def ledger(
     from seq2attn.analysis.costs import Sizes, score_costs
 
     result = score_costs(_names(scores), Sizes(batch, source, target, width))
-    _present("ledger", result, as_json, plot)
+    _present("ledger", result, shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def masks(
     source: Source = 12,
     target: Target = 12,
     radius: Annotated[int, option("N", "R; a window holds 2R+1.", "--radius", "-R", min=1)] = 2,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    shown: Shown,
 ) -> None:
     """Draw the windows of attention: where each output position may attend to.
 
@@ -250,10 +229,10 @@ def masks(
     """
     from seq2attn.analysis.masks import window_masks
 
-    _present("masks", window_masks(source, target, radius), as_json, plot)
+    _present("masks", window_masks(source, target, radius), shown)
 
 
-@analyze.command(cls=Command)
+@command(analyze)
 def importance(
     name: RunArgument = None,
     frozen: Annotated[
@@ -268,14 +247,11 @@ def importance(
     samples: Samples = None,
     data: Data = None,
     seed: Seed = 0,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
     checkpoint: CheckpointName = "best",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
+    *,
+    shown: Shown,
 ) -> None:
     """Test whether attention matters to a trained model, by replacing its attention weights.
 
@@ -288,12 +264,11 @@ def importance(
       seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
     """
     (run,) = find_runs(runs_dir, name and [name])
+    other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
 
-    other = None
-    if frozen:
-        other = load_run(find_run(runs_dir, frozen), checkpoint, "cpu").predictor
+    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
     trained = load_run(run, checkpoint, "cpu")
     result = attention_importance(
         trained.predictor,
@@ -306,7 +281,7 @@ def importance(
     settings = {"run": run.name, **result.settings}
     if frozen:
         settings["frozen_to"] = frozen
-    _present("importance", replace(result, settings=settings), as_json, plot)
+    _present("importance", replace(result, settings=settings), shown)
 
 
 def _names(scores: Sequence[str]) -> list[str]:
@@ -324,24 +299,24 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _present(name: str, result: Analysis, as_json: bool, plot: Path | None) -> None:
+def _present(name: str, result: Analysis, shown: Shown) -> None:
     """Print the rows as a table or as JSON, and draw the figure if it is wanted."""
     rows = [vars(row) for row in result.rows]
-    if as_json:
+    if shown.as_json:
         write_json({**result.settings, "rows": rows})
     else:
         columns = []
         for field in fields(result.rows[0]):
             form = field.metadata.get("form", "")
             heading = field.metadata.get("heading", field.name)
-            columns.append(Column(heading, right=field.type != "str", key=field.name, form=form))
+            columns.append(Column(heading, right=field.type is not str, key=field.name, form=form))
         settings = ", ".join(
             f"{setting.replace('_', ' ')} {text_of(value, ',')}"
             for setting, value in result.settings.items()
         )
         Table.of_records(rows, columns, notes=[settings]).show()
-    if plot:
+    if shown.plot:
         from seq2attn.analysis import figures
 
         draw = getattr(figures, f"{name}_figure")
-        save_figure(draw(result), plot)
+        save_figure(draw(result), shown.plot)

@@ -3,19 +3,22 @@
 import contextlib
 import io
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from seq2attn import __version__
 from seq2attn.cli import check, compare, configs, evaluate, pages, predict, runs, split, train
 from seq2attn.cli.analyze import analyze
-from seq2attn.cli.options import Command, group
+from seq2attn.cli.options import command, group
 from seq2attn.display.console import escape_streams, print_error, say
 from seq2attn.errors import Seq2AttnError, memory_error
+from seq2attn.text import sentence
 
 app = group("seq2attn", epilog="Start with:  seq2attn train --config configs/scaled.yaml")
 COMMANDS: dict[str, Any] = {
@@ -33,8 +36,8 @@ COMMANDS: dict[str, Any] = {
     "page": pages.page,
     "export": pages.export,
 }
-for name, command in COMMANDS.items():
-    app.command(name, cls=Command)(command)
+for name, function in COMMANDS.items():
+    command(app, name)(function)
 app.add_typer(analyze)
 app.add_typer(pages.plot)
 
@@ -72,9 +75,6 @@ def main() -> None:
             sys.stdout.flush()  # here, where an error can still be reported
     except typer.Exit as stop:
         code = stop.exit_code
-    except typer.TyperException as error:
-        code = 2
-        _print_group_error(error)
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
@@ -92,38 +92,58 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run(command: Any) -> None:
+def _run(application: Any) -> None:
     """Run a command without Typer's own handling of errors, which treats a closed pipe like any
     other error.
     """
     if "_SEQ2ATTN_COMPLETE" in os.environ:  # set by what `--install-completion` installs
-        command(prog_name="seq2attn")
-    with command.make_context("seq2attn", sys.argv[1:]) as context:
-        command.invoke(context)
+        application(prog_name="seq2attn")
+    try:
+        with application.make_context("seq2attn", sys.argv[1:]) as context:
+            application.invoke(context)
+    except typer.TyperException as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+            print(error.format_message())
+            raise typer.Exit(2) from None
+        raise _usage_error(error) from None
 
 
-def _print_group_error(error: Any) -> None:
-    """Print an error in the words before a command, with the known commands and where to read
-    on.
-    """
+def _usage_error(error: Any) -> Seq2AttnError:
+    """Return an error in the words of the command line as one of this package."""
+    command, path = error.ctx.command, error.ctx.command_path
+    if isinstance(error.__cause__, ValidationError):  # of the value of an option
+        error.message = sentence(error.__cause__.errors()[0])
     message = error.format_message()
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
-        print(message)
-        return
-    hint = "See: seq2attn --help"
-    if error.ctx is not None:
-        names = ", ".join(error.ctx.command.commands)
-        hint = f"Commands: {names}\nSee: {error.ctx.command_path} --help"
-    print_error(Seq2AttnError(message, hint=hint))
+    if hasattr(command, "commands"):
+        hint = f"Commands: {', '.join(command.commands)}\n"
+    elif message.startswith("Missing"):
+        example = re.search(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
+        hint = f"For example: {example[1]}\n" if example else ""
+    else:
+        hint = _meant(path, message, sys.argv[1:])
+    return Seq2AttnError(message, hint=f"{hint}See: {path} --help")
+
+
+def _meant(command: str, message: str, words: Sequence[str]) -> str:
+    """Return a line that says how this command takes what another one takes as an option, or as an
+    argument; empty if that is not the mistake.
+    """
+    if command.endswith(" train") and "unexpected extra argument" in message:
+        files = [word for word in words if word.endswith((".yaml", ".yml"))]
+        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
+    for option in ("--run", "-r", "--config", "-c"):
+        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
+            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
+    return ""
 
 
 def _print_command(settings: Sequence[str]) -> None:
     """Print the command that was called with settings that would mend it; one without --set reads
     files as its run does.
     """
-    command: Any = typer.main.get_command(app)
+    application: Any = typer.main.get_command(app)
     words = [word for setting in settings for word in ("--set", setting)]
-    if any("--set" in option.opts for option in command.commands[sys.argv[1]].params):
+    if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
     else:
         say(f"A run reads files as it read its training files; such files need {shlex.join(words)}")

@@ -10,11 +10,11 @@ import typer
 from seq2attn import parts
 from seq2attn.cli.examination import Places, examine, expected, literals
 from seq2attn.cli.options import AsJson, Plugins, Texts, argument, option
-from seq2attn.display.console import say, write_json
+from seq2attn.cli.outputs import show
+from seq2attn.display.console import say
 from seq2attn.display.table import Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.runs.machine import available_cores
-from seq2attn.text import did_you_mean, quoted
 
 CHECKED = {registry.kind.replace(" ", "-"): registry for registry in parts.EXTENSIBLE}
 HINT = (
@@ -119,7 +119,6 @@ def check(
             feedback=feedback,
         )
         return
-    from seq2attn.contract.parts import check_part
     from seq2attn.plugins import foreign_parts
 
     foreign = foreign_parts()
@@ -130,6 +129,8 @@ def check(
     if expect:
         _compare(chosen, expect[0], as_json)
         return
+    from seq2attn.contract.parts import check_part
+
     rows = []
     for part in chosen:
         kind, _, name = part.partition("/")
@@ -137,8 +138,7 @@ def check(
         for rule, reason in check_part(registry.kind, name).items():
             result = reason.partition("\n")[0] or "passed"
             rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
-    _show(rows, as_json)
-    say("Rules used the default options, and each option was tried at another value as well.")
+    show(Table.of_records(rows), as_json)
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:
         say(f"gradients not compared, since declared straight_through: {', '.join(declared)}")
@@ -150,6 +150,7 @@ def check(
             hint=HINT,
             exit_code=1,
         )
+    say("Rules used the default options, and each option was tried at another value as well.")
 
 
 def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
@@ -166,7 +167,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
-    _show(rows, as_json)
+    show(Table.of_records(rows), as_json)
     different = [row["score"] for row in rows if row["difference"]]
     if different:
         names = ", ".join(different)
@@ -178,13 +179,6 @@ def _is_straight_through(part: str) -> bool:
 
     kind, _, name = part.partition("/")
     return getattr(CHECKED[kind].load(name), "gradient", "") == STRAIGHT_THROUGH
-
-
-def _show(rows: list[dict[str, str]], as_json: bool) -> None:
-    if as_json:
-        write_json(rows)
-    else:
-        Table.of_records(rows).show()
 
 
 def _known() -> dict[str, object]:
@@ -204,6 +198,5 @@ def _find(word: str) -> list[str]:
         CHECKED[kind].get(name)  # registers a part of an installed package
     matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
     if not matching:
-        guess = did_you_mean(word, [part.partition("/")[2] for part in _known()])
-        raise Seq2AttnError(f"no part {quoted(word)}; {guess}allowed: {', '.join(_known())}")
+        raise unknown("part", word, _known(), [part.partition("/")[2] for part in _known()])
     return matching

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,11 +23,10 @@ from seq2attn.cli.options import (
     stop,
 )
 from seq2attn.cli.outputs import (
-    Dark,
-    Force,
     Latex,
-    Scale,
+    Style,
     check_figure,
+    check_latex,
     save_figure,
     save_latex,
 )
@@ -40,39 +40,39 @@ if TYPE_CHECKING:
 METRIC_NAMES = ", ".join(metric.name for metric in METRICS.values() if metric.heading)
 
 
-def compare(
-    experiment: Annotated[
-        Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
-    ] = None,
+@dataclass(frozen=True)
+class Grid:
+    """The options that say what is compared: arguments of `compose_experiment`."""
+
     configs: Annotated[
         list[Path] | None, option("FILE", "A base config. May be repeated.", "--config", "-c")
-    ] = None,
+    ] = None
     vary: Annotated[
         Texts,
         option(
             "KEY=A,B,...",
             "A key and its values, or seed=1-10, or KEY=log:1e-4..1e-2:8. May be repeated.",
         ),
-    ] = None,
-    overrides: Overrides = None,
+    ] = None
+    overrides: Overrides = None
     baseline: Annotated[
         Texts,
         option("KEY=VALUE", "Compare with the group that has this value. May be repeated."),
-    ] = None,
+    ] = None
     metric: Annotated[
         str | None,
         option(
             "NAME",
             f"One of {METRIC_NAMES}. Default: exact_match, or wer for runs on pairs.",
         ),
-    ] = None,
-    lengths: Lengths = None,
-    families: Families = None,
-    samples: Samples = None,
+    ] = None
+    lengths: Lengths = None
+    families: Families = None
+    samples: Samples = None
     checkpoint: Annotated[
         str | None,
         option("best|last", "Which weights to measure. Default: best, by validation."),
-    ] = None,
+    ] = None
     name: Annotated[
         str | None,
         option(
@@ -80,7 +80,45 @@ def compare(
             "The comparison's name; its runs are called NAME-VALUES-seed_N. Default: the name of "
             "the experiment file, or compare-CONFIG.",
         ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Figures(Style):
+    """The options of its figures."""
+
+    plot: Annotated[
+        Path | None,
+        option(
+            "FOLDER|FILE",
+            "Also save figures in this folder, or beginning with this file's name: x.svg for "
+            "x-loss.svg and so on, or .pdf.",
+        ),
+    ] = None
+
+    def files(self, comparison: str) -> dict[str, Path]:
+        """Return the file of each figure. Raises `Seq2AttnError` for one that may not be
+        written.
+        """
+        if self.plot is None:
+            return {}
+        from seq2attn.comparison.figures import figure_files
+        from seq2attn.plotting.style import check_format
+
+        if self.plot.is_file():
+            check_format(self.plot)
+        files = figure_files(comparison, self.plot)
+        for path in files.values():
+            check_figure(path, self.force)
+        return files
+
+
+def compare(
+    experiment: Annotated[
+        Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
     ] = None,
+    *,
+    grid: Grid,
     workers: Annotated[
         int | None,
         option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
@@ -93,18 +131,8 @@ def compare(
         ),
     ] = None,
     as_json: AsJson = False,
-    plot: Annotated[
-        Path | None,
-        option(
-            "FOLDER|FILE",
-            "Also save figures in this folder, or beginning with this file's name: x.svg for "
-            "x-loss.svg and so on, or .pdf.",
-        ),
-    ] = None,
+    figures: Figures,
     latex: Latex = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
     device: Device = "auto",
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
@@ -131,28 +159,9 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
 
     plugins = plugin or []
-    composed = compose_experiment(
-        experiment,
-        configs,
-        vary or (),
-        overrides or (),
-        name=name,
-        baseline=baseline or (),
-        metric=metric,
-        lengths=lengths,
-        families=families,
-        samples=samples,
-        checkpoint=checkpoint,
-    )
-    if plot:
-        from seq2attn.comparison.figures import figure_files, figures_of
-        from seq2attn.plotting.style import check_format
-
-        if plot.is_file():
-            check_format(plot)
-        files = figure_files(composed.name, plot)
-        for path in files.values():
-            check_figure(path, force)
+    composed = compose_experiment(experiment, **vars(grid))
+    check_latex(latex, figures.force)
+    files = figures.files(composed.name)
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
@@ -164,7 +173,9 @@ def compare(
             table.show()
     if latex and comparison.groups:
         save_latex(comparison.paper_table(), latex)
-    if plot:
+    if files:
+        from seq2attn.comparison.figures import figures_of
+
         for drawn, figure in figures_of(comparison).items():
             save_figure(figure, files[drawn])
     if comparison.groups:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, run_names
+from seq2attn.cli.outputs import show
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import unknown
 from seq2attn.parts import KINDS
 from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
-from seq2attn.text import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,46 +54,32 @@ def list_names(
       seq2attn list scores
     """
     if kind is not None and kind not in KINDS:
-        guess = did_you_mean(kind, KINDS)
-        raise Seq2AttnError(f"unknown kind {quoted(kind)}; {guess}allowed: {', '.join(KINDS)}")
-    tables = [_table(name) for name in KINDS if kind in (None, name)]
-    everything = Table(COLUMNS, [row for table in tables for row in table.rows])
-    if as_json:
-        write_json(everything.records())
+        raise unknown("kind", kind, KINDS)
+    if kind is None and on_terminal() and not as_json:
+        note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
+        names = {name: [entry.name for entry in _entries(name)] for name in KINDS}
+        rows = [(name, ", ".join(known)) for name, known in names.items()]
+        Table([Column("kind"), Column("names")], rows, notes=[note]).show()
         return
-    if not on_terminal():
-        everything.show()
-    elif kind is None:
-        _overview().show()
-    else:
-        tables[0].show()
+    records = []
+    for name in [kind] if kind else KINDS:
+        for entry in _entries(name):
+            _, *options = entry.options.model_fields
+            synonyms = entry.synonyms or None
+            about = {"kind": name, "synonyms": synonyms, "options": options or None}
+            records.append({**vars(entry), **about})
+    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""
+    show(Table.of_records(records, COLUMNS, title), as_json)
 
 
-def _overview() -> Table:
-    """Return a row for each kind, with its names."""
-    rows = []
-    for kind, (_, registry) in KINDS.items():
-        names = dict.fromkeys([*registry.names(), *registry.installed()])
-        rows.append((kind, ", ".join(names)))
-    note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
-    return Table([Column("kind"), Column("names")], rows, notes=[note])
-
-
-def _table(kind: str) -> Table:
+def _entries(kind: str) -> list[Entry]:
     """Return the parts of one kind, with those of installed packages that are not loaded yet."""
-    key, registry = KINDS[kind]
+    _, registry = KINDS[kind]
     entries = list(registry)
     for name, source in registry.installed().items():
         if name not in registry.names():
             entries.append(Entry(name, source=source))
-    records = []
-    for entry in entries:
-        _, *names = entry.options.model_fields
-        synonyms = entry.synonyms or None
-        records.append(
-            {**vars(entry), "kind": kind, "synonyms": synonyms, "options": names or None}
-        )
-    return Table.of_records(records, COLUMNS, f"{kind}  ({key})")
+    return entries
 
 
 def config(

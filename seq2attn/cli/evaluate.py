@@ -1,34 +1,37 @@
 """`seq2attn eval`"""
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from seq2attn.cli.options import (
-    AsEnsemble,
     AsJson,
-    Beam,
-    CheckpointName,
     Data,
     Device,
     Families,
-    LengthPenalty,
     Lengths,
-    Plugins,
+    Models,
     RunArguments,
-    RunsDir,
     Samples,
-    beam_search,
     find_runs,
-    load_models,
     option,
 )
-from seq2attn.cli.outputs import Force, Latex, check_output, save_latex, write_output
+from seq2attn.cli.outputs import (
+    Force,
+    Latex,
+    check_latex,
+    check_output,
+    save_latex,
+    show,
+    write_output,
+)
 from seq2attn.display.console import on_terminal, say, write_json
-from seq2attn.display.progress import decoding_steps
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation
+from seq2attn.results.metrics import METRICS
 from seq2attn.results.tables import (
     ERRORS_HEADER,
     errors_table,
@@ -36,50 +39,42 @@ from seq2attn.results.tables import (
     paper_table,
     side_by_side,
 )
-from seq2attn.runs.run import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel
 
 
+@dataclass(frozen=True)
+class Strings:
+    """The options of what is measured: arguments of `TrainedModel.evaluate`."""
+
+    lengths: Lengths = None
+    samples: Samples = None
+    families: Families = None
+    seed: Annotated[int, option("N", "Seed of the test strings.")] = 0
+    data: Data = None
+    per: Annotated[str, option("type|token", "Of pairs, count each source once, or each line.")] = (
+        "type"
+    )
+
+
 def evaluate(
     names: RunArguments = None,
-    lengths: Lengths = None,
-    samples: Samples = None,
-    families: Families = None,
-    seed: Annotated[int, option("N", "Seed of the test strings.")] = 0,
-    data: Data = None,
-    per: Annotated[
-        str, option("type|token", "Of pairs, count each source once, or each line.")
-    ] = "type",
-    as_ensemble: AsEnsemble = False,
+    *,
+    strings: Strings,
     paired: Annotated[bool, option("", "Of pairs, test if the runs differ.", "--paired")] = False,
     errors: Annotated[
         Path | None, option("FILE", "Write the wrong answers to this tab-separated file.")
     ] = None,
     latex: Latex = None,
     force: Force = False,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
     as_json: AsJson = False,
-    checkpoint: CheckpointName = "best",
     device: Device = "auto",
-    plugin: Plugins = None,
-    runs_dir: RunsDir = DEFAULT_ROOT,
+    models: Models,
 ) -> None:
     """Measure a run's accuracy at each string length.
 
-    \b
-    exact match             The whole string is right when the model reads its
-                            own output.
-    teacher-forced          The share of characters that are right when the model
-                            is given the correct previous ones; papers usually
-                            report this accuracy.
-    alignment               The share of characters whose largest attention weight
-                            lies on the ideal source position.
-    entropy                 Of the attention weights, in nats.
-    characters              The share of right characters in the model's output.
-    before the first error  The share of characters before the first wrong one.
+    {columns}
 
     Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
     seen in training.
@@ -114,72 +109,71 @@ def evaluate(
 
       seq2attn eval gru lstm --data test.tsv --paired
     """
+    check_latex(latex, force)
     if errors:
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
-    search = beam_search(beam, length_penalty)
-    runs = find_runs(runs_dir, names)
-    if paired and (len(runs) < 2 or data is None or as_ensemble):
+    runs = find_runs(models.runs_dir, names)
+    if paired and (len(runs) < 2 or strings.data is None or models.as_ensemble):
         raise Seq2AttnError(
             "--paired compares two runs or more on a file of pairs",
             hint="Such as: seq2attn eval gru lstm --data test.tsv --paired",
         )
-    if errors and len(runs) > 1 and not as_ensemble:
+    if errors and len(runs) > 1 and not models.as_ensemble:
         raise Seq2AttnError("--errors writes the wrong answers of one run, or with --ensemble")
     from seq2attn.runs.logs import save_evaluation
 
-    loaded = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
-    models = [trained.searching(search, decoding_steps) for trained in loaded]
     measured = {}
-    for trained in models:
-        evaluation = trained.evaluate(
-            lengths,
-            samples=samples,
-            seed=seed,
-            families=families,
-            data=data,
-            per=per,
-            errors=errors is not None,
-        )
+    loaded = models.load(runs, device)
+    for trained in loaded:
+        evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
-        _note_drawn(trained, evaluation.lengths, f"{trained.name}: " if len(models) > 1 else "")
-        files = (trained.task.learned() or {}).get("files", {})
-        if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
-            say(f"{trained.name} was trained on this file: the rates show how well it remembers")
+        _note_drawn(trained, evaluation, f"{trained.name}: " if len(loaded) > 1 else "")
     try:
-        if search is None and not as_ensemble:
-            for trained in models:
+        if not (models.beam or models.as_ensemble):
+            for trained in loaded:
                 save_evaluation(measured[trained.name], trained.run)
     finally:  # print the results even if they cannot be saved
         if paired:
-            _print_table(paired_table(measured), as_json)
+            show(paired_table(measured), as_json)
         else:
-            _print(measured, as_json, as_ensemble=as_ensemble)
+            _print(measured, as_json, as_ensemble=models.as_ensemble)
     if latex:
-        seeds = {} if as_ensemble else {trained.name: trained.config.seed for trained in models}
-        save_latex(paper_table(measured, seeds), latex)
+        seeds = {trained.name: trained.config.seed for trained in loaded}
+        save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
     if errors:
         table = errors_table(evaluation)
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 
-def _note_drawn(trained: "TrainedModel", lengths: Sequence[int], who: str) -> None:
-    """Say how many of the strings of these lengths were trained on, if it is 1 % or more."""
+def _columns() -> str:
+    """Return what the columns by length mean, as a paragraph of the help."""
+    lines = ["\b"]  # for Typer: these lines are not filled
+    for metric in METRICS.values():
+        if metric.heading and not metric.of_file:
+            text = f"{metric.heading:<24}{metric.meaning}"
+            lines += textwrap.wrap(text, 74, subsequent_indent=" " * 24)
+    return "\n    ".join(lines)
+
+
+evaluate.__doc__ = str(evaluate.__doc__).format(columns=_columns())
+
+
+def _note_drawn(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
+    """Say how many of the strings of each length were trained on, if it is 1 % or more, and whether
+    the model was trained on the file.
+    """
     examples = trained.step * trained.config.training.batch_size
     shares = []
-    for length in lengths:
+    for length in evaluation.lengths:
         share = trained.task.share_drawn(length, examples)
         if share and share >= 0.01:
             shares.append(f"{100 * share:.0f} % of those of length {length}")
     if shares:
         say(f"{who}of the possible strings, training saw about {', '.join(shares)}")
-
-
-def _print_table(table: Table, as_json: bool) -> None:
-    if as_json:
-        write_json(table.records())
-    else:
-        table.show()
+    files = (trained.task.learned() or {}).get("files", {})
+    if evaluation.data and evaluation.data["sha256"] == files.get("train", {}).get("sha256"):
+        say(f"{trained.name} was trained on this file: the rates show how well it remembers")
 
 
 def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bool) -> None:
@@ -190,7 +184,7 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
             records[0]["ensemble"] = True
         write_json(records if len(records) > 1 else records[0])
     elif not on_terminal():
-        _print_table(Table.of_records(_records(measured)), as_json=False)
+        Table.of_records(_records(measured)).show()
     elif len(measured) > 1:
         for table in side_by_side(measured):
             table.show()
@@ -204,9 +198,15 @@ def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bo
 
 
 def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
-    """Return every row of the evaluations; of several, with the name of the run."""
+    """Return every row of the evaluations; of several, with the name of the run. Numbers are short
+    and words last, so that people can read the columns, too.
+    """
     records = []
     for name, evaluation in measured.items():
         run = {"run": name} if len(measured) > 1 else {}
-        records += [{**run, **record} for record in evaluation.records()]
+        for row in evaluation.records():
+            family, metric = row.pop("family"), row.pop("metric")
+            for number in ("value", "low", "high"):
+                row[number] = row[number] and round(row[number], 5)
+            records.append({**run, **row, "metric": metric, "family": family})
     return records

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-from pydantic import ValidationError
 from typer.core import TyperCommand
 
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import FAMILIES
-from seq2attn.runs.run import Run, all_runs, find_run, is_training
-from seq2attn.text import sentence
+from seq2attn.runs.run import DEFAULT_ROOT, Run, all_runs, find_run, is_training
 
 if TYPE_CHECKING:
     from seq2attn.inference.decoding import BeamSearch
     from seq2attn.inference.trained_model import TrainedModel
 
-VARIADIC = {
-    "--lengths": "[0-9][0-9,-]*",
-    "--families": "[a-z_,]+",
-    "--scores": "[^-].*",
-    "--widths": "[^-].*",
-    "--keys": "[^-].*",
-    "--scales": "[^-].*",
-}
+VARIADIC = {"--lengths": "[0-9][0-9,-]*", "--families": "[a-z_,]+"}
+VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].*")
 """options that take several values -> what a value after the first looks like; in `eval`, the name
 of a run may follow"""
 
@@ -46,29 +40,8 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
         except typer.TyperException as error:
-            raise _usage_error(error, ctx.command_path, args) from None
-
-
-def _usage_error(error: typer.TyperException, command: str, words: list[str]) -> Seq2AttnError:
-    """Return an error in the words of a command as one of this package."""
-    if isinstance(error.__cause__, ValidationError):  # of the value of an option
-        error.message = sentence(error.__cause__.errors()[0])
-    message = error.format_message()
-    meant = _meant(command, message, words)
-    return Seq2AttnError(message, hint=f"{meant}See: {command} --help")
-
-
-def _meant(command: str, message: str, words: list[str]) -> str:
-    """Return a line that says how this command takes what another one takes as an option, or as an
-    argument; empty if that is not the mistake.
-    """
-    if command.endswith(" train") and "unexpected extra argument" in message:
-        files = [word for word in words if word.endswith((".yaml", ".yml"))]
-        return f"Did you mean: {command} --config {files[0]}\n" if files else ""
-    for option in ("--run", "-r", "--config", "-c"):
-        if option in words[:-1] and re.search(f"No such option:? '?{option}", message):
-            return f"Did you mean: {command} {words[words.index(option) + 1]}\n"
-    return ""
+            error.ctx = ctx  # type: ignore[attr-defined]  # some lack it
+            raise
 
 
 def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
@@ -103,6 +76,46 @@ def group(name: str, **settings: Any) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         **settings,
     )
+
+
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def command(application: typer.Typer, name: str | None = None) -> Callable[[Function], Function]:
+    """Make the decorated function a command of a group. A dataclass among its parameters stands for
+    its fields, an option each.
+    """
+
+    def decorate(function: Function) -> Function:
+        application.command(name, cls=Command)(_with_fields(function))
+        return function
+
+    return decorate
+
+
+def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that takes the fields of each dataclass in place of the dataclass."""
+    parameters: dict[str, inspect.Parameter] = {}
+    dataclasses: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            dataclasses[name] = kind
+            inner = inspect.signature(kind, eval_str=True).parameters
+            own = kind.__annotations__  # these before those of the class that it extends
+            parameters |= sorted(inner.items(), key=lambda item: item[0] not in own)
+        else:
+            parameters[name] = parameter
+
+    def run(**values: Any) -> None:
+        for name, kind in dataclasses.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        function(**values)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters.values()]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return run
 
 
 # ---- options ----
@@ -206,16 +219,6 @@ Families = Annotated[
 Data = Annotated[
     Path | None, option("FILE", "The file to measure on; only for a run on pairs of strings.")
 ]
-Beam = Annotated[
-    int | None, option("K", "Beam search with K hypotheses. Default: greedy.", min=1, max=1000)
-]
-LengthPenalty = Annotated[
-    float | None,
-    option("A", "Exponent of the beam's length normalisation. Default: 0, none.", min=0, max=10),
-]
-AsEnsemble = Annotated[
-    bool, typer.Option("--ensemble", help="Average the probabilities of the runs, as one model.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignment in the figure.")]
 
@@ -223,27 +226,64 @@ Ideal = Annotated[bool, typer.Option("--ideal", help="Outline the ideal alignmen
 # ---- what they lead to ----
 
 
-def beam_search(
-    beam: int | None, length_penalty: float | None, n_best: int = 0
-) -> BeamSearch | None:
-    """Return the search that these options ask for, or None for greedy decoding. `--n-best` alone
-    implies a beam.
-    """
-    if not beam and not n_best:
-        if length_penalty is not None:
-            raise Seq2AttnError(
-                "--length-penalty ranks the outputs of a beam", hint="Add --beam, such as --beam 5."
-            )
-        return None
-    from seq2attn.inference.decoding import BeamSearch
+@dataclass(frozen=True)
+class Models:
+    """The options of commands that several models may answer, and how they decode."""
 
-    width = beam or max(BeamSearch.width, n_best)
-    if n_best > width:
-        raise Seq2AttnError(
-            f"--n-best {n_best} asks for more outputs than --beam {beam} keeps",
-            hint="Widen the beam.",
-        )
-    return BeamSearch(width, length_penalty or 0.0)
+    as_ensemble: Annotated[
+        bool,
+        typer.Option("--ensemble", help="Average the probabilities of the runs, as one model."),
+    ] = False
+    beam: Annotated[
+        int | None, option("K", "Beam search with K hypotheses. Default: greedy.", min=1, max=1000)
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        option(
+            "A", "Exponent of the beam's length normalisation. Default: 0, none.", min=0, max=10
+        ),
+    ] = None
+    checkpoint: CheckpointName = "best"
+    plugin: Plugins = None
+    runs_dir: RunsDir = DEFAULT_ROOT
+
+    def load(self, runs: Sequence[Run], device: str, n_best: int = 0) -> list[TrainedModel]:
+        """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint
+        is used where it is not the wanted one. `--n-best` alone implies a beam.
+        """
+        from seq2attn.display.progress import decoding_steps
+        from seq2attn.inference.trained_model import load_ensemble
+
+        if self.as_ensemble and len(runs) < 2:
+            raise Seq2AttnError(
+                "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
+            )
+        search = self.search(n_best)
+        models = []
+        for group in [runs] if self.as_ensemble else [[run] for run in runs]:
+            trained = load_ensemble(group, self.checkpoint, device)
+            _note_checkpoint(trained, self.checkpoint)
+            models.append(trained.searching(search, decoding_steps))
+        return models
+
+    def search(self, n_best: int = 0) -> BeamSearch | None:
+        """Return the search that the options ask for, or None for greedy decoding."""
+        if not self.beam and not n_best:
+            if self.length_penalty is not None:
+                raise Seq2AttnError(
+                    "--length-penalty ranks the outputs of a beam",
+                    hint="Add --beam, such as --beam 5.",
+                )
+            return None
+        from seq2attn.inference.decoding import BeamSearch
+
+        width = self.beam or max(BeamSearch.width, n_best)
+        if n_best > width:
+            raise Seq2AttnError(
+                f"--n-best {n_best} asks for more outputs than --beam {self.beam} keeps",
+                hint="Widen the beam.",
+            )
+        return BeamSearch(width, self.length_penalty or 0.0)
 
 
 def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
@@ -255,27 +295,7 @@ def find_runs(root: Path, names: Sequence[str] | None) -> list[Run]:
     return [run]
 
 
-def load_models(
-    runs: Sequence[Run], *, as_ensemble: bool, checkpoint: str, device: str
-) -> list[TrainedModel]:
-    """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint is
-    used where it is not the wanted one.
-    """
-    from seq2attn.inference.trained_model import load_ensemble
-
-    if as_ensemble and len(runs) < 2:
-        raise Seq2AttnError(
-            "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
-        )
-    models = []
-    for group in [runs] if as_ensemble else [[run] for run in runs]:
-        trained = load_ensemble(group, checkpoint, device)
-        note_checkpoint(trained, checkpoint)
-        models.append(trained)
-    return models
-
-
-def note_checkpoint(trained: TrainedModel, wanted: str) -> None:
+def _note_checkpoint(trained: TrainedModel, wanted: str) -> None:
     """Say which checkpoint is used if the wanted one is missing, or if the run is being trained."""
     used = f"using checkpoint {trained.checkpoint} of step {trained.step:,}"
     if trained.checkpoint != wanted:

@@ -3,13 +3,14 @@
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seq2attn.cli.options import option
-from seq2attn.display.console import printable, say
+from seq2attn.cli.options import AsJson, option
+from seq2attn.display.console import printable, say, write_json
 from seq2attn.display.table import Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.files import reading, write_atomically, writing
@@ -19,6 +20,14 @@ LATEX = "% seq2attn "  # a table for a paper begins with its command
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def show(table: Table, as_json: bool) -> None:
+    """Print a table, as JSON if that is wanted."""
+    if as_json:
+        write_json(table.records())
+    else:
+        table.show()
 
 
 def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
@@ -73,6 +82,12 @@ def save_figure(figure: "Figure", path: Path) -> None:
         say(note)
 
 
+def check_latex(path: Path | None, force: bool) -> None:
+    """Raise `Seq2AttnError` if a command may not write the table for a paper."""
+    if path:
+        check_output(path, "table for a paper", LATEX, force)
+
+
 def save_latex(table: Table, path: Path) -> None:
     """Write a table for a paper, below the command that made it, and say where."""
     command = f"{LATEX}{printable(shlex.join(sys.argv[1:]))}"
@@ -80,56 +95,48 @@ def save_latex(table: Table, path: Path) -> None:
     say(f"table for a paper: {path}")
 
 
-def _check_latex(context: typer.Context, path: Path | None) -> Path | None:
-    if path is not None and not context.resilient_parsing:
-        check_output(path, "table for a paper", LATEX, context.params["force"])
-    return path
-
-
-def _check_plot(context: typer.Context, path: Path | None) -> Path | None:
-    if path is not None and not context.resilient_parsing:
-        check_figure(path, context.params["force"])
-    return path
-
-
-def _use_style(parameter: typer.CallbackParam, value: float) -> float:
-    """Change how matplotlib draws in this process, as --dark or --scale says."""
-    if value != parameter.default:
-        from matplotlib import style
-
-        from seq2attn.plotting.style import DPI
-
-        style.use("dark_background" if parameter.name == "dark" else {"savefig.dpi": DPI * value})
-    return value
-
+# ---- options ----
 
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        is_eager=True,  # `_check_plot` needs it
         help="Replace a file that seq2attn did not write. A file of a run is never replaced.",
     ),
 ]
-Latex = Annotated[
-    Path | None,
-    option("FILE", "Also write a table for a paper, in LaTeX.", callback=_check_latex),
-]
-Plot = Annotated[
-    Path | None,
-    option("FILE", "Also save a figure: .png, .svg or .pdf.", callback=_check_plot),
-]
-Dark = Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.", callback=_use_style)]
-Scale = Annotated[
-    float,
-    option(
-        "X",
-        "Make a .png figure X times as large.",
-        min=0.1,
-        max=10,
-        callback=_use_style,
-    ),
-]
-FigurePath = Annotated[
-    Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot", callback=_check_plot)
-]
+Latex = Annotated[Path | None, option("FILE", "Also write a table for a paper, in LaTeX.")]
+FigurePath = Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "--plot")]
+
+
+@dataclass(frozen=True)
+class Style:
+    """The options of how figures are drawn, from here on in this process."""
+
+    force: Force = False
+    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.")] = False
+    scale: Annotated[
+        float, option("X", "Make a .png figure X times as large.", min=0.1, max=10)
+    ] = 1.0
+
+    def __post_init__(self) -> None:
+        if self.dark or self.scale != 1:
+            from matplotlib import style
+
+            from seq2attn.plotting.style import DPI
+
+            if self.dark:
+                style.use("dark_background")
+            style.use({"savefig.dpi": DPI * self.scale})
+
+
+@dataclass(frozen=True)
+class Shown(Style):
+    """The options of how a result is shown: as JSON instead of text, and in a figure."""
+
+    as_json: AsJson = False
+    plot: Annotated[Path | None, option("FILE", "Also save a figure: .png, .svg or .pdf.")] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.plot:
+            check_figure(self.plot, self.force)

@@ -9,7 +9,6 @@ import typer
 
 from seq2attn.cli.options import (
     CheckpointName,
-    Command,
     Ideal,
     Overrides,
     Plugins,
@@ -17,15 +16,16 @@ from seq2attn.cli.options import (
     RunArguments,
     RunsDir,
     Texts,
+    command,
     find_runs,
     group,
     option,
 )
 from seq2attn.cli.outputs import (
-    Dark,
     FigurePath,
     Force,
-    Scale,
+    Style,
+    check_figure,
     check_output,
     save_figure,
     write_output,
@@ -59,13 +59,16 @@ def report(
       seq2attn report chapter --to chapter.html
     """
     _check_page(to, "report", force)
-    from seq2attn.pages.report import find_comparison, render, report_of_comparison, report_of_runs
+    from seq2attn.comparison.plan import find_comparison
 
     plan = find_comparison(names or [], runs_dir)
+    runs = [] if plan else find_runs(runs_dir, names)
+    from seq2attn.pages.report import render, report_of_comparison, report_of_runs
+
     if plan is not None:
         title, sections = report_of_comparison(plan, runs_dir)
     else:
-        title, sections = report_of_runs(find_runs(runs_dir, names))
+        title, sections = report_of_runs(runs)
     _write(to, render(title, sections))
 
 
@@ -111,16 +114,17 @@ def page(
     if overrides and not train:
         raise Seq2AttnError("--set changes the config of --train; a run keeps its own")
     from seq2attn.config import load_config
+
+    configs = {path.stem: load_config(path, overrides or []) for path in train or ()}
+    if train and (names or len(train) > 2 or len(configs) < len(train)):
+        raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
+    runs = [] if train else find_runs(runs_dir, names)
     from seq2attn.pages.models import run_models, untrained_models
     from seq2attn.pages.page import render
 
     if train:
-        configs = {path.stem: load_config(path, overrides or []) for path in train}
-        if names or len(train) > 2 or len(configs) < len(train):
-            raise Seq2AttnError("--train takes one config, or two of different names, and no runs")
         models = untrained_models(configs, text or ())
     else:
-        runs = find_runs(runs_dir, names)
         models = run_models(runs, checkpoint, text or (), snapshots)
     with make_display(seconds=0) as display:
         rendered = render(models, display)
@@ -144,15 +148,15 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
-    from seq2attn.export.folder import write_folder
-    from seq2attn.inference.trained_model import load_run
-
     (run,) = find_runs(runs_dir, name and [name])
     folder = to or Path(f"{run.name}-export")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise Seq2AttnError(
             f"{folder} is not an empty folder", hint="Name a new folder: --to FOLDER"
         )
+    from seq2attn.export.folder import write_folder
+    from seq2attn.inference.trained_model import load_run
+
     write_folder(folder, load_run(run, checkpoint, "cpu"))
     print(folder)
 
@@ -175,12 +179,11 @@ def _write(path: Path, text: str) -> None:
 plot = group("plot", help="Draw a run's accuracy or attention through training.")
 
 
-@plot.command(cls=Command)
+@command(plot)
 def accuracy(
     file: FigurePath,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    style: Style,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -203,6 +206,7 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
+    check_figure(file, style.force)
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
@@ -228,12 +232,11 @@ def accuracy(
     save_figure(accuracy_figure(results, scores, title), file)
 
 
-@plot.command(cls=Command)
+@command(plot)
 def attention(
     file: FigurePath,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    *,
+    style: Style,
     name: RunArgument = None,
     strings: Annotated[
         Texts,
@@ -248,6 +251,7 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
+    check_figure(file, style.force)
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 

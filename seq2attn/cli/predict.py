@@ -6,30 +6,22 @@ import functools
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from seq2attn.cli.options import (
-    AsEnsemble,
-    AsJson,
-    Beam,
-    CheckpointName,
     Device,
     Ideal,
-    LengthPenalty,
-    Plugins,
+    Models,
     RunOptions,
-    RunsDir,
     argument,
-    beam_search,
     find_runs,
-    load_models,
     option,
 )
-from seq2attn.cli.outputs import Dark, Force, Plot, Scale, save_figure
+from seq2attn.cli.outputs import Shown, save_figure
 from seq2attn.display.console import (
     on_terminal,
     print_error,
@@ -38,15 +30,15 @@ from seq2attn.display.console import (
     stdout,
     write_json,
 )
-from seq2attn.display.progress import decoding_steps
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import LONGEST
-from seq2attn.runs.run import DEFAULT_ROOT
 from seq2attn.text import MAX_NAMES, first_of, quoted
 
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
+
+    Named = tuple[str, Answer | None]  # with the name of the run
 
 
 def predict(
@@ -55,18 +47,12 @@ def predict(
         argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
     ],
     names: RunOptions = None,
-    as_ensemble: AsEnsemble = False,
-    beam: Beam = None,
-    length_penalty: LengthPenalty = None,
+    *,
     n_best: Annotated[
         int | None,
         option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
     ] = None,
-    as_json: AsJson = False,
-    plot: Plot = None,
-    force: Force = False,
-    dark: Dark = False,
-    scale: Scale = 1.0,
+    shown: Shown,
     ideal: Ideal = False,
     heat: Annotated[
         Literal["colour", "digits", "none"] | None,
@@ -75,10 +61,8 @@ def predict(
             help="How to print the attention. Default: colour on a terminal, none in a pipe.",
         ),
     ] = None,
-    checkpoint: CheckpointName = "best",
     device: Device = "cpu",
-    plugin: Plugins = None,
-    runs_dir: RunsDir = DEFAULT_ROOT,
+    models: Models,
 ) -> None:
     """Print a model's output for each string, with its attention.
 
@@ -103,69 +87,56 @@ def predict(
 
       seq2attn predict hello --run scaled-001 --run none-001
     """
-    _check_options(texts, plot=plot is not None, ideal=ideal, heat=heat is not None, json=as_json)
-    search = beam_search(beam, length_penalty, n_best or 0)
-    runs = find_runs(runs_dir, names)
-    if texts == ["-"] and len(runs) > 1 and not as_ensemble:
+    _check_options(texts, shown, ideal=ideal, heat=heat)
+    runs = find_runs(models.runs_dir, names)
+    if texts == ["-"] and len(runs) > 1 and not models.as_ensemble:
         raise Seq2AttnError(
             "standard input is answered by one run, or with --ensemble by several as one model",
             hint="Call predict once for each run.",
         )
-    from seq2attn.data.tasks.pairs import Pairs
-
     heat = heat or ("colour" if on_terminal() else "none")
-    keep_weights = as_json or plot is not None or heat != "none"
-    models = load_models(runs, as_ensemble=as_ensemble, checkpoint=checkpoint, device=device)
-    answered: list[Iterator[Answer | None]] = []
-    for trained in models:
-        predictor = trained.searching(search, decoding_steps).predictor
+    keep_weights = shown.as_json or shown.plot is not None or heat != "none"
+    loaded = models.load(runs, device, n_best or 0)
+    several = len(loaded) > 1
+    answered = []
+    for trained in loaded:
+        predictor = trained.predictor
         answered.append(_noted(_answers(predictor, texts, keep_weights), predictor))
-    titles = [trained.name if len(models) > 1 else "" for trained in models]
-    together = {"run": models[0].name, "ensemble": True} if as_ensemble else {}
-    maps = []
-    records = []
-    for name, answer in _in_turn(titles, answered):
-        if answer is None:
-            if not as_json:
-                print()
-            continue
-        answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
-        if not as_json:
-            with_source = isinstance(answer.task, Pairs)
-            _print(answer, name, heat, with_source=with_source, with_rates=n_best is not None)
-        else:
-            whose = {"run": name} if name else together
-            record = {**whose, **answer.to_json()}
-            if len(texts) == len(models) == 1:
-                write_json(record, indent=None)
-            else:
-                records.append(record)
-        if plot and answer.map is not None:
-            maps.append(answer.map)
-    if records:
-        write_json(records, indent=None)
-    if plot:
+    answers: Iterable[Named] = _in_turn([trained.name for trained in loaded], answered, n_best)
+    if shown.plot:
+        answers = list(answers)
+    if shown.as_json:
+        _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
+    else:
+        for name, answer in answers:
+            _print(answer, name if several else "", heat, with_rates=n_best is not None)
+    if shown.plot:
         from seq2attn.plotting.attention import attention_figure
 
-        save_figure(attention_figure(maps, ideal=ideal), plot)
+        maps = [answer.map for _, answer in answers if answer and answer.map is not None]
+        save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
-def _check_options(texts: list[str], *, plot: bool, ideal: bool, heat: bool, json: bool) -> None:
+def _check_options(texts: list[str], shown: Shown, *, ideal: bool, heat: str | None) -> None:
     """Raise `Seq2AttnError` for options that do not go together."""
-    if ideal and not plot:
+    if ideal and not shown.plot:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
-    if heat and json:
+    if heat and shown.as_json:
         raise Seq2AttnError("--map draws the weights that --json prints", hint="Leave one out.")
-    if plot and texts == ["-"]:
+    if shown.plot and texts == ["-"]:
         raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
 
 
 def _in_turn(
-    names: Sequence[str], answered: Sequence[Iterator[Answer | None]]
-) -> Iterator[tuple[str, Answer | None]]:
-    """Yield the answer of each run to the first string, then to the second, and so on."""
+    names: Sequence[str], answered: Sequence[Iterator[Answer | None]], n_best: int | None
+) -> Iterator[Named]:
+    """Yield the answer of each run to the first string, then to the second, and so on, with the
+    best outputs only.
+    """
     for answers in zip(*answered, strict=True):
-        yield from zip(names, answers, strict=True)
+        for name, answer in zip(names, answers, strict=True):
+            best = answer and replace(answer, hypotheses=answer.hypotheses[:n_best])
+            yield name, best
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
@@ -249,13 +220,37 @@ def _lines() -> Iterator[str]:
         yield line.strip("\ufeff\r\n")
 
 
-def _print(answer: Answer, name: str, heat: str, *, with_source: bool, with_rates: bool) -> None:
-    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone.
+def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
+    """Write the answers of one model or several, as a list, or an object a line as they come."""
+    records = []
+    for name, answer in answers:
+        if answer is None:
+            continue
+        record = answer.to_json()
+        if models.as_ensemble:
+            record = {"run": name, "ensemble": True, **record}
+        elif several:
+            record = {"run": name, **record}
+        records.append(record)
+        if not as_list:
+            write_json(records.pop(), indent=None)
+    if records:
+        write_json(records, indent=None)
 
-    name: of the run, where there are several; with_source: before the output.
+
+def _print(answer: Answer | None, name: str, heat: str, *, with_rates: bool) -> None:
+    """Print an answer: as a map, as its best outputs with their log-probabilities, or alone; an
+    empty line for a string that the model cannot read.
+
+    name: of the run, where there are several.
     """
+    if answer is None:
+        print()
+        return
+    from seq2attn.data.tasks.pairs import Pairs
+
     start = f"{name}\t" if name else ""
-    if name or with_source or with_rates:
+    if name or with_rates or isinstance(answer.task, Pairs):
         start += f"{answer.source}\t"
     if heat != "none":
         _print_map(answer, name, digits=heat == "digits")

@@ -3,12 +3,12 @@
 from typing import Annotated, Any
 
 from seq2attn.cli.options import AsJson, RunsDir, option
-from seq2attn.display.console import say, write_json
+from seq2attn.cli.outputs import show
+from seq2attn.display.console import say
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import Seq2AttnError
+from seq2attn.errors import unknown
 from seq2attn.runs.records import Status
 from seq2attn.runs.run import DEFAULT_ROOT, MAKE_ONE, Run, newest_first, state_of
-from seq2attn.text import did_you_mean, quoted
 
 COLUMNS = [
     Column("run"),
@@ -56,10 +56,7 @@ def runs(
         known = [column.name for column in columns]
         keys = dict.fromkeys([*known, *Status.model_fields])
         if key not in keys:
-            guess = did_you_mean(key, keys)
-            raise Seq2AttnError(
-                f"--sort: unknown key {quoted(key)}; {guess}allowed: {', '.join(keys)}"
-            )
+            raise unknown("key of --sort", key, keys)
         if key not in known:
             columns.append(Column(key, right=True))
         descending = sort.startswith("-") != key.startswith("exact_match")
@@ -71,11 +68,8 @@ def runs(
         )
     rows = [[record[column.name] for column in columns] for record in records[:limit]]
     table = Table(columns, rows)
-    if as_json:
-        write_json(table.records())
-        return
-    table.show()
-    if len(records) > limit:
+    show(table, as_json)
+    if len(records) > limit and not as_json:
         say(f"{len(records) - limit:,} more; raise --limit to see them")
 
 

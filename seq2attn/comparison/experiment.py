@@ -33,7 +33,6 @@ HINT = (
 )
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
 NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
-MOST_DIGITS = 17  # significant ones, of a float
 LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
 
 
@@ -89,11 +88,11 @@ class Experiment:
 def compose_experiment(
     file: Path | None = None,
     configs: Sequence[Base] | None = None,
-    vary: Sequence[str] = (),
-    overrides: Overrides = (),
+    vary: Sequence[str] | None = None,
+    overrides: Overrides | None = None,
     *,
     name: str | None = None,
-    baseline: Overrides = (),
+    baseline: Overrides | None = None,
     train: Train | Mapping[str, Train] | None = None,
     **options: Any,
 ) -> Experiment:
@@ -108,7 +107,8 @@ def compose_experiment(
     if (file is None) == (not configs):
         raise Seq2AttnError(
             "expected an experiment file, or --config FILE and --vary KEY=A,B,...",
-            hint="See: seq2attn compare --help",
+            hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
+            "See: seq2attn compare --help",
         )
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
     places: dict[str, str] = {}
@@ -120,9 +120,9 @@ def compose_experiment(
             places[option] = f"--{option}"
     if baseline:
         values["baseline"] = {}  # the file's is replaced as a whole
-    _add("set", override_list(overrides), values, places)
-    _add("vary", vary, values, places)
-    _add("baseline", override_list(baseline), values, places)
+    _add("set", override_list(overrides or ()), values, places)
+    _add("vary", vary or (), values, places)
+    _add("baseline", override_list(baseline or ()), values, places)
     source = str(file or "seq2attn compare")
     settings, axes = _validated(values, source, places)
     if file:
@@ -242,10 +242,9 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written.
-
-    Those between are rounded to three significant digits, or more where they would be equal; for a
-    key that needs whole numbers, to these, each once.
+    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written, those
+    between rounded to three significant digits, or as many as keep them apart; whole ones each
+    once.
     """
     match = LOG_GRID.fullmatch(text)
     words = match.groups() if match else "000"
@@ -255,12 +254,10 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
             "log:1e-4..1e-2:8"
         )
-    ratios = [(last / first) ** (index / (count - 1)) for index in range(1, count - 1)]
-    if whole:
-        return list(dict.fromkeys([first, *(round(first * ratio) for ratio in ratios), last]))
-    numbers: list[float] = []
-    for digits in range(3, MOST_DIGITS):
-        numbers = [first, *(float(f"{first * ratio:.{digits}g}") for ratio in ratios), last]
-        if len(set(numbers)) == count:
-            break
-    return numbers
+    ratio = (last / first) ** (1 / (count - 1))
+    digits = max(3, 2 - math.floor(math.log10(max(ratio - 1, 1e-15))))
+    numbers = [first]
+    for index in range(1, count - 1):
+        number = first * ratio**index
+        numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))
+    return list(dict.fromkeys([*numbers, last]))

@@ -58,7 +58,7 @@ class Summary:
     @property
     def length_or_rate(self) -> int | str:
         """The length, or the name of the error rate."""
-        return self.length or self.metric.upper()
+        return self.length or self.metric.upper().replace("_", " ")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from seq2attn.comparison.experiment import CONFIG, MAX_TRIALS, TRAIN, Experiment, Settings
+from seq2attn.comparison.experiment import (
+    CONFIG,
+    MAX_TRIALS,
+    TRAIN,
+    Experiment,
+    Settings,
+    compose_experiment,
+)
 from seq2attn.comparison.trial import Trial, blocked_by
 from seq2attn.config import load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
@@ -282,3 +289,13 @@ def load_plan(name: str, root: Path) -> Plan:
         trials.append(replace(trial, root=root.absolute()))
         check_plain(trials[-1].run)
     return replace(plan, trials=tuple(trials))
+
+
+def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
+    """Return the comparison with this name or experiment file; None if `names` are of runs."""
+    if len(names) != 1 or (root / names[0]).is_dir():
+        return None
+    (name,) = names
+    if name.lower().endswith((".yaml", ".yml")):
+        return make_plan(compose_experiment(Path(name)), root)
+    return load_plan(name, root) if (root / RECORD.format(name)).is_file() else None

@@ -10,9 +10,9 @@ from seq2attn.comparison.plan import Plan
 from seq2attn.display.table import Column, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
+from seq2attn.results.evaluation import lines_left_out
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.rows import worst_place
-from seq2attn.text import left_out_notes
 
 NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
@@ -96,7 +96,7 @@ class Comparison(Tabular):
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
-        notes += self._left_out()
+        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
         return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
 
     def paper_table(self) -> Table:
@@ -128,14 +128,8 @@ class Comparison(Tabular):
         if baselines:
             names = ", ".join(map(str, baselines))
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        return Table.of_records(rows, columns, self.name, [*notes, *self._left_out()])
-
-    def _left_out(self) -> list[str]:
-        """Say how many malformed lines of the files were left out."""
-        counts: dict[str, int] = {}
-        for group in self.groups:
-            counts |= group.trials[0].evaluation.left_out or {}
-        return left_out_notes(counts)
+        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
+        return Table.of_records(rows, columns, self.name, notes)
 
     def _verdict(self) -> list[str]:
         """Return a sentence that says which group is the best, and whether these seeds show it."""

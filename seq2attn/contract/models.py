@@ -20,8 +20,9 @@ from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
 from seq2attn.model.histories import AttentionStep, History
+from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Normaliser, masked_softmax
-from seq2attn.model.points import At, Point, Rank, hooked_points
+from seq2attn.model.points import At, Point
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -284,9 +285,8 @@ def check_context(subject: Subject) -> Found:
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
-    with hooked_points(
-        {attention.context: lambda context, _: contexts.append(context)}, Rank.CACHE
-    ):
+    keep = attention.context, lambda context, _: contexts.append(context)
+    with hooked_places([keep], Rank.CACHE):
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
@@ -339,7 +339,7 @@ def check_points(subject: Subject) -> Found:
                 points[value] = attribute
     passed: set[Point] = set()
     hooks = {point: partial(_pass, passed, point) for point in points}
-    with hooked_points(hooks, Rank.CACHE):
+    with hooked_places(hooks.items(), Rank.CACHE):
         subject.forward()
     for point, name in points.items():
         if point not in passed:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 GAP = 3  # characters between two columns on a terminal
+READABLE = 14  # the least width of a text that is broken into lines, unless it is shorter
 TEXT_WIDTH = 100  # of a table as text
 LATEX = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
@@ -68,11 +69,18 @@ class _Texts:
     @property
     def width(self) -> int:
         """The least width on a terminal, the gap to the next column counted."""
-        from rich.cells import cell_len
+        if self.is_whole:
+            return self.unbroken
+        return max(_widest(" ".join(self._all).split()), min(self.unbroken, GAP + READABLE))
 
-        text = "\n".join([self.heading, *self.cells])
-        pieces = text.split("\n") if self.is_whole else text.split()
-        return GAP + max(map(cell_len, pieces), default=0)
+    @property
+    def unbroken(self) -> int:
+        """The width at which no cell is broken."""
+        return _widest("\n".join(self._all).split("\n"))
+
+    @property
+    def _all(self) -> list[str]:
+        return [self.heading, *self.cells]
 
     def html(self, tag: str, text: str) -> str:
         """Return an element for one of the texts."""
@@ -230,9 +238,9 @@ class Table:
                 parts.append(columns[:1])
             parts[-1].append(texts)
         console.width = max(console.width, *map(_width, parts))
-        return [self._rich_table(part) for part in parts], left_out
+        return [self._rich_table(part, console.width) for part in parts], left_out
 
-    def _rich_table(self, columns: Sequence[_Texts]) -> RichTable:
+    def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -243,9 +251,10 @@ class Table:
             header_style="bold",
             box=box.SIMPLE_HEAD,
         )
-        for texts in columns:
+        for texts, width in zip(columns, _fitted(columns, room), strict=True):
             table.add_column(
                 Text(texts.heading),
+                width=width - GAP,
                 justify="right" if texts.column.right else "left",
                 no_wrap=texts.is_whole,
                 overflow="fold",
@@ -277,6 +286,22 @@ def _row(cells: Sequence[str]) -> str:
 def _escaped(text: str) -> str:
     text = re.sub(r"[&%$#_{}\\~^]", lambda sign: LATEX[sign[0]], text)
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
+
+
+def _widest(pieces: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    return GAP + max(map(cell_len, pieces), default=0)
+
+
+def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
+    """Return the widths of columns on a terminal: the widest gives way, but breaks no word."""
+    widths = [texts.unbroken for texts in columns]
+    least = [texts.width for texts in columns]
+    while 1 + sum(widths) > room and widths != least:
+        wide = [(width, number) for number, width in enumerate(widths) if width > least[number]]
+        widths[max(wide)[1]] -= 1
+    return widths
 
 
 def _width(columns: Sequence[_Texts]) -> int:

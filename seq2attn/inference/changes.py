@@ -98,11 +98,23 @@ class Changes:
 
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
-        known, width = places(model), source.size(1)
-        self._check_fit(known, width)
-        by_name: dict[str, Change] = {}
+        known = places(model)
+        self._check_fit(known, source.size(1))
+        by_name = self.of_attention(source, lengths)
+        if by_name and "attention.weights" not in known:
+            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
+        hooks: list[tuple[Place, Hook]] = []
+        for name, hook in by_name.items():
+            hooks += [(place, hook) for place in known[name]]
+        for (name, index), row in self.patch.items():
+            hooks += patch_hooks(name, index, row, known[name])
+        return hooks
+
+    def of_attention(self, source: Tensor, lengths: Tensor) -> dict[str, Hook]:
+        """Return the hooks of attention's points by their names, in order."""
+        by_name: dict[str, Hook] = {}
         if self.mask_padding is not None:
-            valid = valid_mask(lengths, width)  # (B, S)
+            valid = valid_mask(lengths, source.size(1))  # (B, S)
             if not self.mask_padding:
                 valid = torch.ones_like(valid)
             by_name["attention.valid"] = valid_hook(valid)
@@ -112,14 +124,7 @@ class Changes:
             by_name["attention.logits"] = lambda logits, _: logits / self.temperature
         if self.force:
             by_name["attention.weights"] = self._force
-        if by_name and "attention.weights" not in known:
-            raise Seq2AttnError("this model has no attention to change (its score is `none`)")
-        hooks: list[tuple[Place, Hook]] = []
-        for name, hook in by_name.items():
-            hooks += [(place, hook) for place in known[name]]
-        for (name, index), row in self.patch.items():
-            hooks += patch_hooks(name, index, row, known[name])
-        return hooks
+        return by_name
 
     def _check_fit(self, known: Mapping[str, list[Place]], width: int) -> None:
         """Raise `Seq2AttnError` for positions that a source of `width` tokens, with its padding,

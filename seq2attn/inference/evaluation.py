@@ -18,7 +18,7 @@ from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
 from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.points import Rank, hooked_places, of_strings
+from seq2attn.model.hooks import Rank, hooked_places, of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation

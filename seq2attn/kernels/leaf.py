@@ -29,9 +29,9 @@ from seq2attn.model.histories import (
     Shift,
     ShiftByKey,
 )
+from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.interface import Decoded, Model
 from seq2attn.model.normalisers import Softmax, log_count
-from seq2attn.model.points import Rank, hooked_points
 from seq2attn.model.resets import Resets
 from seq2attn.model.scores import Additive, Dot, General, KeyValue, Scaled, ScaledGeneral
 from seq2attn.torch_private import has_any_global_hook
@@ -146,7 +146,7 @@ class Leaf:
         """As the model itself, up to rounding, with these resets of its states."""
         model = self.model
         lengths = batch.source_lengths
-        with fused(self.places), hooked_points(resets, Rank.RESET):  # for what is not in C
+        with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
             if not (self.reads or self.decodes) or self._is_large(batch):
                 return model.forward(batch)
             encoded = self._encode(batch.source, lengths, resets)

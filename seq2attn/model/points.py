@@ -1,43 +1,24 @@
-"""Hook points: the one way to look into a computation and to change it.
+"""Points: the places of a computation that can be looked at and changed, and where each is.
 
-A model passes values such as attention weights through points. In the context of `hooked`,
-functions see these values and may change them. Hooks belong to a context (`contextvars`), not to a
-module: another thread, or another task of an event loop, does not notice them.
+A model passes values such as attention weights through its points; `hooks.py` has the functions
+that are called there.
 """
 
 from __future__ import annotations
 
-import contextlib
-import inspect
 import itertools
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from enum import IntEnum
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from seq2attn.errors import Seq2AttnError
-from seq2attn.text import did_you_mean, quoted
 
 CONTAINERS = {"models", "layers", "heads", "cells", "cell", "_orig_mod"}
 """modules that are left out of the public names of the points inside them"""
-
-
-class Rank(IntEnum):
-    """Which hooks of a point run before which; those of one rank in the order of their entry."""
-
-    RESET = 0
-    """of training: states become noise"""
-    HOOK = 1
-    """a user's"""
-    CHANGE = 2
-    """what `predict` is asked to change"""
-    CACHE = 3
-    """which keeps what was used"""
 
 
 class Point:
@@ -62,13 +43,22 @@ class Point:
 
     def __call__(self, value: Tensor) -> Tensor:
         """Return `value`, or what the hooks of this context make of it."""
-        hooks = _hooks.get()
+        hooks = hooks_here.get()
         if not hooks:  # as nearly always
             return value
         for entry, place, hook in hooks.get(self, ()):
             if entry.is_live:
                 value = entry.apply(hook, value, place)
         return value
+
+
+# ---- of this context: another thread, or another task of an event loop, has others ----
+
+HooksByPoint = Mapping[Point, tuple[Any, ...]]
+"""point -> its hooks, each with `Entry` and `Place`, in the order in which they run"""
+hooks_here: ContextVar[HooksByPoint] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
+position_here: ContextVar[Any] = ContextVar("position", default=0)
+strings_here: ContextVar[Tensor | None] = ContextVar("strings", default=None)
 
 
 # ---- where a value is ----
@@ -104,7 +94,7 @@ class At:
         self.gate = place.gate
         self.tensor = place.tensor
         self.model = place.model
-        self.first = _position.get()
+        self.first = position_here.get()
         """the position of the first row; in an exported graph a tensor ()"""
         self._value = value
         self.axes = axes
@@ -123,12 +113,16 @@ class At:
         training its row of the batch. A beam has several rows for each.
         """
         count = len(self._value)
-        known = _strings.get()
+        known = strings_here.get()
         if known is None:
             return torch.arange(count)
         if count % len(known):
             raise Seq2AttnError(f"{self.name} has {count} rows for {len(known)} strings")
         return known.repeat_interleave(count // len(known))
+
+
+Hook = Callable[[Tensor, At], Tensor | None]
+"""the value at a point, and where it is -> the value in its place, or None"""
 
 
 def row_axis(axes: Sequence[str]) -> str:
@@ -159,7 +153,7 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
                 numbers[step] = int(number)
         of_model, head = numbers.pop("models", 0), numbers.pop("heads", None)
         layer = next(iter(numbers.values()), 0)
-        for attribute, tensor, point in _points_of(module):
+        for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
             of_head = head
@@ -171,7 +165,7 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     return {name: list(group.values()) for name, group in found.items()}
 
 
-def _points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
+def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
     """Yield attribute, index and point of the points of a module itself, those in tuples
     included.
     """
@@ -197,182 +191,6 @@ def _public_name(path: str, name: str) -> str:
     return ".".join([*owners, name])
 
 
-# ---- hooks ----
-
-Hook = Callable[[Tensor, At], Tensor | None]
-"""the value at a point, and where it is -> the value in its place, or None"""
-
-
-@dataclass(eq=False)
-class Entry:
-    """The hooks that one context has entered."""
-
-    rank: Rank
-    is_live: bool = True
-    """False once the context is left, also for tasks that have inherited it"""
-    called: set[str] = field(default_factory=set)
-    """the names of the points at which a hook was called"""
-
-    def apply(self, hook: Hook, value: Tensor, place: Place) -> Tensor:
-        """Return what a hook makes of a value. A user's gets a copy, which it may change in place,
-        of one head after the other.
-        """
-        self.called.add(place.name)
-        axes = place.point.axes
-        if self.rank != Rank.HOOK:
-            new = hook(value, At(place, value, axes))
-            if new is None:
-                return value
-            if place.point.fixed:
-                raise _fixed(place)
-            return _checked(new, value, place)
-        if "head" not in axes:
-            return _of_user(hook, value, place, axes)
-        axis = axes.index("head") + 1
-        of_one = axes[: axis - 1] + axes[axis:]
-        heads = []
-        for number, of_head in enumerate(value.unbind(axis)):
-            heads.append(_of_user(hook, of_head, replace(place, head=number), of_one))
-        return torch.stack(heads, axis)
-
-
-def _of_user(hook: Hook, value: Tensor, place: Place, axes: Sequence[str]) -> Tensor:
-    """Return what a user's hook makes of a copy of the value, which has these axes."""
-    copy = value.clone()
-    new = hook(copy, At(place, copy, axes))
-    new = copy if new is None else _checked(new, value, place)
-    if not place.point.fixed:
-        return new
-    if not torch.equal(new, value):
-        raise _fixed(place)
-    return value
-
-
-def _fixed(place: Place) -> Seq2AttnError:
-    return Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
-
-
-def _checked(new: Any, value: Tensor, place: Place) -> Tensor:
-    """Return what a hook returned. Raises `Seq2AttnError` unless it fits the value."""
-    if isinstance(new, Tensor) and (new.shape, new.dtype) == (value.shape, value.dtype):
-        return new
-    found = f"{new.dtype} {tuple(new.shape)}" if isinstance(new, Tensor) else quoted(new)
-    raise Seq2AttnError(
-        f"a hook of {place.name} returned {found}; expected {value.dtype} {tuple(value.shape)}, "
-        "or None"
-    )
-
-
-Entered = tuple[Entry, Place, Hook]
-_hooks: ContextVar[Mapping[Point, tuple[Entered, ...]]] = ContextVar("hooks", default={})  # noqa: B039 (never changed)
-_position: ContextVar[Any] = ContextVar("position", default=0)
-_strings: ContextVar[Tensor | None] = ContextVar("strings", default=None)
-
-
-@contextlib.contextmanager
-def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
-    """In this context, call functions with the values at some points of a model.
-
-    hooks: public names of points (`places`) -> a function of the value (B, ...) and of an `At`,
-        which says where it is: `name`, `layer`, `head`, `gate`, `tensor`, `positions`, `strings`.
-        The value is a copy, which may be changed in place; or the function returns another of the
-        same shape and dtype. Where one value has all heads, the function gets one after the other.
-
-    At a point run the resets of training, hooks in the order of their entry, the changes of
-    `predict`, and last a cache. Raises `Seq2AttnError` for a name that this model does not have,
-    and for a function that takes other arguments; warns of a name that no value passed.
-    """
-    model = getattr(model, "module", model)  # a `TrainedModel` has a module
-    known = places(model)
-    for name, hook in hooks.items():
-        if name not in known:
-            guess = did_you_mean(str(name), known)
-            raise Seq2AttnError(
-                f"unknown point {quoted(name)}; {guess}this model has {', '.join(known)}"
-            )
-        if not _takes_two(hook):
-            raise Seq2AttnError(
-                f"the hook of {name} must be a function of (value, at); found {quoted(hook)}"
-            )
-    with named_hooks(model, hooks, Rank.HOOK) as entry:
-        yield
-    if silent := [name for name in hooks if name not in entry.called]:
-        warnings.warn(
-            f"no value passed through {', '.join(silent)} of this model while it was hooked; "
-            "seq2attn.load and seq2attn.evaluate make another model of a run",
-            stacklevel=3,
-        )
-
-
-def _takes_two(hook: Any) -> bool:
-    try:
-        inspect.signature(hook).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # of a builtin, which has no signature
-        return callable(hook)
-    return True
-
-
-@contextlib.contextmanager
-def named_hooks(model: nn.Module, hooks: Mapping[str, Hook], rank: Rank) -> Iterator[Entry]:
-    """As `hooked_places`, with public names of points that the model has."""
-    known = places(model)
-    entered = [(place, hook) for name, hook in hooks.items() for place in known[name]]
-    with hooked_places(entered, rank) as entry:
-        yield entry
-
-
-@contextlib.contextmanager
-def hooked_places(hooks: Iterable[tuple[Place, Hook]], rank: Rank) -> Iterator[Entry]:
-    """In this context, call hooks at some places, among others by their rank."""
-    entry = Entry(rank)
-    everything = dict(_hooks.get())
-    for place, hook in hooks:
-        group = [*everything.get(place.point, ()), (entry, place, hook)]
-        everything[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
-    _hooks.set(everything)
-    position = _position.get()
-    _position.set(0)
-    try:
-        yield entry
-    finally:  # whatever was entered or left since, in this context or another
-        entry.is_live = False
-        left = {}
-        for point, group_ in _hooks.get().items():
-            if live := tuple(entered for entered in group_ if entered[0].is_live):
-                left[point] = live
-        _hooks.set(left)
-        _position.set(position)
-
-
-@contextlib.contextmanager
-def hooked_points(hooks: Mapping[Point, Hook], rank: Rank) -> Iterator[Entry]:
-    """As `hooked_places`, with the points themselves."""
-    entered = [(Place(point, point.name), hook) for point, hook in hooks.items()]
-    with hooked_places(entered, rank) as entry:
-        yield entry
-
-
-@contextlib.contextmanager
-def of_strings(indices: Iterable[int]) -> Iterator[None]:
-    """In this context, the rows of values are those of the strings with these indices."""
-    before = _strings.get()
-    _strings.set(torch.tensor([*indices]))
-    try:
-        yield
-    finally:
-        _strings.set(before)
-
-
-def is_hooked(model: nn.Module) -> bool:
-    """Return whether a hook of this context is at a point of `model`."""
-    hooks = _hooks.get()
-    return bool(hooks) and any(
-        point in hooks for module in model.modules() for _, _, point in _points_of(module)
-    )
-
-
 # ---- for the models: which position is computed ----
 
 
@@ -380,17 +198,17 @@ def set_position(position: Any) -> None:
     """Tell the hooks of this context the position of what comes next: an int, or in an exported
     graph a tensor ().
     """
-    if _hooks.get():
-        _position.set(position)
+    if hooks_here.get():
+        position_here.set(position)
 
 
 def positions(count: int) -> Iterator[int]:
     """Yield 0, 1, ..., count - 1; hooks are told that many positions after the current one."""
-    if not _hooks.get():
+    if not hooks_here.get():
         yield from range(count)
         return
-    first = _position.get()
+    first = position_here.get()
     for offset in range(count):
-        _position.set(first + offset)
+        position_here.set(first + offset)
         yield offset
-    _position.set(first)
+    position_here.set(first)

@@ -38,7 +38,7 @@ class Reset:
 
 
 Resets = Mapping[Point, Reset]
-"""hooks (`points.hooked_points`) that reset states of a model"""
+"""hooks (`hooks.hooked_places`) that reset states of a model"""
 
 
 def draw_resets(

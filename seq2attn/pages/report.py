@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.build import build_model, build_task
-from seq2attn.comparison.experiment import compose_experiment
 from seq2attn.comparison.figures import figures_of
-from seq2attn.comparison.plan import RECORD, Plan, load_plan, make_plan
+from seq2attn.comparison.plan import Plan
 from seq2attn.comparison.results import gather
 from seq2attn.config import flat_values
 from seq2attn.display.signs import sign
@@ -47,16 +46,6 @@ Sections = dict[str, str]
 """heading -> HTML"""
 Groups = Mapping[str, Sequence[Run]]
 """label -> runs that differ in their seeds"""
-
-
-def find_comparison(names: Sequence[str], root: Path) -> Plan | None:
-    """Return the comparison with this name or experiment file; None if `names` are of runs."""
-    if len(names) != 1 or (root / names[0]).is_dir():
-        return None
-    (name,) = names
-    if name.lower().endswith((".yaml", ".yml")):
-        return make_plan(compose_experiment(Path(name)), root)
-    return load_plan(name, root) if (root / RECORD.format(name)).is_file() else None
 
 
 def report_of_runs(runs: Sequence[Run]) -> tuple[str, Sections]:

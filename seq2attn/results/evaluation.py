@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import NonNegativeInt, PositiveInt
 
+from seq2attn.display.signs import sign
 from seq2attn.display.table import Column, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
@@ -316,8 +317,9 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
     for answer in evaluation.answers:
         for edit in answer.edits:
             edits[edit] += answer.words
-    counts = [f"{edit} {count:,}" for edit, count in edits.most_common(MAX_EDITS)]
-    notes = left_out_notes(evaluation.left_out or {})
+    common = edits.most_common(MAX_EDITS)
+    counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
+    notes = lines_left_out([evaluation])
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
@@ -332,3 +334,11 @@ def length_label(row: Row) -> str:
 def untrained_note(rows: Sequence[Row]) -> list[str]:
     """Return what the asterisk of a row means, if a row has one."""
     return [] if all(row.trained for row in rows) else ["* never seen in training"]
+
+
+def lines_left_out(evaluations: Iterable[Evaluation]) -> list[str]:
+    """Return a sentence for each file of which malformed lines were left out."""
+    counts: dict[str, int] = {}
+    for evaluation in evaluations:
+        counts |= evaluation.left_out or {}
+    return left_out_notes(counts)

@@ -24,11 +24,16 @@ class Metric:
 
 
 _ALL = (
-    Metric("exact_match", "exact match", "the whole output, with its `<eos>`, is right"),
+    Metric(
+        "exact_match",
+        "exact match",
+        "the whole string is right when the model reads its own output",
+    ),
     Metric(
         "teacher_forced",
         "teacher-forced",
-        "share of the characters that are right when the right previous ones are the input",
+        "share of the characters that are right when the model is given the right previous ones, "
+        "as papers usually report",
     ),
     Metric(
         "alignment",
@@ -38,7 +43,7 @@ _ALL = (
     Metric(
         "entropy",
         "entropy",
-        "of the attention weights, nats, mean over the characters",
+        "of the attention weights, in nats, mean over the characters",
         largest=100.0,
         is_share=False,
         lower_is_better=None,

@@ -5,10 +5,9 @@ from itertools import combinations
 
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
-from seq2attn.results.evaluation import Evaluation, length_label, untrained_note
+from seq2attn.results.evaluation import Evaluation, length_label, lines_left_out, untrained_note
 from seq2attn.results.metrics import METRICS
 from seq2attn.results.rows import FamilyLength
-from seq2attn.text import left_out_notes
 
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
@@ -42,7 +41,11 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
     columns += [Column(name) for name in evaluations]
     every = [row for one in evaluations.values() for row in one.by_length("exact_match")]
-    notes = [*untrained_note(every), "--json has every measure", *_left_out(evaluations)]
+    notes = [
+        *untrained_note(every),
+        "--json has every measure",
+        *lines_left_out(evaluations.values()),
+    ]
     return [*tables, Table(columns, rows, "exact match", notes)]
 
 
@@ -73,7 +76,7 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
     by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
     test = "a permutation test over sources" if by_lines else "McNemar's exact test"
     note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note, *_left_out(evaluations)])
+    return Table(columns, rows, notes=[note, *lines_left_out(evaluations.values())])
 
 
 def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
@@ -106,15 +109,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
             rows.append([name, seeds.get(name), one.rows[0].samples, *cells])
         notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
     title = baseline.data["name"] if baseline.data else "exact match"
-    return Table(columns, rows, title, [*notes, *_left_out(evaluations)])
-
-
-def _left_out(evaluations: Mapping[str, Evaluation]) -> list[str]:
-    """Say how many malformed lines of the files were left out."""
-    counts: dict[str, int] = {}
-    for one in evaluations.values():
-        counts |= one.left_out or {}
-    return left_out_notes(counts)
+    return Table(columns, rows, title, [*notes, *lines_left_out(evaluations.values())])
 
 
 def errors_table(evaluation: Evaluation) -> Table:

@@ -234,7 +234,9 @@ def prepare_training(
             )
         return run.config, run
     if config is None:
-        hint = "See: seq2attn train --help"
+        hint = (
+            "For example: seq2attn train --config configs/scaled.yaml\nSee: seq2attn train --help"
+        )
         raise Seq2AttnError("give either --config FILE or --resume RUN", hint=hint)
     settings = load_config(config, overrides)
     exact = name is not None

@@ -13,8 +13,9 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.kernels import leaf_for
 from seq2attn.model.decoder import Reverser
+from seq2attn.model.hooks import Rank, hooked_places, is_hooked
 from seq2attn.model.interface import Decoded, Model
-from seq2attn.model.points import Place, Rank, hooked_places, hooked_points, is_hooked, places
+from seq2attn.model.points import Place, places
 from seq2attn.model.resets import Resets, draw_resets
 from seq2attn.torch_private import foreach_multiply, foreach_norm, fused_adamw
 
@@ -104,7 +105,7 @@ class TrainingStep:
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
-        with hooked_points(resets, Rank.RESET):
+        with hooked_places(resets.items(), Rank.RESET):
             if self._states is None:
                 return self.model(batch)
             states: list[Tensor] = []
