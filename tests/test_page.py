@@ -1,5 +1,7 @@
 """The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
 
+import base64
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 from numpy.testing import assert_allclose
 from pages import (
     CONFIGS,
@@ -372,19 +376,25 @@ def test_through_training_and_side_by_side(shown):
     assert tops[0] == tops[1]  # although only one has a slider
 
 
-def test_the_saved_map_is_an_svg(shown):
+def test_the_saved_map_is_a_picture_with_the_colours_of_the_weights(shown):
     save = """
-      let text = null;
-      const make_ = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
-      URL.createObjectURL = blob => { text = blob.text(); return 'data:,'; };
-      HTMLAnchorElement.prototype.click = () => {};
+      const saved = [], {click} = HTMLAnchorElement.prototype;
+      HTMLAnchorElement.prototype.click = function () { saved.push(this.download, this.href); };
       save();
-      URL.createObjectURL = make_; HTMLAnchorElement.prototype.click = click;
-      return text;
+      HTMLAnchorElement.prototype.click = click;
+      const {map} = views[0], {left, top, cell} = mapLayout(map, 46 * map.columns.length, 76);
+      const colour = weight => data.colours[Math.round(255 * weight)];
+      const colours = map.weights.map(row => Array.from(row, colour));
+      return [...saved, [left, top, cell], colours];
     """
-    svg = shown.run(f"{TYPE} type_('cab'); {save}")
-    assert svg.startswith("<svg xmlns=")
-    assert re.findall(r"<text[^>]*>([^<])</text>", svg)[:3] == ["c", "a", "b"]
+    name, address, (left, top, cell), colours = shown.run(f"{TYPE} type_('cab'); {save}")
+    assert name == "attention.png"
+    picture = imread(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+    for t, row in enumerate(colours):
+        for j, colour in enumerate(row):
+            x, y = (int(4 * (start + (k + 0.5) * cell)) for start, k in ((left, j), (top, t)))
+            assert_allclose(picture[y, x, :3], to_rgb(colour), atol=0.005)
+    assert_allclose(picture[0, 0], 1)  # white, not transparent
 
 
 @pytest.mark.parametrize("width", [390, 1400])

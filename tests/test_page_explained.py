@@ -438,7 +438,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize("name, stops", [("scaled", 10), ("none", 6)])
+@pytest.mark.parametrize("name, stops", [("scaled", 10), ("none", 5)])
 def test_the_tour_asks_acts_and_tells(show, name, stops):
     run = show(name, fragment="tour=2")
     title = "by('tour').querySelector('h2').textContent"

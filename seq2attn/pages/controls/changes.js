@@ -1,11 +1,8 @@
 // What a person changes: weights, positions, symbols that were written.
 
 function choose(t, j) {
-  const shown = views.filter(view => view.now)
-  const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
-  const width = Math.max(1, ...shown.map(view => view.sources.length))
-  state.step = between(t, 0, steps - 1)
-  state.position = j === null ? null : between(j, 0, width - 1)
+  state.step = t
+  state.position = j
   draw()
 }
 
@@ -69,7 +66,8 @@ const unscaled = view => Number((1 / rootOf(view)).toPrecision(3))
 
 function isUnscaled() {
   const view = shownModel()
-  return dividesByRoot(view.spec) && state.temperature === unscaled(view)
+  const isDivided = view.now && dividesByRoot(view.spec)
+  return isDivided && state.temperature === unscaled(view)
 }
 
 // ---- keys ----

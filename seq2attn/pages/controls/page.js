@@ -13,16 +13,28 @@ function update() {
 
 function draw() {
   const shown = views.filter(view => view.now)
-  const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
   by("models").hidden = !shown.length
   by("models").style.visibility = isUntrained ? "hidden" : "" // not trained by this page
-  state.step = Math.min(state.step, steps - 1)
+  keepWithin(
+    "step",
+    shown.map(view => view.now.steps)
+  )
+  keepWithin(
+    "position",
+    shown.map(view => view.sources)
+  )
   drawMessage()
   drawControls()
   drawChanges()
   for (const view of views) view.draw()
   remember()
+}
+
+// Whether chosen or not, a place is one of what is shown.
+function keepWithin(name, shown) {
+  const last = Math.max(1, ...shown.map(({length}) => length)) - 1
+  if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
 function drawMessage() {
@@ -43,7 +55,7 @@ function drawMessage() {
 function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
   say(by("temperature-value"), short(state.temperature))
-  by("unscaled").checked = shownModel().now && isUnscaled()
+  by("unscaled").checked = isUnscaled()
   by("padding").value = state.padding
   by("beside").checked = state.beside
   by("mask").checked = masksPadding()
@@ -56,33 +68,29 @@ function cellName(key) {
   return other ? `step ${one}, position ${other}` : `position ${one}`
 }
 
+// What a person can change, and how the bar says it: of a value, or of each that a person has set,
+// with its key.
+const SAID = {
+  temperature: value =>
+    isUnscaled() ? "without √D" : `temperature ${short(value)}`,
+  padding: count => `padding ${count}`,
+  beside: () => `beside “${NEIGHBOUR}”`,
+  mask: isMasked => (isMasked ? "masked" : "not masked"),
+  force: (weight, key) => `${cellName(key)}: ${short(weight)}`,
+  ban: key => `${cellName(key)}: banned`,
+  write: (id, t) => `step ${t + 1} writes ${views[0].symbol(id)}`
+}
+
 // What is changed: [text, act], which undoes it.
 function changes() {
-  const {temperature, padding, beside, mask} = state
-  const {force, ban: banned, write} = state
-  const reset = name => () => Object.assign(state, {[name]: untouched[name]})
-  const remove = (kind, key) => () => state[kind].delete(key)
   const found = []
-  if (temperature !== 1) {
-    const heated = isUnscaled()
-      ? "without √D"
-      : `temperature ${short(temperature)}`
-    found.push([heated, reset("temperature")])
-  }
-  if (padding) found.push([`padding ${padding}`, reset("padding")])
-  if (beside) found.push([`beside “${NEIGHBOUR}”`, reset("beside")])
-  if (mask !== null)
-    found.push([mask ? "masked" : "not masked", reset("mask")])
-  for (const [key, weight] of force) {
-    found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
-  }
-  for (const key of banned)
-    found.push([`${cellName(key)}: banned`, remove("ban", key)])
-  for (const [t, id] of write) {
-    found.push([
-      `step ${t + 1} writes ${views[0].symbol(id)}`,
-      remove("write", t)
-    ])
+  for (const [name, told] of Object.entries(SAID)) {
+    const value = state[name]
+    const reset = () => Object.assign(state, {[name]: untouched[name]})
+    if (value instanceof Object) {
+      for (const [key, one] of value.entries())
+        found.push([told(one, key), () => value.delete(key)])
+    } else if (value !== untouched[name]) found.push([told(value), reset])
   }
   return found
 }
@@ -96,7 +104,7 @@ function drawChanges() {
     return button(`${text} ✕`, act, {title: "undo"})
   })
   by("hint").hidden = made.length > 0
-  by("changes").replaceChildren(...made)
+  refill(by("changes"), made)
   by("changes").scrollLeft = 1e6 // to the latest
 }
 

@@ -110,8 +110,6 @@ const lacking = view =>
 const emptyShare = (view, t) =>
   total(view.now.steps[t].weights.data.slice(view.ids.length))
 
-const vectorOf = view => bottleneck(view).vector.vectors[""]
-
 // ---- two models ----
 
 // Of two models, the one that is wrong where the other is right.

@@ -205,7 +205,7 @@ class Explanation {
     const axes = args.slice(1).find(Array.isArray) ?? []
     if (
       axes.length !== 1 ||
-      axisOf(axes[0], shape.length) !== shape.length - 1
+      placeIn(shape.length, axes[0]) !== shape.length - 1
     )
       return undefined
     const width = shape.at(-1)

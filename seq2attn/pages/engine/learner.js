@@ -27,17 +27,13 @@ function randomInputs({inputs}, random) {
 }
 
 class Learner {
+  // It has the first weights, moments of the gradients that are 0, and a count of steps.
   constructor(spec, seed) {
     this.spec = spec
     this.graphs = made(
       spec.training.graphs,
       graph => new Graph(graph, new Map())
     )
-    this.reset(seed)
-  }
-
-  // The first weights, moments of the gradients that are 0, and a count of steps.
-  reset(seed) {
     const {first, train} = this.graphs
     const {inputs} = train.spec
     const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
@@ -79,11 +75,6 @@ class Learner {
 class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed))
-    this.reset(seed)
-  }
-
-  reset(seed) {
-    for (const learner of this.learners) learner.reset(seed)
     this.random = uniforms(3 * seed + 2)
     this.strings = examStrings(this.learners[0].graphs, uniforms(seed + 1e6))
     this.step = 0

@@ -79,13 +79,10 @@ function comparison(view) {
 }
 
 function drawTiles(view, place, {steps, finished}, isLive) {
-  const focused = [...place.children].indexOf(document.activeElement)
-  place.replaceChildren(
-    ...steps.map((step, t) => tile(view, step, t, isLive))
-  )
+  const tiles = steps.map((step, t) => tile(view, step, t, isLive))
   if (!finished)
-    place.append(make("span", {className: "open", textContent: "… no end"}))
-  place.children[focused]?.focus()
+    tiles.push(make("span", {className: "open", textContent: "… no end"}))
+  refill(place, tiles)
 }
 
 function tile(view, step, t, isLive) {

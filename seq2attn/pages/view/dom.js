@@ -15,6 +15,13 @@ function make(name, attributes = {}, ...children) {
 const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more})
 
+// Replace what an element has; the focus stays where it was among it.
+function refill(element, children) {
+  const focused = [...element.children].indexOf(document.activeElement)
+  element.replaceChildren(...children)
+  element.children[focused]?.focus()
+}
+
 // The names of what is true.
 function classesOf(flags) {
   const names = Object.keys(flags)

@@ -46,7 +46,7 @@ function drawMaps(view, isChanged) {
 }
 
 function paintMap(canvas, map, layout) {
-  const pen = new CanvasPen(canvas, layout.width, layout.height)
+  const pen = new Pen(canvas, layout.width, layout.height)
   new MapPainter(pen, map, layout, look).paint()
 }
 
@@ -100,55 +100,35 @@ function nameMap(view) {
   view.canvas.ariaLabel = `${keys}. Each step attends most to: ${heaviest}`
 }
 
-// What can be done with the chosen cell.
+// What can be done with the chosen cell, as with keys.
+function listenToTools(view) {
+  for (const tool of view.find(".cell").querySelectorAll("button")) {
+    tool.onclick = () => {
+      active = view
+      actOn(tool.dataset.key, state.step, view.position())
+    }
+  }
+}
+
 function drawTools(view) {
   const t = state.step
   const j = view.position()
   const cell = `${t},${j}`
-  const tools = []
-  if (view.map.weights[t] && j < view.sources.length) {
-    const isForced = view.isForced(t, j)
-    const isWhole = isForced && state.force.get(cell) === 1
-    const {force_reason: reason} = view.spec
-    tools.push(
-      sayCell(view, t, j),
-      tool(
-        j,
-        "all attention here",
-        () => hold("force", cell, 1),
-        isWhole,
-        reason
-      ),
-      tool(j, "ban here", () => ban(cell), state.ban.has(cell)),
-      tool(j, "ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
-      button("release", () => release(t, j), {disabled: !isForced})
-    )
-  }
-  view.find(".cell").replaceChildren(...tools)
+  const isForced = view.isForced(t, j)
+  const {force_reason: reason = ""} = view.spec
+  const [said, whole, here, everywhere, undo] = view.find(".cell").children
+  view.find(".cell").hidden = t >= view.now.steps.length
+  if (t < view.now.steps.length) say(said, cellText(view, t, j))
+  whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
+  here.ariaPressed = String(state.ban.has(cell))
+  everywhere.ariaPressed = String(state.ban.has(`${j}`))
+  whole.disabled = Boolean(reason)
+  whole.title = reason
+  undo.disabled = !isForced
 }
 
-function sayCell({sources, map}, t, j) {
-  const bold = textContent => make("b", {textContent})
+function cellText({sources, map}, t, j) {
   const weight = map.weights[t][j].toFixed(3)
   const outside = map.outside(t, j) ? ", outside the window" : ""
-  const whole = [
-    `step ${t + 1}, position ${j + 1}: `,
-    bold(sources[j]),
-    " with the weight ",
-    bold(weight)
-  ]
-  return make("span", {}, ...whole, outside)
-}
-
-function tool(j, text, act, isPressed, why = "") {
-  const press = () => {
-    state.position = j
-    act()
-  }
-  return button(text, press, {
-    className: isPressed ? "changed" : "",
-    ariaPressed: String(isPressed),
-    disabled: Boolean(why),
-    title: why
-  })
+  return `step ${t + 1}, position ${j + 1}: ${sources[j]} with the weight ${weight}${outside}`
 }

@@ -1,21 +1,6 @@
 // What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the
 // keyboard's focus.
 
-const TIPS = {
-  // of the parts of a step
-  states: "What the encoder has read up to each position, as a vector.",
-  query:
-    "What the step looks for, as a vector: it is compared with every key.",
-  score:
-    "How well the query fits each position's key: one number a position.",
-  softmax:
-    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio.",
-  weight: "How much of each position the step reads.",
-  context:
-    "What the step reads: the mean of all positions, each counted with its weight.",
-  output: "A probability for each symbol that could be written.",
-  vector: "All that a model without attention knows of the source."
-}
 const ABOUT = {
   task: "What it was trained to do with strings.",
   width: "D: the numbers in a state, and in a query.",

@@ -16,6 +16,7 @@ class View {
     this.snapshots()
     buildStep(this)
     listenToMap(this)
+    listenToTools(this)
   }
 
   head() {
