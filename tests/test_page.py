@@ -197,7 +197,7 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
 
 def test_a_weight_is_dragged(shown):
     drag = """
-      const bar = views[0].bars.columns[1].weight.bar, box = bar.getBoundingClientRect();
+      const bar = views[0].columns[1].weight.bar, box = bar.getBoundingClientRect();
       const clientY = box.top + box.height / 4;
       bar.setPointerCapture = () => {};
       bar.hasPointerCapture = () => true;
@@ -261,7 +261,7 @@ def test_keys_work_after_a_button_was_clicked(shown):
     for button, key, result, expected in (
         ("views[0].find('.next')", "ArrowDown", "state.step", 2),
         ("by('numbers')", "n", "state.numbers", False),
-        ("views[0].bars.columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
+        ("views[0].columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
         ("by('numbers')", "Enter", "[...state.force]", [["2,1", 0.5]]),
     ):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"

@@ -234,7 +234,7 @@ def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
     click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
     found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
     assert found == ["softmax p", "softmax", "label", "part"]
-    scale = "choose(t, null); return views[0].bars.axis.map(one => one.textContent).join()"
+    scale = "choose(t, null); return [...views[0].label('score').children].map(one => one.textContent).join()"
     axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
     assert len(axes) > 1
     assert len(set(axes)) == 1
@@ -361,7 +361,7 @@ def test_colour_is_never_the_only_sign(show):
     assert "✗ wrong" in run("return heading()")
     assert run(f"return ({style})('.tiles .differs', '::before').content") == '"≠"'
     assert run(
-        "const [, column] = views[0].bars.columns;"
+        "const [, column] = views[0].columns;"
         "return views[0].map.different.size && column.weight.number.textContent"
     )
     assert "1, position 2" in run("return by('changes').textContent")

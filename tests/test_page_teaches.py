@@ -66,7 +66,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
     said = "views[0].rows.softmax.textContent"
     around, titles, said = run(
-        f"choose(2, 8); return [views[0].bars.around.textContent, {bars}, {said}]"
+        f"choose(2, 8); return [views[0].find('.around').textContent, {bars}, {said}]"
     )
     assert around == "┃ 3 ± 2"
     assert [title == "outside the window" for title in titles] == forwards[2]

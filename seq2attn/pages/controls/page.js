@@ -61,6 +61,7 @@ function drawControls() {
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
   by("numbers").ariaPressed = String(state.numbers)
+  document.body.classList.toggle("numbered", state.numbers)
 }
 
 function cellName(key) {
@@ -140,11 +141,6 @@ function prepareHeader(first) {
 
 function prepareControls() {
   const attends = data.models.some(model => model.attends)
-  for (let count = 0; count <= MOST_PADDING; count++) {
-    by("padding").append(
-      make("option", {value: count, textContent: `${count}`})
-    )
-  }
   for (const id of ["temperature", "padding", "mask"])
     by(id).closest("label").hidden = !attends
   by("unscaled").closest("label").hidden = !data.models.every(dividesByRoot)
@@ -210,15 +206,13 @@ function listen() {
 }
 
 function listenToText() {
-  by("text").addEventListener("input", () => {
-    if (playing) pause()
-    state.text = by("text").value
-    update()
-  })
-  by("features").addEventListener("input", () => {
-    state.features = by("features").value
-    update()
-  })
+  for (const name of ["text", "features"]) {
+    by(name).addEventListener("input", ({target}) => {
+      if (playing) pause()
+      state[name] = target.value
+      update()
+    })
+  }
   by("text").addEventListener("keydown", event => {
     const move = {ArrowDown: 1, ArrowUp: -1}[event.key]
     if (!move) return
@@ -274,13 +268,7 @@ function key(event) {
 
 function toggleNumbers() {
   state.numbers = !state.numbers
-  rebuild()
   draw()
-}
-
-// The bars' columns: with numbers they are wider.
-function rebuild() {
-  for (const view of views) view.bars = null
 }
 
 start()

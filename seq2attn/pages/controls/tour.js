@@ -26,7 +26,6 @@ function cover(on, shows = () => true) {
 function visit(wanted) {
   if (playing) pause()
   Object.assign(state, {numbers: false, step: 0})
-  rebuild()
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
   const stops = tourSteps()

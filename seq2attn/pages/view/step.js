@@ -115,7 +115,7 @@ function showLit(view) {
   const stages = view.find(".stages").children
   view.parts.forEach((part, k) => {
     const isLit = part === state.part
-    const elements = [stages[k], view.rows[part], view.bars?.labels[part]]
+    const elements = [stages[k], view.rows[part], view.label(part)]
     for (const element of elements) element?.classList.toggle("lit", isLit)
     stages[k].ariaCurrent = isLit ? "step" : "false"
   })

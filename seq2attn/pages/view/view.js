@@ -9,6 +9,7 @@ class View {
     this.attends = spec.attends
     this.root = by("model").content.firstElementChild.cloneNode(true)
     this.find = name => this.root.querySelector(name)
+    this.label = part => this.find(`.label.${part}`) // of bars
     this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
     this.rooms = new Map()
