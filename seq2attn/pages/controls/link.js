@@ -34,7 +34,7 @@ const FIELDS = {
   step: asCount(1, 10000),
   position: asCount(1, 10000),
   numbers: asFlag,
-  snapshots: {write: String, read: readSnapshots},
+  snapshots: {write: String, read: numbersIn},
   tour: asCount(1, 99),
   rate: asNumber(1e-4, 0.1),
   seed: asCount(0, 99999),
@@ -46,13 +46,6 @@ const FIELDS = {
   force: asEntries(/^\d{1,4},\d{1,4},[01](\.\d+)?$/, readForce),
   ban: asEntries(/^\d{1,4}(,\d{1,4})?$/, entries => new Set(entries)),
   write: asEntries(/^\d{1,4},\d{1,4}$/, readWritten)
-}
-
-function readSnapshots(text) {
-  const chosen = numbersIn(text)
-  return initial().snapshots.map((last, k) =>
-    chosen[k] in data.models[k].snapshots ? chosen[k] : last
-  )
 }
 
 function readForce(entries) {

@@ -273,24 +273,6 @@ class Explanation {
     return "…"
   }
 
-  // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named value is made
-  // and `before` is not; undefined if there is none.
-  distribution(name, before) {
-    const earlier = this.origins(this.graph.at(before))
-    const own = [...this.origins(this.graph.at(name))].filter(
-      at => !earlier.has(at)
-    )
-    const [found, ...others] = own.filter(
-      at => this.maker(at).operation === "softmax"
-    )
-    if (found === undefined || others.length) return undefined
-    const x = this.values[found]
-    return {
-      shape: x.shape.length === 1 ? [...x.shape, 1] : x.shape,
-      data: numbersOf(x)
-    }
-  }
-
   // Whether a named value depends on an input.
   reads(name, input) {
     return this.origins(this.graph.at(name)).has(this.graph.at(input))

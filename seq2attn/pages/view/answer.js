@@ -48,7 +48,6 @@ function verdict(view) {
   const notes = [
     view.right && (isWrong ? "✗ wrong" : "✓ right"),
     lengthNote(view),
-    comparison(view),
     isWrong && `right is ${rightText(view)}`
   ]
   return notes
@@ -61,21 +60,6 @@ function lengthNote({count, spec: {trained}}) {
   const [shortest, longest] = trained
   if (count >= shortest && count <= longest) return ""
   return `${count > longest ? "longer" : "shorter"} than trained (${shortest}-${longest})`
-}
-
-// How it compares with the other model's.
-function comparison(view) {
-  const other = views.find(one => one !== view && one.now)
-  if (!other || other.problem) return ""
-  const [one, two] = [view, other].map(({now}) =>
-    now.steps.map(step => step.written)
-  )
-  const [longer, shorter] = one.length < two.length ? [two, one] : [one, two]
-  const from = longer.findIndex((id, t) => id !== shorter[t])
-  const {name} = other.spec
-  return from < 0
-    ? `the same as ${name}`
-    : `differs from ${name} from step ${from + 1} on`
 }
 
 function drawTiles(view, place, {steps, finished}, isLive) {

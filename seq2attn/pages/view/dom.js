@@ -12,6 +12,9 @@ function make(name, attributes = {}, ...children) {
   return made
 }
 
+// An element as a template of the page has it.
+const copyOf = id => by(id).content.firstElementChild.cloneNode(true)
+
 const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more})
 

@@ -255,27 +255,21 @@ class AttentionParts {
   }
 
   ofWeight() {
-    const moved = this.moved()
     const history = !this.readsPast && described(this.parts.history)
     return {
       sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
-      why: sentences(this.attending(moved), history, moved?.why),
-      vectors: moved?.vectors
+      why: sentences(this.attending(), history)
     }
   }
 
   // What makes the weights of the softmax.
-  attending(moved) {
+  attending() {
     const {view, t, j, step, heads} = this
     const isYours = view.sources.some((_, k) => view.isForced(t, k))
     const isSame =
       Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
     const made = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
-    if (moved && !isYours) {
-      const {name} = this.parts.history
-      return `${made} the weights of the step before, moved by the history ${name}, and sharpened.`
-    }
     if (isSame) return `${made} p, unchanged.`
     if (heads > 1) return `The mean over ${heads} heads.`
     return `${made} p, changed by ${this.changers(isYours)}.`
@@ -292,31 +286,6 @@ class AttentionParts {
       ? `the decoder ${decoder.name}: ${decoder.summary}`
       : "you"
     return found.length ? found.join(" and ") : other
-  }
-
-  // How far the weights of the step before were moved; null where they are made in another way.
-  moved() {
-    const {view, t} = this
-    const distances =
-      t && this.heads === 1 ? this.e.distribution("weights", "softmax") : null
-    if (!distances) return null
-    const from = peak(view.now.steps[t - 1].weights.data)
-    const [count, keys] = distances.shape.slice(-2)
-    const leaving = counted(count, from % keys, keys).map(
-      place => distances.data[place]
-    )
-    const reach = (count - 1) / 2
-    const move = peak(leaving) - reach
-    const end =
-      from + move < 0 || from + move >= view.count ? ", around the end" : ""
-    const symbol = view.sources[from]
-    return {
-      why: `The step before looked at ${symbol}; from there, the likeliest move is
-        ${move && signOf(move)}${Math.abs(move) || ""}${end}.`,
-      vectors: {
-        [`moves from ${symbol}, −${reach} to +${reach}`]: leaving
-      }
-    }
   }
 
   ofContext() {

@@ -57,16 +57,7 @@ function buildStep(view) {
 
 function addRow(view, part) {
   const [sign, name, tip] = PARTS[part]
-  const title = make("h4", {textContent: `${name} ${sign}`})
-  const [made, why] = ["sum", "why"].map(className => make("p", {className}))
-  const vectors = make("div", {className: "vectors"})
-  const names = {
-    className: "part",
-    role: "group",
-    ariaLabel: name,
-    tabIndex: -1
-  }
-  const row = make("div", names, title, made, why, vectors)
+  const row = copyOf("part")
   const show = () => {
     light(part)
     row.scrollIntoView({block: "nearest", behavior: "smooth"})
@@ -74,6 +65,8 @@ function addRow(view, part) {
   }
   const stage = button("", show, {className: part, "data-tip": tip})
   stage.append(make("b", {textContent: sign}), ` ${name}`)
+  say(row.firstElementChild, `${name} ${sign}`)
+  row.ariaLabel = name
   view.rows[part] = row
   view.find(".parts").append(row)
   view.find(".stages").append(stage)

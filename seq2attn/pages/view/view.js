@@ -7,7 +7,7 @@ class View {
     this.spec = spec
     this.number = number
     this.attends = spec.attends
-    this.root = by("model").content.firstElementChild.cloneNode(true)
+    this.root = copyOf("model")
     this.find = name => this.root.querySelector(name)
     this.label = part => this.find(`.label.${part}`) // of bars
     this.canvas = this.find("canvas")
@@ -48,8 +48,10 @@ class View {
 
   // The weights that were learnt last, or else those of the chosen snapshot.
   load() {
-    const number = state.snapshots[this.number]
-    const {label, weights} = this.spec.snapshots[number]
+    const {snapshots} = this.spec
+    const chosen = state.snapshots[this.number]
+    const number = chosen in snapshots ? chosen : snapshots.length - 1
+    const {label, weights} = snapshots[number]
     const model = new Model(this.spec, this.learnt ?? decode(weights))
     this.plain = new Session(model)
     this.changed = new Session(model)
