@@ -100,10 +100,9 @@ function mapKey(event) {
 // Whether a key changes a cell, or would if the weights of the model could be set.
 function actOn(key, t, j) {
   const isWeight = key === "Enter" || /^[0-9]$/.test(key)
-  const {force_reason: reason} = active.spec
   if (!isWeight && !Object.hasOwn(ACTS, key)) return false
-  if (isWeight && reason) {
-    toast(reason)
+  if (isWeight && active.fixed) {
+    toast(active.fixed)
     return true
   }
   state.position = j

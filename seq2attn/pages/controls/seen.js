@@ -134,13 +134,16 @@ const modelNames = () => views.map(view => view.spec.name)
 // What they differ in.
 function contrast() {
   const nothing = {score: "no attention", history: "no history"}
-  const name = ({name, formula}, kind) => {
+  const called = ({name, formula, summary}, kind) => {
     if (name === "none") return nothing[kind]
+    if (kind === "decoder") return plainly(summary)
     return formula && kind !== "history" ? written(formula) : name
   }
   const told = ["score", "window", "history", "decoder"]
     .filter(differing)
-    .map(kind => `${kind}: ${each(({spec}) => name(spec.parts[kind], kind))}`)
+    .map(
+      kind => `${kind}: ${each(({spec}) => called(spec.parts[kind], kind))}`
+    )
   return told.length ? `They differ in the ${told.join("; the ")}` : ""
 }
 

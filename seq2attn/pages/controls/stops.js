@@ -207,7 +207,7 @@ const STOPS = [
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
       return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
-        is ${is.weight}: sharper. Why one divides before training, root.html shows.`
+        is ${is.weight}: sharper. The page root.html shows why one divides before training.`
     }
   },
   {
@@ -237,13 +237,14 @@ const STOPS = [
     of: masked,
     ...yesIfSame,
     ask: view => `A mask hides the empty positions that fill up short strings of a batch.
-      Will the answer stay the same with ${lacking(view)} unmasked?`,
+      Will the answer stay the same with ${lacking(view)} of them unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => {
       const shares = writing(view).map(t => emptyShare(view, t))
-      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.
-        Trained unmasked, a model needs them (unmasked.html).`
+      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step's
+        attention.
+        A model that is trained unmasked needs them: see unmasked.html.`
     }
   },
   {
@@ -298,7 +299,8 @@ function tellNext(view) {
   const [first, after] = [before, now].map(step =>
     short(chance(step, before.likeliest))
   )
-  const chances = `p(${view.symbol(before.likeliest)}) was ${first} and is ${after}.`
+  const symbol = view.symbol(before.likeliest)
+  const chances = `the probability of ${symbol} was ${first} and is ${after}.`
   return to.j === from.j
     ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};
       ${chances} The decoder's state knows how far it is.`

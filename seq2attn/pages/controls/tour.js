@@ -4,7 +4,7 @@ let isUncovered = () => true // of a step: while the tour asks, the map hides wh
 
 // The model that the tour is about.
 function shownModel() {
-  const isOpen = ({attends, spec}) => attends && !spec.force_reason
+  const isOpen = ({attends, fixed}) => attends && !fixed
   return views.find(isOpen) ?? views.find(attends) ?? views[0]
 }
 
@@ -13,7 +13,7 @@ function tourSteps() {
   const fitting = stops => stops.filter(stop => stop.of(shownModel()))
   if (training.worker) return fitting(LEARNING_STOPS)
   const pair = fitting(PAIR_STOPS)
-  return pair.length > 1 ? pair : [...pair, ...fitting(STOPS)]
+  return pair.length ? pair : fitting(STOPS)
 }
 
 function cover(on, shows = () => true) {
@@ -47,7 +47,9 @@ const card = name => by("tour").querySelector(name)
 function showCard(stop, number, count) {
   const view = shownModel()
   const isLast = number + 1 === count
-  say(card("h2"), `${number + 1} of ${count}: ${stop.title}`)
+  const whose = STOPS.includes(stop) && nameBeside(view.spec)
+  const title = whose ? `${stop.title} (${whose})` : stop.title
+  say(card("h2"), `${number + 1} of ${count}: ${title}`)
   say(card(".asked"), flowing(stop.ask(view)))
   say(card(".told"), "")
   say(card(".act"), stop.press)
@@ -60,6 +62,12 @@ function showCard(stop, number, count) {
   card(".next-stop").onclick = () => (isLast ? leave() : visit(number + 1))
   showAsked(true)
   by("tour").hidden = false
+  makeRoom()
+}
+
+// What the card would cover moves down.
+function makeRoom() {
+  document.body.style.setProperty("--card", `${by("tour").offsetHeight}px`)
 }
 
 // Whether the stop asks, or has told: the button to press next is the coloured one.
@@ -85,6 +93,7 @@ function act(stop, view) {
   stop.act(view)
   const told = () => {
     say(card(".told"), answered(stop, view))
+    makeRoom()
     if (stop.act === play) cover(false)
   }
   if (playing || training.playing) afterwards = told

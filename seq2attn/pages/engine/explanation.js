@@ -193,15 +193,12 @@ class Explanation {
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
-    const [isFirst, isSecond] = args.slice(0, 2).map(value => {
-      const {shape: own, data, first} = this.operand(value)
-      return product(own) === 1 && data[first] === Number(binding > 1) // changes nothing
-    })
     if (args.length > 2) return undefined
-    if (isSecond) return this.part(args[0], shape, cells)
-    if (isFirst && /add|mul/.test(operation))
-      return this.part(args[1], shape, cells)
     const [a, b] = args.map(value => this.part(value, shape, cells))
+    const changesNothing = ({text}) =>
+      Math.abs(text - Number(binding > 1)) < 1e-9
+    if (changesNothing(b)) return a
+    if (changesNothing(a) && /add|mul/.test(operation)) return b
     const least = Math.ceil(binding)
     return formula(
       within(a, least) + sign + within(b, isOrdered ? binding + 1 : least),

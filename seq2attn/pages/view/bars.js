@@ -18,7 +18,7 @@ function drawBars(view, step, t) {
   const {sources, scale} = view
   if (view.columns?.length !== sources.length) buildBars(view)
   const place = view.windowAt(t, " ± ")
-  say(view.find(".around"), place && `┃ ${place}`)
+  say(view.find(".around"), place && `¦ ${place}`)
   for (const [k, mark] of [...view.label("score").children].entries())
     say(mark, short(scale[1 - k]))
   for (const j of sources.keys()) drawColumn(view, step, t, j)
@@ -36,10 +36,10 @@ function drawBars(view, step, t) {
 }
 
 function drawColumn(view, step, t, j) {
-  const {sources, scale, map, spec} = view
+  const {sources, scale, map} = view
   const column = view.columns[j]
   const isHeld = view.isForced(t, j)
-  const titles = {weight: spec.force_reason || "drag to set the weight"}
+  const titles = {weight: view.fixed || "drag to set the weight"}
   for (const [name, key] of Object.entries(BARS)) {
     const values = ofPosition(step[key].data, j, sources.length)
     const {bar, number} = column[name]
@@ -122,7 +122,7 @@ function builtColumn(view, grid, j) {
 }
 
 function prepareSlider(view, slider, j) {
-  const isFixed = Boolean(view.spec.force_reason)
+  const isFixed = Boolean(view.fixed)
   const values = {
     ariaValueMin: 0,
     ariaValueMax: 1,

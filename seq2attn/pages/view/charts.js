@@ -42,7 +42,8 @@ class Chart {
     const batches = Math.max(50, training.step)
     const named = curves.map(([name, points], k) => {
       const latest = points.at(-1)?.[1].toFixed(digits)
-      return [STROKES[k], name, latest].filter(Boolean).join(" ")
+      const stroke = curves.length > 1 && STROKES[k]
+      return [stroke, name, latest].filter(Boolean).join(" ")
     })
     for (const [k, [, points]] of curves.entries())
       this.curve(points, k, batches)
@@ -95,7 +96,7 @@ function drawLosses(canvas) {
 
 // Of one model its three shares, of two how many whole strings each has right.
 function drawExams(canvas) {
-  const shares = data.models.length > 1 ? {whole: ""} : SHARES
+  const shares = data.models.length > 1 ? {whole: " strings"} : SHARES
   const curves = data.models.flatMap((model, k) =>
     Object.entries(shares).map(([share, name]) => [
       nameBeside(model) + name,

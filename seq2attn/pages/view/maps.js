@@ -25,7 +25,7 @@ function drawMaps(view, isChanged) {
   const beside = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
   const isMarked = view.spec.parts.window?.radius
-  const marks = isMarked ? "; ▨ outside the window, ┃ its centre" : ""
+  const marks = isMarked ? "; ▨ outside the window, ¦ its centre" : ""
   beside.hidden = !isChanged
   say(view.find("figcaption span"), title + marks)
   view.map = changedMap(view)
@@ -71,7 +71,7 @@ function changedMap(view) {
     ...mapOf(view, view.now),
     columns: view.sources,
     chosen: [state.step, view.position()],
-    held: new Set(view.spec.force_reason ? [] : state.force.keys()),
+    held: new Set(view.fixed ? [] : state.force.keys()),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
     masked: j => j >= view.ids.length && masksPadding(),
     different: view.differences,
@@ -115,15 +115,14 @@ function drawTools(view) {
   const j = view.position()
   const cell = `${t},${j}`
   const isForced = view.isForced(t, j)
-  const {force_reason: reason = ""} = view.spec
   const [said, whole, here, everywhere, undo] = view.find(".cell").children
   view.find(".cell").hidden = t >= view.now.steps.length
   if (t < view.now.steps.length) say(said, cellText(view, t, j))
   whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
   here.ariaPressed = String(state.ban.has(cell))
   everywhere.ariaPressed = String(state.ban.has(`${j}`))
-  whole.disabled = Boolean(reason)
-  whole.title = reason
+  whole.disabled = Boolean(view.fixed)
+  whole.title = view.fixed
   undo.disabled = !isForced
 }
 

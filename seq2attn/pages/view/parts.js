@@ -8,7 +8,7 @@ const signOf = number => (number < 0 ? "−" : "+")
 
 function described(part) {
   if (!isNamed(part) || !part.formula) return ""
-  return `${part.name}: ${part.summary} (${written(part.formula)}).`
+  return `${part.name}: ${plainly(part.summary)} (${written(part.formula)}).`
 }
 
 // A chain such as "e₂ = s · h₂ = 1.2 = 1.2", without what it would say twice.
@@ -168,7 +168,7 @@ class AttentionParts {
     const {decoder} = parts
     const state = "The decoder's state: what this step looks for"
     const from = decoder
-      ? `${state} (${decoder.name}: ${decoder.summary}).`
+      ? `${state} (${decoder.name}: ${plainly(decoder.summary)}).`
       : "What this step looks for."
     const which = heads > 1 && `Head ${head + 1} of ${heads} is shown.`
     return {
@@ -207,7 +207,7 @@ class AttentionParts {
         past && `${said} position so far.`
       ),
       vectors: {
-        ...(past && {"C, by position": past}),
+        ...(past && {[`C of ${this.view.sources.join(" ")}`]: past}),
         ...this.products()
       }
     }
@@ -283,7 +283,7 @@ class AttentionParts {
       isNamed(history) && !this.readsPast && `the history ${history.name}`
     ].filter(Boolean)
     const other = decoder
-      ? `the decoder ${decoder.name}: ${decoder.summary}`
+      ? `the decoder ${decoder.name}: ${plainly(decoder.summary)}`
       : "you"
     return found.length ? found.join(" and ") : other
   }

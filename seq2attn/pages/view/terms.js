@@ -10,13 +10,16 @@ const ABOUT = {
 }
 
 // What the page says of a model, its terms as buttons with a tip.
-function describe({about, parts: {score}}) {
+function describe({about, name: own, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
     ...ABOUT,
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  return Object.entries(about).flatMap(([name, value], k) => {
+  const news = Object.entries(about).filter(
+    ([, value]) => value !== nameBeside({name: own})
+  )
+  return news.flatMap(([name, value], k) => {
     const tip = {className: "term", "data-tip": tips[name]}
     return [
       k ? " · " : "",

@@ -1,5 +1,6 @@
 // One model on the page: its answer, its maps, and the panel of a step.
 
+const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
 const LONG = 22 // source positions from which on a map takes the whole width
 
 class View {
@@ -7,6 +8,7 @@ class View {
     this.spec = spec
     this.number = number
     this.attends = spec.attends
+    this.fixed = spec.force_reason && cannotSet(spec.force_reason) // why its weights cannot be set
     this.root = copyOf("model")
     this.find = name => this.root.querySelector(name)
     this.label = part => this.find(`.label.${part}`) // of bars
@@ -109,7 +111,7 @@ class View {
 
   // Whether a person has set the weight of this cell of this model.
   isForced(t, j) {
-    return !this.spec.force_reason && state.force.has(`${t},${j}`)
+    return !this.fixed && state.force.has(`${t},${j}`)
   }
 
   // The session that shows what is on the screen.
