@@ -112,6 +112,7 @@ function drawChanges() {
 // ---- the start ----
 
 function start() {
+  by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
   const [first] = data.models
   restore(location.hash.slice(1))
   prepareHeader(first)

@@ -67,7 +67,10 @@ function showCard(stop, number, count) {
 
 // What the card would cover moves down.
 function makeRoom() {
-  document.body.style.setProperty("--card", `${by("tour").offsetHeight}px`)
+  document.body.style.setProperty(
+    "--card-height",
+    `${by("tour").offsetHeight}px`
+  )
 }
 
 // Whether the stop asks, or has told: the button to press next is the coloured one.
