@@ -222,6 +222,7 @@ function listenToText() {
   })
 }
 
+// set: an input with this id sets this field of the state, to what `read` makes of the element.
 function listenToControls() {
   const set = (id, name, read) =>
     by(id).addEventListener("input", ({target}) => {
@@ -244,10 +245,6 @@ function listenToControls() {
   by("save").onclick = save
   by("numbers").onclick = toggleNumbers
   by("take-tour").onclick = () => visit(0)
-  for (const view of views) {
-    view.find("figcaption i").style.background =
-      `linear-gradient(90deg, ${data.colours})`
-  }
 }
 
 function key(event) {

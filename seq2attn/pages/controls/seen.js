@@ -34,17 +34,6 @@ const letters = view => [...new Set(view.sources.slice(0, view.count))]
 const second = view => Math.min(1, view.now.steps.length - 1)
 const third = view => Math.min(2, view.now.steps.length - 1)
 
-// The step whose largest weight is the least, but for the first, whose query may be no state of the
-// decoder.
-function flattest(view) {
-  const value = t => strongest(view, t).value
-  const later = writing(view).slice(1)
-  return later.reduce(
-    (best, t) => (value(t) < value(best) ? t : best),
-    second(view)
-  )
-}
-
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
 

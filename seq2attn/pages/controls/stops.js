@@ -196,7 +196,7 @@ const STOPS = [
     title: "Without √D",
     of: view => view.attends && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
-    start: view => choose(flattest(view), null),
+    start: view => choose(second(view), null),
     ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
       Undo that now, after training: will the answer stay the same?`,
     press: "Without √D",

@@ -123,6 +123,7 @@ function count({lengths, losses, right, exams}) {
   }
 }
 
+// How far training is, and the rate of its next batch: in the warm-up a share of the slider's.
 function showTraining() {
   const {step, playing: isOn} = training
   const share = warmed(data.models[0].training, step)

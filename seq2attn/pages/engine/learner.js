@@ -27,7 +27,8 @@ function randomInputs({inputs}, random) {
 }
 
 class Learner {
-  // It has the first weights, moments of the gradients that are 0, and a count of steps.
+  // It begins with weights that are drawn, moments of the gradients that are 0, and no step taken.
+  // Of the numbers that a seed draws, first weights, dropout and batches have a stream each.
   constructor(spec, seed) {
     this.spec = spec
     this.graphs = made(

@@ -80,6 +80,7 @@ function drawTraining() {
 // The name of a model that is not alone.
 const nameBeside = ({name}) => (data.models.length > 1 ? name : "")
 
+// The losses, below that of a guess in which all symbols are equally likely.
 function drawLosses(canvas) {
   const guess = Math.log(data.models[0].target.tokens.length)
   const firsts = training.losses.map(([first]) => first ?? 0)

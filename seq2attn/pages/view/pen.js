@@ -4,6 +4,7 @@ const MONO =
   'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 class Pen {
+  // scale: pixels of the canvas for one of the page. A canvas that has this size is wiped.
   constructor(canvas, width, height, scale = devicePixelRatio) {
     const size = [Math.ceil(width * scale), Math.ceil(height * scale)]
     this.context = canvas.getContext("2d")

@@ -89,16 +89,11 @@ function drawStep(view) {
 
 function drawHeading(view, steps, t) {
   const {target, sos} = view.spec
-  const bold = textContent => make("b", {textContent})
-  const read = t ? view.wrote(steps[t - 1]) : shownSymbol(target.tokens[sos])
-  view
-    .find(".heading h3")
-    .replaceChildren(
-      `step ${t + 1} of ${steps.length}: reads `,
-      bold(read),
-      `${t ? "" : " (start)"}, writes `,
-      bold(view.wrote(steps[t]))
-    )
+  const begin = `${shownSymbol(target.tokens[sos])} (start)`
+  const [at, read, written] = view.find(".heading h3").children
+  say(at, `step ${t + 1} of ${steps.length}`)
+  say(read, t ? view.wrote(steps[t - 1]) : begin)
+  say(written, view.wrote(steps[t]))
   view.find(".previous").disabled = t === 0
   view.find(".next").disabled = t === steps.length - 1
 }
@@ -134,6 +129,7 @@ function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   })
 }
 
+// before: the step without a person's changes; what it would write is always among them.
 function drawLikeliest(view, step, before, t) {
   const chances = probabilities(step.logits.data)
   const others =

@@ -40,6 +40,7 @@ function showTip(element) {
   tip.style.top = `${below + height < innerHeight ? below : Math.max(0, box.top - height - 6)}px`
 }
 
+// A tip also describes its element to a screen reader; Escape closes it.
 function prepareTips() {
   const hide = () => {
     by("tip").hidden = true

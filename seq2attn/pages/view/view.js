@@ -29,6 +29,8 @@ class View {
     this.find(".about").replaceChildren(...describe(this.spec))
     this.find(".about").hidden = isAlone
     this.find(".maps").hidden = !this.attends
+    this.find("figcaption i").style.background =
+      `linear-gradient(90deg, ${data.colours})`
     this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
       active = this
