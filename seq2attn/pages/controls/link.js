@@ -63,7 +63,8 @@ function readWritten(entries) {
   return new Map(entries.map(numbersIn).filter(([, id]) => id < symbols))
 }
 
-// moment: with the batch that training has come to.
+// What the state has beyond the usual, as the address has it. moment: with the batch that training
+// has come to.
 function fragment(moment = false) {
   const shown = {...state, until: (moment && training.step) || null}
   const usual = {...initial(), text: null, features: ""}

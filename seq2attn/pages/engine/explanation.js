@@ -173,7 +173,7 @@ class Explanation {
     if (operation in REDUCED) return this.reduced(node, cells)
     if (MULTIPLYING.includes(operation))
       return this.multiplied(node, cells, shape)
-    const isFunction = args.length === 1 && typeof args[0] === "string"
+    const isFunction = args.length === 1 && typeof args[0] === "string" // of one tensor
     if (!isFunction && !/^clamp|softmax$/.test(operation)) return undefined
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
@@ -210,17 +210,13 @@ class Explanation {
   reduced({operation, args}, cells) {
     const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
-    const axes = args.slice(1).find(Array.isArray) ?? []
-    if (
-      axes.length !== 1 ||
-      placeIn(shape.length, axes[0]) !== shape.length - 1
-    )
-      return undefined
+    const [axis, ...others] = args.slice(1).find(Array.isArray) ?? []
+    const isLast = placeIn(shape.length, axis) === shape.length - 1
+    if (!isLast || others.length) return undefined
     const width = shape.at(-1)
     const {text} = this.term(place, counted(width, cells[0] * width))
-    return text === this.source(place)
-      ? undefined
-      : formula(REDUCED[operation].join(text))
+    const isTaken = text !== this.source(place) // apart: more than a module's name
+    return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
   // A product of matrices: of a row of the one and a column of the other, or of whole rows.

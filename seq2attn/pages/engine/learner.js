@@ -58,7 +58,7 @@ class Learner {
       rate: filled([], rate * warmed(this.spec.training, step)),
       mask: filled([], mask ?? this.spec.mask_padding, "bool")
     }
-    if (step === 0) train.recycle(inputs)
+    if (step === 0) train.recycle(inputs) // later steps use its memory again
     const {loss, right, ...values} = train.run(inputs)
     this.values = values
     return {loss: loss.data[loss.first], right: numbersOf(right)}

@@ -73,7 +73,8 @@ class Session {
     this.graphs = new Map() // what is changed, as text -> the graph of a step
   }
 
-  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`.
+  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`. The lowest reads
+  // the ids, each other the outputs of the one below, of both directions side by side.
   readSource(tokens, length) {
     let below = tokens.map(id => row("int", [1], () => id))
     const finals = []

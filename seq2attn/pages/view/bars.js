@@ -35,6 +35,7 @@ function drawBars(view, step, t) {
   showColumn(view, view.columns[view.position()].symbol)
 }
 
+// The numbers of position j at step t: of several heads a line for each, and their mean.
 function drawColumn(view, step, t, j) {
   const {sources, scale, map} = view
   const column = view.columns[j]
@@ -58,10 +59,10 @@ function drawColumn(view, step, t, j) {
     )
   }
   drawSymbol(view, column.symbol, t, j)
-  const {bar} = column.weight
-  bar.classList.toggle("held", isHeld)
-  bar.ariaValueNow = step.weights.data[j].toFixed(3)
-  bar.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
+  const slider = column.weight.bar
+  slider.classList.toggle("held", isHeld)
+  slider.ariaValueNow = step.weights.data[j].toFixed(3)
+  slider.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
 }
 
 // A line for each head, from 0.

@@ -59,7 +59,8 @@ function bottleneck(view) {
   }
 }
 
-// A step of a model with attention. Of several heads, the one that attends most to the position.
+// A step of a model with attention, at the chosen position j, whose number n is a subscript. Of
+// several heads, the one that attends most to it: `cell` is its place in an array (heads, S).
 class AttentionParts {
   constructor(view, step, t) {
     Object.assign(this, {view, step, t, parts: view.spec.parts})

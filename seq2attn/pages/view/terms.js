@@ -10,16 +10,17 @@ const ABOUT = {
 }
 
 // What the page says of a model, its terms as buttons with a tip.
-function describe({about, name: own, parts: {score}}) {
+function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
     ...ABOUT,
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  const news = Object.entries(about).filter(
-    ([, value]) => value !== nameBeside({name: own})
+  const isAlone = data.models.length === 1 // of two, the run's name is the heading
+  const told = Object.entries(about).filter(
+    ([key]) => isAlone || key !== "run"
   )
-  return news.flatMap(([name, value], k) => {
+  return told.flatMap(([name, value], k) => {
     const tip = {className: "term", "data-tip": tips[name]}
     return [
       k ? " · " : "",

@@ -25,7 +25,7 @@ class View {
   head() {
     const isAlone = data.models.length === 1
     say(this.find("h2"), this.spec.name)
-    this.find("h2").hidden = isAlone
+    this.find("h2").classList.toggle("unseen", isAlone)
     this.find(".about").replaceChildren(...describe(this.spec))
     this.find(".about").hidden = isAlone
     this.find(".maps").hidden = !this.attends
