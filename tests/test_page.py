@@ -1,5 +1,7 @@
 """The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
 
+import base64
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 from numpy.testing import assert_allclose
 from pages import (
     CONFIGS,
@@ -193,7 +197,7 @@ def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, pred
 
 def test_a_weight_is_dragged(shown):
     drag = """
-      const bar = views[0].bars.columns[1].weight.bar, box = bar.getBoundingClientRect();
+      const bar = views[0].columns[1].weight.bar, box = bar.getBoundingClientRect();
       const clientY = box.top + box.height / 4;
       bar.setPointerCapture = () => {};
       bar.hasPointerCapture = () => true;
@@ -257,7 +261,7 @@ def test_keys_work_after_a_button_was_clicked(shown):
     for button, key, result, expected in (
         ("views[0].find('.next')", "ArrowDown", "state.step", 2),
         ("by('numbers')", "n", "state.numbers", False),
-        ("views[0].bars.columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
+        ("views[0].columns[1].symbol", "5", "[...state.force]", [["2,1", 0.5]]),
         ("by('numbers')", "Enter", "[...state.force]", [["2,1", 0.5]]),
     ):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"
@@ -274,16 +278,18 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
     open_page(browser, tmp_path, render([fixed]))
     (place,) = places(fixed.predictor.model)["attention.weights"]
     known = place.point
-    assert known.fixed
+    reason = "hard_monotonic computes its weights from all alignments so far"
+    assert known.fixed.replace("`", "").startswith(reason)
+    why = f"These weights cannot be set: {reason}."
     controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
     said = browser.run(f"{TYPE} type_('cab'); return {titles}")
-    assert said == [[known.fixed, True]] + [[known.fixed, "true"]] * 3
+    assert said == [[why, True]] + [[why, "true"]] * 3
     reached = "[[...state.force], by('changes').children.length]"
     drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
     told = "by('toast').hidden ? '' : by('toast').textContent"
     keys = f"{KEY} key('Enter'); key('5'); {drag}; setWeight(0, 1, 1);"
-    assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, known.fixed]
+    assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, why]
     browser.open(tmp_path / "page.html", "#text=cab&force=0,1,0.8&ban=0&temperature=2")
     assert browser.run(f"return {reached}") == [[], 2]
     weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
@@ -298,7 +304,7 @@ def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
 ):
     other = replace(make_shown("scaled.yaml"), predictor=predictor)
     open_page(browser, tmp_path, render([fixed, other]))
-    assert "Move its attention" in browser.run("return tourSteps().map(stop => stop.title)")
+    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
     first, second = browser.run(
         f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
         "return views.map(view => [view.isForced(0, 1), "
@@ -372,19 +378,25 @@ def test_through_training_and_side_by_side(shown):
     assert tops[0] == tops[1]  # although only one has a slider
 
 
-def test_the_saved_map_is_an_svg(shown):
+def test_the_saved_map_is_a_picture_with_the_colours_of_the_weights(shown):
     save = """
-      let text = null;
-      const make_ = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
-      URL.createObjectURL = blob => { text = blob.text(); return 'data:,'; };
-      HTMLAnchorElement.prototype.click = () => {};
+      const saved = [], {click} = HTMLAnchorElement.prototype;
+      HTMLAnchorElement.prototype.click = function () { saved.push(this.download, this.href); };
       save();
-      URL.createObjectURL = make_; HTMLAnchorElement.prototype.click = click;
-      return text;
+      HTMLAnchorElement.prototype.click = click;
+      const {map} = views[0], {left, top, cell} = mapLayout(map, 46 * map.columns.length, 76);
+      const colour = weight => data.colours[Math.round(255 * weight)];
+      const colours = map.weights.map(row => Array.from(row, colour));
+      return [...saved, [left, top, cell], colours];
     """
-    svg = shown.run(f"{TYPE} type_('cab'); {save}")
-    assert svg.startswith("<svg xmlns=")
-    assert re.findall(r"<text[^>]*>([^<])</text>", svg)[:3] == ["c", "a", "b"]
+    name, address, (left, top, cell), colours = shown.run(f"{TYPE} type_('cab'); {save}")
+    assert name == "attention.png"
+    picture = imread(io.BytesIO(base64.b64decode(address.partition(",")[2])))
+    for t, row in enumerate(colours):
+        for j, colour in enumerate(row):
+            x, y = (int(4 * (start + (k + 0.5) * cell)) for start, k in ((left, j), (top, t)))
+            assert_allclose(picture[y, x, :3], to_rgb(colour), atol=0.005)
+    assert_allclose(picture[0, 0], 1)  # white, not transparent
 
 
 @pytest.mark.parametrize("width", [390, 1400])

@@ -26,7 +26,6 @@ GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history
 ADDITIVE = "mechanisms.yaml model.attention.score=additive model.attention.window=local_p"
 ADDITIVE += " model.attention.scalable_softmax=true"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
-SHIFT = "mechanisms.yaml model.attention.history=shift"
 about = partial(pytest.approx, rel=1e-3)
 NUMBER = r"\(?(-?[\d.]+)\)?"
 
@@ -55,8 +54,8 @@ def pages(traced_once):
 
 @pytest.fixture(scope="module")
 def more_pages(pages):
-    """A page of three more scores and histories."""
-    shown = [make_shown(words) for words in (GENERAL, COSINE, SHIFT)]
+    """A page of two more scores and histories."""
+    shown = [make_shown(words) for words in (GENERAL, COSINE)]
     return pages | {"more": render(shown)}
 
 
@@ -94,13 +93,11 @@ def read(show, request):
 
 
 def encoded(words):
-    """The attention of a model, its first query s (D,), its keys h (S, D), and what a history
-    prepared.
-    """
+    """The attention of a model, its first query s (D,), and its keys h (S, D)."""
     predictor = make_predictor(words)
     ids = torch.tensor([predictor.task.source_vocabulary.encode(TEXT)])
     memory, state = predictor.model.encode(ids, torch.tensor([len(TEXT)]))
-    return predictor.model.decoder.attention, state.cell[0][0], memory.values[0], memory.prepared
+    return predictor.model.decoder.attention, state.cell[0][0], memory.values[0]
 
 
 def weights_of(words, step):
@@ -126,7 +123,7 @@ def assert_share(said, powers):
 
 @torch.no_grad()
 def test_a_scaled_score_down_to_the_context(read):
-    _, s, h, _ = encoded("scaled.yaml")
+    _, s, h = encoded("scaled.yaml")
     keys = h / 12**0.5
     scores = keys @ s
     said = read(0)
@@ -143,7 +140,7 @@ def test_a_scaled_score_down_to_the_context(read):
 @pytest.mark.slow
 @torch.no_grad()
 def test_a_score_by_a_linear_map_and_a_move_by_key(read):
-    attention, s, h, _ = encoded(GENERAL)
+    attention, s, h = encoded(GENERAL)
     keys = h @ attention.score.map.weight.T
     scores = keys @ s
     said = read(0)
@@ -158,7 +155,7 @@ def test_a_score_by_a_linear_map_and_a_move_by_key(read):
 
 @torch.no_grad()
 def test_an_additive_score_of_scalable_softmax_in_a_window(read):
-    attention, s, h, _ = encoded(ADDITIVE)
+    attention, s, h = encoded(ADDITIVE)
     part = attention.score
     keys = torch.tanh(s @ part.query_map.weight.T + h @ part.key_map.weight.T)
     scores = keys @ part.v.weight[0]
@@ -188,7 +185,7 @@ def test_an_additive_score_of_scalable_softmax_in_a_window(read):
 @pytest.mark.slow
 @torch.no_grad()
 def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
-    attention, s, h, _ = encoded(COSINE)
+    attention, s, h = encoded(COSINE)
     keys = h / h.norm(dim=1, keepdim=True)
     cosines = keys @ s / s.norm()
     scores = cosines * attention.score.log_strength.exp()
@@ -208,24 +205,11 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
 
 
 @pytest.mark.slow
-@torch.no_grad()
-def test_weights_move_by_key_and_by_a_learned_distance(read):
-    (texts, labels) = read(0, step=1)[3]
+def test_weights_that_a_history_sharpens(read):
+    texts, _ = read(0, step=1)[3]
     assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", texts[1])
     assert result_of(texts[1]) == about(weights_of(GENERAL, 1)[1].item())
-    attention, *_, prepared = encoded(GENERAL)
-    past = weights_of(GENERAL, 0)
-    at = int(past.argmax())
-    around = torch.stack([past, past, 0 * past]).repeat(1, 3)  # alpha, C, alpha before
-    by_past = (attention.history.by_past * around[:, at + 1 : at + 8]).sum(dim=(1, 2))
-    p = (4 * (prepared[0, :, at] + by_past)).softmax(dim=0)
-    move = abs(int(p.argmax()) - 3)
-    said = rf"looked at {TEXT[at]}; .* move is .?{move}(, around the end)?\.$"
-    assert re.search(said, texts[2])
-    assert re.match(rf"moves from {TEXT[at]}, .3 to \+3: 7 numbers, ", labels[0])
-    assert numbers(labels[0]) == about(p[:4].tolist())
-    learned = encoded(SHIFT)[0].history.logits.argmax() - 2
-    assert re.search(rf"move is .?{abs(int(learned))}[,.]", read(2, step=1)[3][0][2])
+    assert "p, changed by the history shift_by_key. shift_by_key: " in texts[2]
 
 
 def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
@@ -234,17 +218,18 @@ def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
     click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
     found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
     assert found == ["softmax p", "softmax", "label", "part"]
-    scale = "choose(t, null); return views[0].bars.axis.map(one => one.textContent).join()"
+    ends = "Array.from(views[0].label('score').children, one => one.textContent)"
+    scale = f"choose(t, null); return {ends}.join()"
     axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
     assert len(axes) > 1
     assert len(set(axes)) == 1
 
 
-def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
+def test_wrong_symbols_are_marked_and_lengths_compared(show):
     run = show("both")
     tile = "one => [one.textContent, one.classList.contains('wrong')]"
     tiles = f"[...views[0].find('.answer .tiles').querySelectorAll('button')].map({tile})"
-    tiles, said, other = run(f"type_('cab'); return [{tiles}, heading(), heading(1)]")
+    tiles, said = run(f"type_('cab'); return [{tiles}, heading()]")
     right = "bac⏎"
     assert [wrong for _, wrong in tiles] == [
         symbol != right[t : t + 1] for t, (symbol, _) in enumerate(tiles)
@@ -252,7 +237,6 @@ def test_wrong_symbols_are_marked_and_lengths_and_models_compared(show):
     assert "✗ wrong" in said
     assert "right is bac" in said
     assert "longer" not in said
-    assert "differs from scaled from step " in other
     assert "longer than trained (1-8)" in run("type_('abcdefghi'); return heading()")
     write = "for (const [t, id] of [5, 4, 3, 2].entries()) state.write.set(t, id);"
     assert "✓ right" in run(f"{write} type_('abc'); return heading()")
@@ -361,7 +345,7 @@ def test_colour_is_never_the_only_sign(show):
     assert "✗ wrong" in run("return heading()")
     assert run(f"return ({style})('.tiles .differs', '::before').content") == '"≠"'
     assert run(
-        "const [, column] = views[0].bars.columns;"
+        "const [, column] = views[0].columns;"
         "return views[0].map.different.size && column.weight.number.textContent"
     )
     assert "1, position 2" in run("return by('changes').textContent")
@@ -438,7 +422,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
     assert run(f"{click} {later}") == ["▶ play", False, 0]
 
 
-@pytest.mark.parametrize("name, stops", [("scaled", 10), ("none", 6)])
+@pytest.mark.parametrize("name, stops", [("scaled", 10), ("none", 5)])
 def test_the_tour_asks_acts_and_tells(show, name, stops):
     run = show(name, fragment="tour=2")
     title = "by('tour').querySelector('h2').textContent"

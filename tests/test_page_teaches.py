@@ -66,9 +66,9 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     bars = "[...views[0].find('.bars').querySelectorAll('.bar.weight')].map(bar => bar.title)"
     said = "views[0].rows.softmax.textContent"
     around, titles, said = run(
-        f"choose(2, 8); return [views[0].bars.around.textContent, {bars}, {said}]"
+        f"choose(2, 8); return [views[0].find('.around').textContent, {bars}, {said}]"
     )
-    assert around == "┃ 3 ± 2"
+    assert around == "¦ 3 ± 2"
     assert [title == "outside the window" for title in titles] == forwards[2]
     assert "around position 3, R = 2: position 9 is outside, its weight is 0." in said
     layout = "const {canvas, layout: {left, top, cell}} = views[0];"
@@ -82,7 +82,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 @pytest.mark.parametrize("page, guess, told", [
     ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
     ("coverage", 1, "“coverage”: wrong. plain writes eeeennsss. Step 9 is the first"),
-    ("scores", 0, "“dot”: right. -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
+    ("scores", 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
     ("order", 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
 ])  # fmt: skip
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
@@ -195,7 +195,8 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "return [Array.from(step.weights.data), Array.from(step.logits.data), l]; })"
     )
     told = re.search(
-        r"“from there”: wrong.*: (.*), and was (.*); p\(l\) was (.*) and is (\S+)\.", told
+        r"“from there”: wrong.*: (.*), and was (.*); the probability of l was (.*) and is (\S+)\.",
+        told,
     )
     weights = [max(weights) for weights, _, _ in both]
     chances = [shares(logits)[place] for _, logits, place in both]

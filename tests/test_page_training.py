@@ -144,7 +144,9 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     assert changes == [4, 0, 3, 5]
     assert live  # written; banned; padded; in the bar: also the weight and the temperature
     assert re.search(r"after \d+ batches; of a guess 1\.9: ━ scaled \d.*┅ slow", charts[0])
-    assert re.search(r"not trained on: ━ scaled [01]\.\d\d, ┅ slow [01]\.\d\d$", charts[1])
+    assert re.search(
+        r"not trained on: ━ scaled strings [01]\.\d\d, ┅ slow strings [01]\.\d\d$", charts[1]
+    )
     assert "length 3: " in charts[2]
     assert re.fullmatch(r"━ scaled \d\.\d{3}  ┅ slow \d\.\d{3}", losses)
     assert abs(masked - unmasked) > 1e-4

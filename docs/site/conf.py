@@ -49,21 +49,48 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
     "seq2attn.Vocabulary",
     "seq2attn.Seq2AttnError",
 ]
-PAGES = {  # of docs/, for the landing page
-    "scaled": "the trained model",
-    "unmasked": "without a mask",
-    "train": "train one",
-    "race": "race: with and without attention",
-    "root": "why √D",
-    "division": "race: divided or not",
-    "letters": "letters and strings",
-    "order": "Bahdanau and Luong",
-    "monotonic": "only to the right",
-    "stuck": "stuck",
-    "window": "two windows",
-    "scores": "dot and additive",
-    "general": "dot and general",
-    "coverage": "coverage",
+PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
+    "scaled": (
+        "the trained model",
+        "Type a word: a trained model reverses it and shows where it looks for each letter.",
+    ),
+    "unmasked": (
+        "without a mask",
+        "Trained without a padding mask: its answer depends on the words beside yours.",
+    ),
+    "train": ("train one", "Press Train, and watch attention form in a model that knows nothing."),
+    "race": (
+        "race: with and without attention",
+        "Two models learn from the same batches: which has more strings right?",
+    ),
+    "root": ("why √D", "Guess how much the best of eight keys gets, then uncover it."),
+    "division": (
+        "race: divided or not",
+        "The same score, divided by √D and not, trained on the same batches.",
+    ),
+    "letters": (
+        "letters and strings",
+        "Train a model without attention: why are letters right, and hardly any string?",
+    ),
+    "order": (
+        "Bahdanau and Luong",
+        "Attend before the cell or after it: what can the first step look for?",
+    ),
+    "monotonic": (
+        "only to the right",
+        "Hard monotonic attention copies: it leaves zeros behind it.",
+    ),
+    "stuck": ("stuck", "Hard monotonic attention was to reverse: it cannot go back."),
+    "window": (
+        "two windows",
+        "Local attention: a window that follows the answer, and one that does not.",
+    ),
+    "scores": (
+        "dot and additive",
+        "A product and a sum with tanh: what does a temperature do to each?",
+    ),
+    "general": ("dot and general", "Two multiplicative scores, without and with a matrix between."),
+    "coverage": ("coverage", "Sorting letters, with and without a memory of what was read."),
 }
 
 ziamath.config.svg2 = False  # no ids, which several formulas of a page would share
@@ -185,9 +212,11 @@ def link_to_copies(app, doctree):
 
 
 def copy_models(app, error):
-    """Copy the pages that run a model, which the landing page shows."""
+    """Copy the pages that run a model, which the landing page shows, with a way back to it."""
+    back = '<body>\n<a id="back" href="../index.html">All models</a>'
     for name in () if error else html_context["pages"]:
-        shutil.copyfile(ROOT / f"docs/{name}.html", app.outdir / f"docs/{name}.html")
+        page = (ROOT / f"docs/{name}.html").read_text("utf-8")
+        (app.outdir / f"docs/{name}.html").write_text(page.replace("<body>", back, 1), "utf-8")
 
 
 def begin_at_landing_page(app, page, template, context, doctree):

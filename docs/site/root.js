@@ -159,5 +159,6 @@ by("draw").onclick = () => {
   chosen.seed += 1
   show()
 }
+by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
 prepareGuesses()
 show()

@@ -1,11 +1,8 @@
 // What a person changes: weights, positions, symbols that were written.
 
 function choose(t, j) {
-  const shown = views.filter(view => view.now)
-  const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
-  const width = Math.max(1, ...shown.map(view => view.sources.length))
-  state.step = between(t, 0, steps - 1)
-  state.position = j === null ? null : between(j, 0, width - 1)
+  state.step = t
+  state.position = j
   draw()
 }
 
@@ -69,7 +66,8 @@ const unscaled = view => Number((1 / rootOf(view)).toPrecision(3))
 
 function isUnscaled() {
   const view = shownModel()
-  return dividesByRoot(view.spec) && state.temperature === unscaled(view)
+  const isDivided = view.now && dividesByRoot(view.spec)
+  return isDivided && state.temperature === unscaled(view)
 }
 
 // ---- keys ----
@@ -102,10 +100,9 @@ function mapKey(event) {
 // Whether a key changes a cell, or would if the weights of the model could be set.
 function actOn(key, t, j) {
   const isWeight = key === "Enter" || /^[0-9]$/.test(key)
-  const {force_reason: reason} = active.spec
   if (!isWeight && !Object.hasOwn(ACTS, key)) return false
-  if (isWeight && reason) {
-    toast(reason)
+  if (isWeight && active.fixed) {
+    toast(active.fixed)
     return true
   }
   state.position = j

@@ -1,7 +1,8 @@
 // Stops of the tour of a page that trains.
 
-const TRAINED = 300 // batches
-const RACED = 150
+// Batches, after which an exam is due.
+const TRAINED = 300
+const RACED = 200
 const percent = share => `${Math.round(100 * share)} %`
 const latest = () => training.exams.at(-1)?.[1] ?? []
 

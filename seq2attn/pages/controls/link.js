@@ -34,7 +34,7 @@ const FIELDS = {
   step: asCount(1, 10000),
   position: asCount(1, 10000),
   numbers: asFlag,
-  snapshots: {write: String, read: readSnapshots},
+  snapshots: {write: String, read: numbersIn},
   tour: asCount(1, 99),
   rate: asNumber(1e-4, 0.1),
   seed: asCount(0, 99999),
@@ -46,13 +46,6 @@ const FIELDS = {
   force: asEntries(/^\d{1,4},\d{1,4},[01](\.\d+)?$/, readForce),
   ban: asEntries(/^\d{1,4}(,\d{1,4})?$/, entries => new Set(entries)),
   write: asEntries(/^\d{1,4},\d{1,4}$/, readWritten)
-}
-
-function readSnapshots(text) {
-  const chosen = numbersIn(text)
-  return initial().snapshots.map((last, k) =>
-    chosen[k] in data.models[k].snapshots ? chosen[k] : last
-  )
 }
 
 function readForce(entries) {
@@ -70,7 +63,8 @@ function readWritten(entries) {
   return new Map(entries.map(numbersIn).filter(([, id]) => id < symbols))
 }
 
-// moment: with the batch that training has come to.
+// What the state has beyond the usual, as the address has it. moment: with the batch that training
+// has come to.
 function fragment(moment = false) {
   const shown = {...state, until: (moment && training.step) || null}
   const usual = {...initial(), text: null, features: ""}
@@ -136,30 +130,20 @@ const PAPER = {
   good: "#1a7f37",
   bad: "#b3261e"
 }
-const MARGIN = 8
+const FINEST = 4 // pixels of the file for one of the page
+const LARGEST = 8000 // pixels of a side
 
 function save() {
   const view = active.map ? active : views.find(one => one.map)
   if (!view) return
   const map = {...view.map, chosen: null}
-  const {columns} = map
-  const {left, top, width, height, ...layout} = mapLayout(
-    map,
-    46 * columns.length,
-    76
-  )
-  const size = [width + 2 * MARGIN, height + 2 * MARGIN]
-  const pen = new SvgPen()
-  pen.fill(0, 0, ...size, "#ffffff")
-  new MapPainter(
-    pen,
-    map,
-    {...layout, left: left + MARGIN, top: top + MARGIN},
-    PAPER
-  ).paint()
-  const href = URL.createObjectURL(
-    new Blob([pen.file(...size)], {type: "image/svg+xml"})
-  )
-  make("a", {href, download: "attention.svg"}).click()
-  setTimeout(() => URL.revokeObjectURL(href), 1000)
+  const layout = mapLayout(map, 46 * map.columns.length, 76)
+  const {width, height} = layout
+  const scale = Math.min(FINEST, LARGEST / Math.max(width, height))
+  const canvas = make("canvas")
+  const pen = new Pen(canvas, width, height, scale)
+  pen.fill(0, 0, width, height, "#ffffff")
+  new MapPainter(pen, map, layout, PAPER).paint()
+  const href = canvas.toDataURL()
+  make("a", {href, download: "attention.png"}).click()
 }

@@ -13,16 +13,28 @@ function update() {
 
 function draw() {
   const shown = views.filter(view => view.now)
-  const steps = Math.max(1, ...shown.map(view => view.now.steps.length))
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
   by("models").hidden = !shown.length
   by("models").style.visibility = isUntrained ? "hidden" : "" // not trained by this page
-  state.step = Math.min(state.step, steps - 1)
+  keepWithin(
+    "step",
+    shown.map(view => view.now.steps)
+  )
+  keepWithin(
+    "position",
+    shown.map(view => view.sources)
+  )
   drawMessage()
   drawControls()
   drawChanges()
   for (const view of views) view.draw()
   remember()
+}
+
+// Whether chosen or not, a place is one of what is shown.
+function keepWithin(name, shown) {
+  const last = Math.max(1, ...shown.map(({length}) => length)) - 1
+  if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
 function drawMessage() {
@@ -43,12 +55,13 @@ function drawMessage() {
 function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
   say(by("temperature-value"), short(state.temperature))
-  by("unscaled").checked = shownModel().now && isUnscaled()
+  by("unscaled").checked = isUnscaled()
   by("padding").value = state.padding
   by("beside").checked = state.beside
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
   by("numbers").ariaPressed = String(state.numbers)
+  document.body.classList.toggle("numbered", state.numbers)
 }
 
 function cellName(key) {
@@ -56,33 +69,29 @@ function cellName(key) {
   return other ? `step ${one}, position ${other}` : `position ${one}`
 }
 
+// What a person can change, and how the bar says it: of a value, or of each that a person has set,
+// with its key.
+const SAID = {
+  temperature: value =>
+    isUnscaled() ? "without √D" : `temperature ${short(value)}`,
+  padding: count => `padding ${count}`,
+  beside: () => `beside “${NEIGHBOUR}”`,
+  mask: isMasked => (isMasked ? "masked" : "not masked"),
+  force: (weight, key) => `${cellName(key)}: ${short(weight)}`,
+  ban: key => `${cellName(key)}: banned`,
+  write: (id, t) => `step ${t + 1} writes ${views[0].symbol(id)}`
+}
+
 // What is changed: [text, act], which undoes it.
 function changes() {
-  const {temperature, padding, beside, mask} = state
-  const {force, ban: banned, write} = state
-  const reset = name => () => Object.assign(state, {[name]: untouched[name]})
-  const remove = (kind, key) => () => state[kind].delete(key)
   const found = []
-  if (temperature !== 1) {
-    const heated = isUnscaled()
-      ? "without √D"
-      : `temperature ${short(temperature)}`
-    found.push([heated, reset("temperature")])
-  }
-  if (padding) found.push([`padding ${padding}`, reset("padding")])
-  if (beside) found.push([`beside “${NEIGHBOUR}”`, reset("beside")])
-  if (mask !== null)
-    found.push([mask ? "masked" : "not masked", reset("mask")])
-  for (const [key, weight] of force) {
-    found.push([`${cellName(key)}: ${short(weight)}`, remove("force", key)])
-  }
-  for (const key of banned)
-    found.push([`${cellName(key)}: banned`, remove("ban", key)])
-  for (const [t, id] of write) {
-    found.push([
-      `step ${t + 1} writes ${views[0].symbol(id)}`,
-      remove("write", t)
-    ])
+  for (const [name, told] of Object.entries(SAID)) {
+    const value = state[name]
+    const reset = () => Object.assign(state, {[name]: untouched[name]})
+    if (value instanceof Object) {
+      for (const [key, one] of value.entries())
+        found.push([told(one, key), () => value.delete(key)])
+    } else if (value !== untouched[name]) found.push([told(value), reset])
   }
   return found
 }
@@ -96,13 +105,14 @@ function drawChanges() {
     return button(`${text} ✕`, act, {title: "undo"})
   })
   by("hint").hidden = made.length > 0
-  by("changes").replaceChildren(...made)
+  refill(by("changes"), made)
   by("changes").scrollLeft = 1e6 // to the latest
 }
 
 // ---- the start ----
 
 function start() {
+  by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
   const [first] = data.models
   restore(location.hash.slice(1))
   prepareHeader(first)
@@ -132,11 +142,6 @@ function prepareHeader(first) {
 
 function prepareControls() {
   const attends = data.models.some(model => model.attends)
-  for (let count = 0; count <= MOST_PADDING; count++) {
-    by("padding").append(
-      make("option", {value: count, textContent: `${count}`})
-    )
-  }
   for (const id of ["temperature", "padding", "mask"])
     by(id).closest("label").hidden = !attends
   by("unscaled").closest("label").hidden = !data.models.every(dividesByRoot)
@@ -202,15 +207,13 @@ function listen() {
 }
 
 function listenToText() {
-  by("text").addEventListener("input", () => {
-    if (playing) pause()
-    state.text = by("text").value
-    update()
-  })
-  by("features").addEventListener("input", () => {
-    state.features = by("features").value
-    update()
-  })
+  for (const name of ["text", "features"]) {
+    by(name).addEventListener("input", ({target}) => {
+      if (playing) pause()
+      state[name] = target.value
+      update()
+    })
+  }
   by("text").addEventListener("keydown", event => {
     const move = {ArrowDown: 1, ArrowUp: -1}[event.key]
     if (!move) return
@@ -219,6 +222,7 @@ function listenToText() {
   })
 }
 
+// set: an input with this id sets this field of the state, to what `read` makes of the element.
 function listenToControls() {
   const set = (id, name, read) =>
     by(id).addEventListener("input", ({target}) => {
@@ -241,10 +245,6 @@ function listenToControls() {
   by("save").onclick = save
   by("numbers").onclick = toggleNumbers
   by("take-tour").onclick = () => visit(0)
-  for (const view of views) {
-    view.find("figcaption i").style.background =
-      `linear-gradient(90deg, ${data.colours})`
-  }
 }
 
 function key(event) {
@@ -266,13 +266,7 @@ function key(event) {
 
 function toggleNumbers() {
   state.numbers = !state.numbers
-  rebuild()
   draw()
-}
-
-// The bars' columns: with numbers they are wider.
-function rebuild() {
-  for (const view of views) view.bars = null
 }
 
 start()

@@ -118,7 +118,8 @@ const PAIR_STOPS = [
       )
       const why =
         "A product grows with query and key; each tanh in the sum is at most 1."
-      return `${each(({scale}) => scale.map(short).join(" to "))}. ${hasTanh ? why : ""}`
+      const ranges = each(({scale}) => scale.map(short).join(" to "))
+      return `Scores go from ${ranges}. ${hasTanh ? why : ""}`
     }
   },
   {
@@ -135,9 +136,9 @@ const PAIR_STOPS = [
       const weight = (view, result) =>
         strongest(view, state.step, result).weight
       const both = each(
-        view => `${weight(view, view.before)}, then ${weight(view)}`
+        view => `from ${weight(view, view.before)} to ${weight(view)}`
       )
-      return `${both}. Scores that lie far apart stay apart.`
+      return `The largest weight falls ${both}. Scores that lie far apart stay apart.`
     }
   }
 ]
@@ -155,7 +156,7 @@ function isEven({now}) {
 }
 
 // The model whose weights cannot be set, since it moves over the source.
-const oneWay = () => views.find(({spec}) => spec.force_reason)
+const oneWay = () => views.find(({fixed}) => fixed)
 
 function rightOnes() {
   const right = views.filter(isRight).map(({spec}) => spec.name)

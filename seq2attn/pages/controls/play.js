@@ -14,21 +14,17 @@ function light(part) {
 function play() {
   const view = views.find(one => one.attends && one.now) ?? views[0]
   if (!view.now) return // no answer yet, of a link with a text that the model cannot read
-  const parts = Object.keys(view.parts).slice(1)
-  const last = view.now.steps.length - 1
-  if (state.step >= last) choose(0, null)
-  state.position = null
-  let at = 0
-  let pace = PACE
+  const {length} = view.now.steps
+  const from = state.step < length - 1 ? state.step : 0
+  const moments = counted(length - from, from).flatMap(t =>
+    view.parts.slice(1).map(part => [t, part])
+  )
   const tick = () => {
-    if (at === parts.length && state.step >= last) return pause()
-    if (at === parts.length) {
-      at = 0
-      pace = FASTER
-      choose(state.step + 1, null)
-    }
-    light(parts[at++])
-    playing = setTimeout(tick, pace)
+    if (!moments.length) return pause()
+    const [t, part] = moments.shift()
+    choose(t, null)
+    light(part)
+    playing = setTimeout(tick, t === from ? PACE : FASTER)
   }
   tick()
   showPlaying()

@@ -34,17 +34,6 @@ const letters = view => [...new Set(view.sources.slice(0, view.count))]
 const second = view => Math.min(1, view.now.steps.length - 1)
 const third = view => Math.min(2, view.now.steps.length - 1)
 
-// The step whose largest weight is the least, but for the first, whose query may be no state of the
-// decoder.
-function flattest(view) {
-  const value = t => strongest(view, t).value
-  const later = writing(view).slice(1)
-  return later.reduce(
-    (best, t) => (value(t) < value(best) ? t : best),
-    second(view)
-  )
-}
-
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
 
@@ -110,8 +99,6 @@ const lacking = view =>
 const emptyShare = (view, t) =>
   total(view.now.steps[t].weights.data.slice(view.ids.length))
 
-const vectorOf = view => bottleneck(view).vector.vectors[""]
-
 // ---- two models ----
 
 // Of two models, the one that is wrong where the other is right.
@@ -136,13 +123,16 @@ const modelNames = () => views.map(view => view.spec.name)
 // What they differ in.
 function contrast() {
   const nothing = {score: "no attention", history: "no history"}
-  const name = ({name, formula}, kind) => {
+  const called = ({name, formula, summary}, kind) => {
     if (name === "none") return nothing[kind]
+    if (kind === "decoder") return plainly(summary)
     return formula && kind !== "history" ? written(formula) : name
   }
   const told = ["score", "window", "history", "decoder"]
     .filter(differing)
-    .map(kind => `${kind}: ${each(({spec}) => name(spec.parts[kind], kind))}`)
+    .map(
+      kind => `${kind}: ${each(({spec}) => called(spec.parts[kind], kind))}`
+    )
   return told.length ? `They differ in the ${told.join("; the ")}` : ""
 }
 

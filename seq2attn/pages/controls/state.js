@@ -28,10 +28,9 @@ const views = []
 let active = null // the view that keys act on
 
 function isChanged() {
-  const {temperature, padding, beside, mask} = state
-  const {force, ban: banned, write} = state
-  const isSet = temperature !== 1 || padding > 0 || beside || mask !== null
-  return isSet || force.size + banned.size + write.size > 0
+  const isOther = ([name, usual]) =>
+    state[name]?.size ?? state[name] !== usual
+  return Object.entries(untouched).some(isOther)
 }
 
 const masksPadding = () =>

@@ -1,10 +1,11 @@
 // The stops of the tour: at each a question, something to press, and what came of it, in the words
 // of what the models computed.
 
-const attends = spec => spec.attends
-const without = spec => !spec.attends
-const masked = spec => spec.attends && spec.mask_padding
-const forcible = spec => masked(spec) && canForce()
+const attends = view => view.attends
+const without = view => !view.attends
+const masked = view => view.attends && view.spec.mask_padding
+const unmasked = view => view.attends && !view.spec.mask_padding
+const forcible = view => masked(view) && canForce()
 
 const yesIfSame = {
   guess: () => ["yes", "no"],
@@ -28,7 +29,7 @@ const set = values => {
 const STOPS = [
   {
     title: "Who sits beside you",
-    of: spec => spec.attends && !spec.mask_padding && knows(spec, WORDS),
+    of: view => unmasked(view) && knows(view.spec, WORDS),
     guess: () => ["0", "5", "10"],
     truth: view => `${countRight(view, WORDS)}`,
     start: () => type(WORDS[3]),
@@ -45,7 +46,7 @@ const STOPS = [
   },
   {
     title: "Empty positions",
-    of: spec => spec.attends && !spec.mask_padding,
+    of: unmasked,
     ...rightOrWrong,
     ask: view => `${judged(view)}
       In training, without a mask, it could read the empty positions that fill strings up to
@@ -193,9 +194,9 @@ const STOPS = [
   },
   {
     title: "Without √D",
-    of: (spec, view) => spec.attends && dividesByRoot(spec) && view.now,
+    of: view => view.attends && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
-    start: view => choose(flattest(view), null),
+    start: view => choose(second(view), null),
     ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
       Undo that now, after training: will the answer stay the same?`,
     press: "Without √D",
@@ -206,7 +207,7 @@ const STOPS = [
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
       return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
-        is ${is.weight}: sharper. Why one divides before training, root.html shows.`
+        is ${is.weight}: sharper. The page root.html shows why one divides before training.`
     }
   },
   {
@@ -236,31 +237,14 @@ const STOPS = [
     of: masked,
     ...yesIfSame,
     ask: view => `A mask hides the empty positions that fill up short strings of a batch.
-      Will the answer stay the same with ${lacking(view)} unmasked?`,
+      Will the answer stay the same with ${lacking(view)} of them unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => {
       const shares = writing(view).map(t => emptyShare(view, t))
-      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step.
-        Trained unmasked, a model needs them (unmasked.html).`
-    }
-  },
-  {
-    title: "One symbol more",
-    of: without,
-    ask: () => `The vector always has as many numbers.
-      How many of them change if the string gets one symbol longer?`,
-    press: "Add a symbol",
-    act: view => {
-      view.earlier = vectorOf(view)
-      addSymbol(view.spec.source.symbols[0])
-    },
-    tell: view => {
-      const vector = vectorOf(view)
-      const count = vector.filter(
-        (value, k) => value !== view.earlier[k]
-      ).length
-      return `${count} of ${vector.length}: the symbols have no place of their own in it.`
+      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step's
+        attention.
+        A model that is trained unmasked needs them: see unmasked.html.`
     }
   },
   {
@@ -315,7 +299,8 @@ function tellNext(view) {
   const [first, after] = [before, now].map(step =>
     short(chance(step, before.likeliest))
   )
-  const chances = `p(${view.symbol(before.likeliest)}) was ${first} and is ${after}.`
+  const symbol = view.symbol(before.likeliest)
+  const chances = `the probability of ${symbol} was ${first} and is ${after}.`
   return to.j === from.j
     ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};
       ${chances} The decoder's state knows how far it is.`

@@ -2,21 +2,18 @@
 
 let isUncovered = () => true // of a step: while the tour asks, the map hides what it asks for
 
-function toured() {
-  const {models} = data
-  const isOpen = model => model.attends && !model.force_reason
-  return models.find(isOpen) ?? models.find(attends) ?? models[0]
+// The model that the tour is about.
+function shownModel() {
+  const isOpen = ({attends, fixed}) => attends && !fixed
+  return views.find(isOpen) ?? views.find(attends) ?? views[0]
 }
-
-const shownModel = () => views[data.models.indexOf(toured())]
 
 // The stops for what the page shows: of two models with a contrast, those about it.
 function tourSteps() {
-  if (training.worker) return LEARNING_STOPS.filter(stop => stop.of())
-  const fitting = stops =>
-    stops.filter(stop => stop.of(toured(), shownModel()))
+  const fitting = stops => stops.filter(stop => stop.of(shownModel()))
+  if (training.worker) return fitting(LEARNING_STOPS)
   const pair = fitting(PAIR_STOPS)
-  return pair.length > 1 ? pair : [...pair, ...fitting(STOPS)]
+  return pair.length ? pair : fitting(STOPS)
 }
 
 function cover(on, shows = () => true) {
@@ -29,7 +26,6 @@ function cover(on, shows = () => true) {
 function visit(wanted) {
   if (playing) pause()
   Object.assign(state, {numbers: false, step: 0})
-  rebuild()
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
   const stops = tourSteps()
@@ -37,53 +33,51 @@ function visit(wanted) {
   const stop = stops[state.tour]
   stop.start?.(shownModel())
   cover(Boolean(stop.covered))
-  const press = showCard(stop, state.tour, stops.length)
+  showCard(stop, state.tour, stops.length)
   light(null)
   if (innerWidth < 941) by("models").scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
-  press.focus({preventScroll: true})
+  card(".act").focus({preventScroll: true})
 }
 
-// Fill the card with what a stop asks; returns the button that shows what it tells.
+const card = name => by("tour").querySelector(name)
+
+// What a stop asks, and what its buttons do.
 function showCard(stop, number, count) {
   const view = shownModel()
   const isLast = number + 1 === count
-  const guesses = make("div", {
-    className: "guesses",
-    role: "group",
-    ariaLabel: "your guess"
-  })
-  const told = make("p", {className: "told", ariaLive: "polite"})
-  const go = () => (isLast ? leave() : visit(number + 1))
-  const next = button(isLast ? "Done" : "Next", go, {
-    className: "next-stop"
-  })
-  const back = button("Back", () => visit(number - 1), {
-    disabled: number === 0
-  })
-  const press = button(stop.press, () => act(stop, view), {
-    className: "press"
-  })
-  guesses.append(...(stop.guess?.(view) ?? []).map(guess))
-  by("tour").replaceChildren(
-    make("h2", {
-      textContent: `${number + 1} of ${count}: ${stop.title}`
-    }),
-    make("p", {textContent: flowing(stop.ask(view))}),
-    guesses,
-    told,
-    make(
-      "div",
-      {className: "buttons"},
-      button("Leave", leave),
-      back,
-      press,
-      next
-    )
-  )
+  const whose = STOPS.includes(stop) && nameBeside(view.spec)
+  const title = whose ? `${stop.title} (${whose})` : stop.title
+  say(card("h2"), `${number + 1} of ${count}: ${title}`)
+  say(card(".asked"), flowing(stop.ask(view)))
+  say(card(".told"), "")
+  say(card(".act"), stop.press)
+  say(card(".next-stop"), isLast ? "Done" : "Next")
+  card(".guesses").replaceChildren(...(stop.guess?.(view) ?? []).map(guess))
+  card(".leave").onclick = leave
+  card(".back").onclick = () => visit(number - 1)
+  card(".back").disabled = number === 0
+  card(".act").onclick = () => act(stop, view)
+  card(".next-stop").onclick = () => (isLast ? leave() : visit(number + 1))
+  showAsked(true)
   by("tour").hidden = false
-  return press
+  makeRoom()
+}
+
+// What the card would cover moves down.
+function makeRoom() {
+  document.body.style.setProperty(
+    "--card-height",
+    `${by("tour").offsetHeight}px`
+  )
+}
+
+// Whether the stop asks, or has told: the button to press next is the coloured one.
+function showAsked(isAsked) {
+  card(".guesses").hidden = !isAsked
+  card(".act").classList.toggle("press", isAsked)
+  card(".next-stop").classList.toggle("press", !isAsked)
 }
 
 // A guess as a button: of all of them, the last that was pressed counts.
@@ -97,14 +91,12 @@ function guess(text) {
 
 // Do what a stop does, and tell what came of it: where the decoding is played, at its end.
 function act(stop, view) {
-  const card = by("tour")
   cover(false, stop.shows)
-  card.querySelector(".guesses").hidden = true
-  card.querySelector(".press").classList.remove("press")
-  card.querySelector(".next-stop").classList.add("press")
+  showAsked(false)
   stop.act(view)
   const told = () => {
-    say(card.querySelector(".told"), answered(stop, view))
+    say(card(".told"), answered(stop, view))
+    makeRoom()
     if (stop.act === play) cover(false)
   }
   if (playing || training.playing) afterwards = told
@@ -112,7 +104,7 @@ function act(stop, view) {
 }
 
 function answered(stop, view) {
-  const guessed = by("tour").querySelector("[aria-pressed=true]")?.textContent
+  const guessed = card("[aria-pressed=true]")?.textContent
   const verdict = guessed === stop.truth?.(view) ? "right" : "wrong"
   const said = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
   return said + flowing(stop.tell(view))

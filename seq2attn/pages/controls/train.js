@@ -1,21 +1,18 @@
 // The controls of training, and what its worker reports.
 
 const RECENT = 0.9 // how much an earlier batch counts
-const training = {
-  worker: null,
+const untrained = () => ({
   playing: false,
-  round: 0,
   step: 0,
-  losses: [],
-  right: [],
-  exams: [], // [batch, what each model has right]
-  times: []
-}
+  losses: data.models.map(() => []),
+  right: data.models.map(() => new Map()),
+  exams: [] // [batch, what each model has right]
+})
+const training = {worker: null, ...untrained()}
 
 function tell(kind, more = {}) {
   const {rate, seed, mask, until} = state
-  const {worker, round} = training
-  worker.postMessage({kind, rate, seed, mask, until, round, ...more})
+  training.worker.postMessage({kind, rate, seed, mask, until, ...more})
 }
 
 function prepareTraining() {
@@ -32,22 +29,23 @@ function prepareTraining() {
     label.classList.add("aside")
     label.dataset.tip += " It changes what you see, and nothing in training."
   }
-  startWorker()
+  resetTraining()
   listenToTraining()
-  clearCurves()
   if (state.until) setTraining(true) // a link to a moment of training
 }
 
-function startWorker() {
+// Training begins again, in another worker.
+function resetTraining() {
   const source = [`${by("engine").textContent}\nserve()`]
   const worker = new Worker(
     URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
   )
-  const specs = data.models.map(({snapshots, ...spec}) => spec)
   worker.onmessage = ({data: report}) => learnt(report)
   worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
-  training.worker = worker
-  tell("start", {specs})
+  training.worker?.terminate()
+  Object.assign(training, {worker, ...untrained()})
+  tell("start", {specs: data.models.map(({snapshots, ...spec}) => spec)})
+  showTraining()
 }
 
 function listenToTraining() {
@@ -80,33 +78,15 @@ function listenToTraining() {
   }
 }
 
-function clearCurves() {
-  training.losses = data.models.map(() => [])
-  training.right = data.models.map(() => new Map())
-  Object.assign(training, {step: 0, exams: [], times: []})
-  showTraining()
-}
-
 function setTraining(on) {
   training.playing = on
   tell(on ? "run" : "pause")
   showTraining()
 }
 
-function resetTraining() {
-  training.playing = false
-  training.round += 1 // reports of earlier rounds may still be on their way
-  clearCurves()
-  tell("reset")
-}
-
 // A report of the worker: what it learnt since the last one, and the weights that the page shows
 // from now on.
-function learnt({round, step, news, weights}) {
-  if (round !== training.round) {
-    tell("seen")
-    return
-  }
+function learnt({step, news, weights}) {
   for (const batch of news) count(batch)
   training.step = step
   if (step === state.until) endTraining()
@@ -120,11 +100,6 @@ function learnt({round, step, news, weights}) {
     view.learnt = weights[view.number]
     view.load()
   }
-  const now = performance.now()
-  training.times = [
-    ...training.times.filter(([time]) => now - time < 5000),
-    [now, step]
-  ]
   update()
   showTraining()
   requestAnimationFrame(() => setTimeout(() => tell("seen")))
@@ -148,6 +123,7 @@ function count({lengths, losses, right, exams}) {
   }
 }
 
+// How far training is, and the rate of its next batch: in the warm-up a share of the slider's.
 function showTraining() {
   const {step, playing: isOn} = training
   const share = warmed(data.models[0].training, step)
@@ -155,17 +131,7 @@ function showTraining() {
   const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
   const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
   say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
-  say(
-    by("train-now"),
-    step ? `after ${batches}${isOn ? speed() : ""}` : "untrained"
-  )
+  say(by("train-now"), step ? `after ${batches}` : "untrained")
   say(by("train-rate-value"), share < 1 ? warming : rate)
   drawTraining()
-}
-
-function speed() {
-  const [from, first] = training.times[0] ?? [0, 0]
-  const [to, last] = training.times.at(-1) ?? [0, 0]
-  const each = ((last - first) / (to - from)) * 1000
-  return last > first ? ` · ${each.toPrecision(2)} a second` : ""
 }

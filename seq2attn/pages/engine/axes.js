@@ -3,7 +3,7 @@
 // Starts with `start`, then `add(total, value)` for each value, or a sum, then `end(total, count)`.
 function reduction(start, add, end, type) {
   return (x, axes = [], keep = false) => {
-    const given = [axes].flat().map(axis => axisOf(axis, x.shape.length))
+    const given = [axes].flat().map(axis => axisOf(x, axis))
     const gone = given.length ? given : [...x.shape.keys()]
     const kept = x.shape.map((size, axis) => (gone.includes(axis) ? 1 : size))
     const own = x.type === "bool" ? "int" : x.type

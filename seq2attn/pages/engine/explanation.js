@@ -78,23 +78,18 @@ class Explanation {
     }
   }
 
-  // How an element of a named value is made: {text, numbers}: as a formula, and with the numbers
-  // that its last operation combines.
+  // How an element of a named value is made: as a formula, and with the numbers that its last
+  // operation combines.
   of(name, cell) {
-    let {at, cells} = this.locate(this.graph.at(name), [cell])
-    while (!this.names.has(at) && this.maker(at).operation in CHOICES) {
-      const {shape} = this.values[at]
-      const value = this.chosen(this.maker(at), shape, cells)
-      const place = this.graph.placeOf(value)
-      if (place === undefined) return {text: exact(value), numbers: ""}
-      ;({at, cells} = this.locate(place, cells, shape))
+    const place = this.graph.at(name)
+    return {
+      text: this.term(place, [cell]).text,
+      numbers: this.numbers(place, [cell])
     }
-    const numbers = this.names.has(at) ? "" : this.numbers(at, cells[0])
-    return {text: this.term(at, cells).text, numbers}
   }
 
   // Which of its arguments an operation that chooses takes for elements of its result.
-  chosen({operation, args}, shape, cells) {
+  chosen(operation, args, shape, cells) {
     const [condition, yes, no] = CHOICES[operation].map(k => args[k])
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
@@ -114,20 +109,32 @@ class Explanation {
       : this.term(place, cells, shape)
   }
 
-  numbers(place, cell) {
-    const {operation, args} = this.maker(place)
-    const {shape} = this.values[place]
-    if (operation === "softmax") {
-      const width = shape.at(-1)
-      const row = counted(width, cell - (cell % width))
-      const line = this.numbersAt(args[0], shape, row).map(Math.exp)
-      return `${exact(line[cell % width])} / ${exact(line.reduce((sum, one) => sum + one))}`
+  numbers(place, given, wanted) {
+    const {at, cells} = this.locate(place, given, wanted)
+    const {operation, args} = this.maker(at)
+    const {shape} = this.values[at]
+    if (this.names.has(at)) return ""
+    if (operation in CHOICES) {
+      const next = this.graph.placeOf(
+        this.chosen(operation, args, shape, cells)
+      )
+      return next === undefined ? "" : this.numbers(next, cells, shape)
     }
+    if (operation === "softmax") return this.shares(args[0], shape, cells[0])
     if (!(operation in BETWEEN)) return ""
-    const parts = args.flatMap(value => this.numbersAt(value, shape, [cell]))
+    const parts = args.flatMap(value => this.numbersAt(value, shape, cells))
     if (parts.includes(1) && operation !== "add") return ""
     const said = parts.map(one => (one < 0 ? `(${exact(one)})` : exact(one)))
     return said.join(BETWEEN[operation][0])
+  }
+
+  // An element of a softmax as a share of the sum of its row.
+  shares(scores, shape, cell) {
+    const width = shape.at(-1)
+    const row = counted(width, cell - (cell % width))
+    const powers = this.numbersAt(scores, shape, row).map(Math.exp)
+    const all = powers.reduce((sum, one) => sum + one)
+    return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
   // Some elements of a tensor, repeated to a shape, one of them or a vector, as a formula.
@@ -158,11 +165,15 @@ class Explanation {
     const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
     if (operation in CHOICES)
-      return this.part(this.chosen(node, shape, cells), shape, cells)
+      return this.part(
+        this.chosen(operation, args, shape, cells),
+        shape,
+        cells
+      )
     if (operation in REDUCED) return this.reduced(node, cells)
     if (MULTIPLYING.includes(operation))
       return this.multiplied(node, cells, shape)
-    const isFunction = args.length === 1 && typeof args[0] === "string"
+    const isFunction = args.length === 1 && typeof args[0] === "string" // of one tensor
     if (!isFunction && !/^clamp|softmax$/.test(operation)) return undefined
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
@@ -182,15 +193,12 @@ class Explanation {
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
-    const [isFirst, isSecond] = args.slice(0, 2).map(value => {
-      const {shape: own, data, first} = this.operand(value)
-      return product(own) === 1 && data[first] === Number(binding > 1) // changes nothing
-    })
     if (args.length > 2) return undefined
-    if (isSecond) return this.part(args[0], shape, cells)
-    if (isFirst && /add|mul/.test(operation))
-      return this.part(args[1], shape, cells)
     const [a, b] = args.map(value => this.part(value, shape, cells))
+    const changesNothing = ({text}) =>
+      Math.abs(text - Number(binding > 1)) < 1e-9
+    if (changesNothing(b)) return a
+    if (changesNothing(a) && /add|mul/.test(operation)) return b
     const least = Math.ceil(binding)
     return formula(
       within(a, least) + sign + within(b, isOrdered ? binding + 1 : least),
@@ -202,17 +210,13 @@ class Explanation {
   reduced({operation, args}, cells) {
     const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
-    const axes = args.slice(1).find(Array.isArray) ?? []
-    if (
-      axes.length !== 1 ||
-      axisOf(axes[0], shape.length) !== shape.length - 1
-    )
-      return undefined
+    const [axis, ...others] = args.slice(1).find(Array.isArray) ?? []
+    const isLast = placeIn(shape.length, axis) === shape.length - 1
+    if (!isLast || others.length) return undefined
     const width = shape.at(-1)
     const {text} = this.term(place, counted(width, cells[0] * width))
-    return text === this.source(place)
-      ? undefined
-      : formula(REDUCED[operation].join(text))
+    const isTaken = text !== this.source(place) // apart: more than a module's name
+    return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
   // A product of matrices: of a row of the one and a column of the other, or of whole rows.
@@ -260,24 +264,6 @@ class Explanation {
       if (found) return found[1]
     }
     return "…"
-  }
-
-  // A distribution per key, (1, D, S), or one of all keys, (D, 1), of which a named value is made
-  // and `before` is not; undefined if there is none.
-  distribution(name, before) {
-    const earlier = this.origins(this.graph.at(before))
-    const own = [...this.origins(this.graph.at(name))].filter(
-      at => !earlier.has(at)
-    )
-    const [found, ...others] = own.filter(
-      at => this.maker(at).operation === "softmax"
-    )
-    if (found === undefined || others.length) return undefined
-    const x = this.values[found]
-    return {
-      shape: x.shape.length === 1 ? [...x.shape, 1] : x.shape,
-      data: numbersOf(x)
-    }
   }
 
   // Whether a named value depends on an input.

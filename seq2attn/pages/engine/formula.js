@@ -17,6 +17,9 @@ const sub = number =>
 // A text of several lines as one.
 const flowing = text => text.replace(/\s+/g, " ").trim()
 
+// What the catalogue says, without its code marks and its second thoughts.
+const plainly = text => text.split(";")[0].replaceAll("`", "")
+
 function short(value) {
   const size = Math.abs(value)
   if (size >= 1e5) return value.toExponential(1)
@@ -47,6 +50,7 @@ function written(text) {
     .replace(/_(?:\{([^}]+)\}|(\w)(?!\w))/g, lowered)
     .replace(/sqrt\((\w+)\)/g, "√$1")
     .replace(/alpha/g, "α")
+    .replaceAll("<=", "≤")
     .replace(/([a-z)])\.(?=[a-z(])(?!\w+\(\))/gi, "$1 · ")
 }
 

@@ -27,17 +27,14 @@ function randomInputs({inputs}, random) {
 }
 
 class Learner {
+  // It begins with weights that are drawn, moments of the gradients that are 0, and no step taken.
+  // Of the numbers that a seed draws, first weights, dropout and batches have a stream each.
   constructor(spec, seed) {
     this.spec = spec
     this.graphs = made(
       spec.training.graphs,
       graph => new Graph(graph, new Map())
     )
-    this.reset(seed)
-  }
-
-  // The first weights, moments of the gradients that are 0, and a count of steps.
-  reset(seed) {
     const {first, train} = this.graphs
     const {inputs} = train.spec
     const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
@@ -61,7 +58,7 @@ class Learner {
       rate: filled([], rate * warmed(this.spec.training, step)),
       mask: filled([], mask ?? this.spec.mask_padding, "bool")
     }
-    if (step === 0) train.recycle(inputs)
+    if (step === 0) train.recycle(inputs) // later steps use its memory again
     const {loss, right, ...values} = train.run(inputs)
     this.values = values
     return {loss: loss.data[loss.first], right: numbersOf(right)}
@@ -79,11 +76,6 @@ class Learner {
 class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed))
-    this.reset(seed)
-  }
-
-  reset(seed) {
-    for (const learner of this.learners) learner.reset(seed)
     this.random = uniforms(3 * seed + 2)
     this.strings = examStrings(this.learners[0].graphs, uniforms(seed + 1e6))
     this.step = 0

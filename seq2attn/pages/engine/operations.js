@@ -60,7 +60,7 @@ const OF_NUMBERS = {
   python_pow: (x, y) => x ** y,
   python_sub: (x, y) => x - y,
   python_truediv: (x, y) => x / y,
-  sym_size: (x, axis) => x.shape[axisOf(axis, x.shape.length)]
+  sym_size: (x, axis) => x.shape[axisOf(x, axis)]
 }
 
 const OF_TENSORS = {
@@ -133,7 +133,7 @@ const SHAPES = {
   arange: range,
   cat,
   chunk: (x, count, axis = 0) =>
-    split(x, Math.ceil(x.shape[axisOf(axis, x.shape.length)] / count), axis),
+    split(x, Math.ceil(x.shape[axisOf(x, axis)] / count), axis),
   constant_pad_nd: pad,
   copy: (x, source) => copy(expand(single(source), x.shape), x.type),
   expand,

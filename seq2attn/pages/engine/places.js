@@ -3,14 +3,14 @@
 // visit(i, o) for each index along an axis: its place in x.data, and its place in the other
 // tensor's.
 function eachIndex(x, axis, indices, other, visit) {
-  const at = axisOf(axis, x.shape.length)
+  const at = axisOf(x, axis)
   const start = {first: x.first, steps: x.steps.with(at, 0)}
   walk(
     indices.shape,
     [start, indices, other],
     (size, [i, j, o], [p, q, r]) => {
       for (let k = 0; k < size; k++) {
-        const index = axisOf(indices.data[j + k * q], x.shape[at])
+        const index = placeIn(x.shape[at], indices.data[j + k * q])
         visit(i + k * p + index * x.steps[at], o + k * r)
       }
     }

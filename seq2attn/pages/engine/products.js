@@ -73,7 +73,8 @@ function linear(x, weights, bias) {
   return bias ? plus(result, bias) : result
 }
 
-// x (B, C, S), filters (M, C / groups, K): each filter's windows as the rows of a matrix.
+// x (B, C, S), filters (M, C / groups, K): for each group, its filters as rows times the windows of
+// its channels as columns.
 function conv1d(
   x,
   filters,
@@ -83,28 +84,21 @@ function conv1d(
   [spread] = [1],
   groups = 1
 ) {
-  const [made, each, kernel] = filters.shape
-  const wide = contiguous(pad(x, [padding, padding]))
-  const [count, , width] = wide.shape
-  const [row, channel] = wide.steps
-  const size = Math.floor((width - spread * (kernel - 1) - 1) / step) + 1
-  const parts = Array.from({length: groups}, (_, group) => {
-    const own = slice(
-      filters,
-      0,
-      (group * made) / groups,
-      ((group + 1) * made) / groups
-    )
-    const first = wide.first + group * each * channel
+  const [count, each, kernel] = filters.shape
+  const wide = pad(x, [padding, padding])
+  const reach = spread * (kernel - 1) + 1
+  const size = Math.floor((wide.shape[2] - reach) / step) + 1
+  const filtersOf = split(filters, count / groups)
+  const parts = split(wide, each, 1).map((channels, group) => {
+    const [perString, perChannel, perPlace] = channels.steps
     const windows = view(
-      wide,
-      [count, each, kernel, size],
-      [row, channel, spread, step],
-      first
+      channels,
+      [x.shape[0], each, kernel, size],
+      [perString, perChannel, spread * perPlace, step * perPlace]
     )
     return matmul(
-      reshape(own, [1, made / groups, each * kernel]),
-      reshape(windows, [count, each * kernel, size])
+      reshape(filtersOf[group], [1, count / groups, each * kernel]),
+      reshape(windows, [x.shape[0], each * kernel, size])
     )
   })
   const result = cat(parts, 1)

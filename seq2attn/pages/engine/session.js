@@ -40,7 +40,6 @@ class Session {
   constructor(model) {
     this.model = model
     this.spec = model.spec
-    this.read = {} // of each cell of the encoder, the steps that it took
     this.steps = []
     this.encoded = null
   }
@@ -74,9 +73,10 @@ class Session {
     this.graphs = new Map() // what is changed, as text -> the graph of a step
   }
 
-  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`.
+  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`. The lowest reads
+  // the ids, each other the outputs of the one below, of both directions side by side.
   readSource(tokens, length) {
-    let below = tokens
+    let below = tokens.map(id => row("int", [1], () => id))
     const finals = []
     for (const names of this.spec.layers) {
       const lines = names.map(name => this.readLine(name, below, length))
@@ -95,54 +95,25 @@ class Session {
     }
   }
 
-  // A cell along its inputs, token ids or tensors: its outputs by their position, and its last
-  // state for a token that is not padding.
+  // A cell along its inputs: its outputs by their position, and its last state for a token that is
+  // not padding.
   readLine(name, inputs, length) {
+    const graph = this.model.graphs[name]
     const order = [...inputs.keys()]
     if (name.endsWith("backward"))
       order.splice(0, length, ...order.slice(0, length).reverse())
-    const steps = this.readSteps(
-      name,
-      order.map(j => inputs[j])
-    )
-    const outputs = inputs.map((_, j) => steps[order.indexOf(j)].output)
-    return {outputs, last: steps[length - 1].state}
-  }
-
-  // What a cell has read before is not read again, as far as it is the same.
-  readSteps(name, inputs) {
-    const graph = this.model.graphs[name]
-    const before = this.read[name] ?? []
-    const steps = []
-    let state = made(picked(graph.spec.inputs, "state."), shape =>
-      filled(shape, 0)
-    ) // not read
-    for (const [k, input] of inputs.entries()) {
-      const isSame =
-        before[k]?.input === input && before[k - 1] === steps[k - 1]
-      const step = isSame
-        ? before[k]
-        : this.readOne(graph, input, k === 0, state)
-      steps.push(step)
-      state = step.state
+    const states = picked(graph.spec.inputs, "state.")
+    const outputs = []
+    let state = made(states, shape => filled(shape, 0)) // not read
+    let last = null
+    for (const [k, j] of order.entries()) {
+      const first = filled([], k === 0, "bool")
+      const result = graph.run({input: inputs[j], first, ...state})
+      outputs[j] = result.output
+      state = picked(result, "state.")
+      if (k === length - 1) last = state
     }
-    this.read[name] = steps
-    return steps
-  }
-
-  readOne(graph, input, isFirst, state) {
-    const token =
-      typeof input === "number" ? row("int", [1], () => input) : input
-    const result = graph.run({
-      input: token,
-      first: filled([], isFirst, "bool"),
-      ...state
-    })
-    return {
-      input,
-      output: result.output,
-      state: picked(result, "state.")
-    }
+    return {outputs, last}
   }
 
   // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write:

@@ -6,7 +6,9 @@
 const unread = new Map() // length -> arrays that no graph reads any more
 
 const between = (value, low, high) => Math.max(low, Math.min(high, value))
-const axisOf = (axis, rank) => (axis < 0 ? axis + rank : axis)
+// A place that below 0 is counted from the end.
+const placeIn = (size, place) => (place < 0 ? place + size : place)
+const axisOf = (x, axis) => placeIn(x.shape.length, axis)
 
 const product = sizes => sizes.reduce((total, size) => total * size, 1)
 
@@ -112,7 +114,7 @@ function reshape(x, wanted) {
 }
 
 function permute(x, axes) {
-  const order = axes.map(axis => axisOf(axis, x.shape.length))
+  const order = axes.map(axis => axisOf(x, axis))
   const shape = order.map(axis => x.shape[axis])
   return view(
     x,
@@ -122,37 +124,36 @@ function permute(x, axes) {
 }
 
 function transpose(x, one, other) {
-  const rank = x.shape.length
   const axes = [...x.shape.keys()]
-  axes[axisOf(one, rank)] = axisOf(other, rank)
-  axes[axisOf(other, rank)] = axisOf(one, rank)
+  const [from, to] = [axisOf(x, one), axisOf(x, other)]
+  axes[from] = to
+  axes[to] = from
   return permute(x, axes)
 }
 
 function unsqueeze(x, axis) {
-  const at = axisOf(axis, x.shape.length + 1)
+  const at = placeIn(x.shape.length + 1, axis)
   return view(x, x.shape.toSpliced(at, 0, 1), x.steps.toSpliced(at, 0, 0))
 }
 
 function squeeze(x, axes = [...x.shape.keys()]) {
-  const rank = x.shape.length
-  const gone = [axes].flat().map(axis => axisOf(axis, rank))
+  const gone = [axes].flat().map(axis => axisOf(x, axis))
   const isKept = (_, axis) => x.shape[axis] !== 1 || !gone.includes(axis)
   return view(x, x.shape.filter(isKept), x.steps.filter(isKept))
 }
 
 function flatten(x, start = 0, end = -1) {
-  const [from, to] = [start, end].map(axis => axisOf(axis, x.shape.length))
+  const [from, to] = [start, end].map(axis => axisOf(x, axis))
   return reshape(x, x.shape.toSpliced(from, to - from + 1, -1))
 }
 
 // ---- parts ----
 
 function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
-  const at = axisOf(axis, x.shape.length)
+  const at = axisOf(x, axis)
   const size = x.shape[at]
   const [from, to] = [start, end].map(place =>
-    between(place < 0 ? place + size : place, 0, size)
+    between(placeIn(size, place), 0, size)
   )
   const count = Math.max(0, Math.ceil((to - from) / step))
   const steps = x.steps.with(at, x.steps[at] * step)
@@ -160,13 +161,13 @@ function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
 }
 
 function select(x, axis, index) {
-  const at = axisOf(axis, x.shape.length)
-  const first = x.first + axisOf(index, x.shape[at]) * x.steps[at]
+  const at = axisOf(x, axis)
+  const first = x.first + placeIn(x.shape[at], index) * x.steps[at]
   return view(x, x.shape.toSpliced(at, 1), x.steps.toSpliced(at, 1), first)
 }
 
 function split(x, sizes, axis = 0) {
-  const size = x.shape[axisOf(axis, x.shape.length)]
+  const size = x.shape[axisOf(x, axis)]
   const counts = Array.isArray(sizes)
     ? sizes
     : new Array(Math.ceil(size / sizes)).fill(sizes)
@@ -180,7 +181,7 @@ function split(x, sizes, axis = 0) {
 function flip(x, axes) {
   let turned = x
   for (const axis of axes) {
-    const at = axisOf(axis, x.shape.length)
+    const at = axisOf(x, axis)
     const {shape, steps, first} = turned
     const last = first + (shape[at] - 1) * steps[at]
     turned = view(x, shape, steps.with(at, -steps[at]), last)
@@ -264,7 +265,7 @@ function cat(parts, axis = 0) {
   const some = parts.filter(({shape}) => shape.length > 1 || shape[0] !== 0)
   if (some.length === 1) return some[0]
   const [{type, shape}] = some
-  const at = axisOf(axis, shape.length)
+  const at = placeIn(shape.length, axis)
   const sizes = some.map(part => part.shape[at])
   const size = sizes.reduce((total, one) => total + one)
   const result = tensor(type, shape.with(at, size))

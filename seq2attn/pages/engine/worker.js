@@ -4,36 +4,28 @@ const REPORT = 150 // milliseconds between two reports at least
 
 class Trainer {
   constructor() {
-    this.settings = {} // {rate, seed, mask, until, round}
+    this.settings = {} // {rate, mask, until}
     this.playing = false
     this.seen = true // whether the page has drawn the last report
     this.reported = 0
     this.news = []
   }
 
-  // {kind: "start", specs} begins, "run", "pause", "step" and "reset" are the buttons; "seen" asks
-  // for the next report.
-  receive({kind, specs, ...given}) {
-    Object.assign(this.settings, given)
-    if (kind === "start") this.race = new Race(specs, given.seed)
+  // {kind: "start", specs, seed} begins, "run", "pause" and "step" are the buttons; "seen" asks for
+  // the next report.
+  receive({kind, specs, seed, ...settings}) {
+    this.settings = settings
+    if (kind === "start") this.race = new Race(specs, seed)
     if (kind === "seen") this.seen = true
     else if (kind === "run") this.play()
-    else this.stop(kind)
+    else this.playing = false
+    if (kind === "step") this.once()
     if (!this.playing && (kind !== "seen" || this.news.length)) this.report()
   }
 
   play() {
     if (!this.playing) setTimeout(() => this.tick())
     this.playing = true
-  }
-
-  stop(kind) {
-    this.playing = false
-    if (kind === "step") this.once()
-    if (kind !== "reset") return
-    this.race.reset(this.settings.seed)
-    this.news = []
-    this.seen = true
   }
 
   tick() {
@@ -61,9 +53,9 @@ class Trainer {
   report() {
     const isEarly = this.playing && performance.now() - this.reported < REPORT
     if (!this.seen || isEarly) return
-    const {race, news, settings} = this
+    const {race, news} = this
     const weights = race.learners.map(learner => learner.weights())
-    postMessage({round: settings.round, step: race.step, news, weights})
+    postMessage({step: race.step, news, weights})
     Object.assign(this, {
       seen: false,
       reported: performance.now(),

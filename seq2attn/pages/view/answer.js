@@ -48,7 +48,6 @@ function verdict(view) {
   const notes = [
     view.right && (isWrong ? "✗ wrong" : "✓ right"),
     lengthNote(view),
-    comparison(view),
     isWrong && `right is ${rightText(view)}`
   ]
   return notes
@@ -63,29 +62,11 @@ function lengthNote({count, spec: {trained}}) {
   return `${count > longest ? "longer" : "shorter"} than trained (${shortest}-${longest})`
 }
 
-// How it compares with the other model's.
-function comparison(view) {
-  const other = views.find(one => one !== view && one.now)
-  if (!other || other.problem) return ""
-  const [one, two] = [view, other].map(({now}) =>
-    now.steps.map(step => step.written)
-  )
-  const [longer, shorter] = one.length < two.length ? [two, one] : [one, two]
-  const from = longer.findIndex((id, t) => id !== shorter[t])
-  const {name} = other.spec
-  return from < 0
-    ? `the same as ${name}`
-    : `differs from ${name} from step ${from + 1} on`
-}
-
 function drawTiles(view, place, {steps, finished}, isLive) {
-  const focused = [...place.children].indexOf(document.activeElement)
-  place.replaceChildren(
-    ...steps.map((step, t) => tile(view, step, t, isLive))
-  )
+  const tiles = steps.map((step, t) => tile(view, step, t, isLive))
   if (!finished)
-    place.append(make("span", {className: "open", textContent: "… no end"}))
-  place.children[focused]?.focus()
+    tiles.push(make("span", {className: "open", textContent: "… no end"}))
+  refill(place, tiles)
 }
 
 function tile(view, step, t, isLive) {

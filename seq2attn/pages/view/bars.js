@@ -16,30 +16,31 @@ function ofPosition(numbers, j, width) {
 
 function drawBars(view, step, t) {
   const {sources, scale} = view
-  if (view.bars?.columns.length !== sources.length) buildBars(view)
-  const {around, axis, same, labels, columns} = view.bars
+  if (view.columns?.length !== sources.length) buildBars(view)
   const place = view.windowAt(t, " ± ")
-  say(around, place && `┃ ${place}`)
-  for (const [k, mark] of axis.entries()) say(mark, short(scale[1 - k]))
+  say(view.find(".around"), place && `¦ ${place}`)
+  for (const [k, mark] of [...view.label("score").children].entries())
+    say(mark, short(scale[1 - k]))
   for (const j of sources.keys()) drawColumn(view, step, t, j)
   for (const name of Object.keys(BARS)) {
     const told = sources.map(
-      (symbol, j) => `${symbol} ${short(columns[j][name].mean)}`
+      (symbol, j) => `${symbol} ${short(view.columns[j][name].mean)}`
     )
-    labels[name].ariaLabel = `${name}: ${told.join(", ")}`
+    view.label(name).ariaLabel = `${name}: ${told.join(", ")}`
   }
-  const isSame = columns.every(
+  const isSame = view.columns.every(
     ({softmax, weight}) => Math.abs(softmax.mean - weight.mean) < 1e-6
   )
-  say(same, isSame ? "= softmax" : "")
-  showColumn(view, columns[view.position()].symbol)
+  say(view.label("weight").firstElementChild, isSame ? "= softmax" : "")
+  showColumn(view, view.columns[view.position()].symbol)
 }
 
+// The numbers of position j at step t: of several heads a line for each, and their mean.
 function drawColumn(view, step, t, j) {
-  const {sources, scale, map, bars, spec} = view
-  const column = bars.columns[j]
+  const {sources, scale, map} = view
+  const column = view.columns[j]
   const isHeld = view.isForced(t, j)
-  const titles = {weight: spec.force_reason || "drag to set the weight"}
+  const titles = {weight: view.fixed || "drag to set the weight"}
   for (const [name, key] of Object.entries(BARS)) {
     const values = ofPosition(step[key].data, j, sources.length)
     const {bar, number} = column[name]
@@ -58,10 +59,10 @@ function drawColumn(view, step, t, j) {
     )
   }
   drawSymbol(view, column.symbol, t, j)
-  const {bar} = column.weight
-  bar.classList.toggle("held", isHeld)
-  bar.ariaValueNow = step.weights.data[j].toFixed(3)
-  bar.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
+  const slider = column.weight.bar
+  slider.classList.toggle("held", isHeld)
+  slider.ariaValueNow = step.weights.data[j].toFixed(3)
+  slider.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
 }
 
 // A line for each head, from 0.
@@ -95,36 +96,17 @@ function drawSymbol(view, element, t, j) {
 // Brings the chosen column into view.
 function showColumn(view, {offsetLeft, offsetWidth}) {
   const box = view.find(".attending")
-  const left = offsetLeft - view.bars.labels.weight.offsetWidth
+  const left = offsetLeft - view.label("weight").offsetWidth
   const isRight = offsetLeft + offsetWidth > box.scrollLeft + box.clientWidth
   if (box.scrollWidth > box.clientWidth && (left < box.scrollLeft || isRight))
     box.scrollLeft = left - box.clientWidth / 3
 }
 
+// The columns behind the labels, which stand in the page.
 function buildBars(view) {
-  const title =
-    "the window: its centre, and how many positions it reaches to each side"
   const grid = view.find(".bars")
-  const width = view.sources.length
-  const axis = [make("small"), make("small")]
-  const same = make("small")
-  const labels = {}
-  for (const name of Object.keys(BARS)) {
-    labels[name] = make("span", {className: "label", role: "img"}, name)
-  }
-  labels.score.append(...axis)
-  labels.weight.append(same)
-  const around = make("span", {className: "label", title})
-  grid.replaceChildren(around, ...Object.values(labels))
-  const each = `minmax(${state.numbers ? 34 : 18}px, 1fr)`
-  grid.style.gridTemplateColumns = `max-content repeat(${width}, ${each})`
-  view.bars = {
-    axis,
-    same,
-    labels,
-    around,
-    columns: counted(width).map(j => builtColumn(view, grid, j))
-  }
+  grid.replaceChildren(...grid.querySelectorAll(".label"))
+  view.columns = view.sources.map((_, j) => builtColumn(view, grid, j))
 }
 
 function builtColumn(view, grid, j) {
@@ -141,7 +123,7 @@ function builtColumn(view, grid, j) {
 }
 
 function prepareSlider(view, slider, j) {
-  const isFixed = Boolean(view.spec.force_reason)
+  const isFixed = Boolean(view.fixed)
   const values = {
     ariaValueMin: 0,
     ariaValueMax: 1,

@@ -11,20 +11,24 @@ const SHARES = {
 }
 
 class Chart {
-  constructor(canvas) {
+  // most: the value at the top; told: what the chart shows.
+  constructor(canvas, most, told) {
     this.canvas = canvas
+    this.most = most
+    this.told = told
     this.width = canvas.parentNode.clientWidth
-    this.pen = new CanvasPen(canvas, this.width, CHART.height)
+    this.pen = new Pen(canvas, this.width, CHART.height)
     this.colours = [look.positive, look.negative, look.quiet]
+    this.mark(0, "0")
   }
 
-  // The height of a share of the scale.
-  y(share) {
-    return 8 + (CHART.height - 24) * (1 - Math.min(1, share))
+  // The height of a value.
+  y(value) {
+    return 8 + (CHART.height - 24) * (1 - Math.min(1, value / this.most))
   }
 
-  mark(share, text) {
-    const y = this.y(share)
+  mark(value, text) {
+    const y = this.y(value)
     this.pen.line(CHART.left, y, this.width, y, look.line, 1)
     this.note(CHART.left - 4, y, text)
   }
@@ -33,16 +37,33 @@ class Chart {
     this.pen.text(x, y, text, 10, look.quiet, align)
   }
 
-  // points: [batch, share of the scale]; batches: how many fit.
+  // curves: [name, points [batch, value]]. Names and latest values stand in the caption.
+  curves(curves, digits) {
+    const batches = Math.max(50, training.step)
+    const named = curves.map(([name, points], k) => {
+      const latest = points.at(-1)?.[1].toFixed(digits)
+      const stroke = curves.length > 1 && STROKES[k]
+      return [stroke, name, latest].filter(Boolean).join(" ")
+    })
+    for (const [k, [, points]] of curves.entries())
+      this.curve(points, k, batches)
+    this.note(this.width, CHART.height - 6, `batch ${batches}`)
+    say(this.canvas.parentNode.querySelector("small"), named.join("  "))
+    this.canvas.ariaLabel = `${this.told}: ${named.join(", ")}`
+  }
+
   curve(points, k, batches) {
     const {context} = this.pen
     const room = this.width - CHART.left
+    const every = Math.ceil(points.length / room) // more would not be seen
     context.setLineDash(DASHES[k])
     context.strokeStyle = this.colours[k]
     context.lineWidth = 2
     context.beginPath()
-    for (const [batch, share] of points)
-      context.lineTo(CHART.left + (room * batch) / batches, this.y(share))
+    for (let n = 0; n < points.length; n += every) {
+      const [batch, value] = points[n]
+      context.lineTo(CHART.left + (room * batch) / batches, this.y(value))
+    }
     context.stroke()
     context.setLineDash([])
   }
@@ -51,73 +72,52 @@ class Chart {
 function drawTraining() {
   if (!training.worker) return
   const [losses, exams, lengths] = by("train").querySelectorAll("canvas")
-  drawLosses(new Chart(losses))
-  drawExams(new Chart(exams))
-  drawLengths(new Chart(lengths))
+  drawLosses(losses)
+  drawExams(exams)
+  drawLengths(lengths)
 }
 
-const batchesShown = () => Math.max(50, training.step)
+// The name of a model that is not alone.
+const nameBeside = ({name}) => (data.models.length > 1 ? name : "")
 
-function drawLosses(chart) {
+// The losses, below that of a guess in which all symbols are equally likely.
+function drawLosses(canvas) {
   const guess = Math.log(data.models[0].target.tokens.length)
-  const largest =
-    1.1 * Math.max(guess, ...training.losses.map(([first]) => first ?? 0))
-  const batches = batchesShown()
-  chart.mark(0, "0")
-  chart.mark(guess / largest, guess.toFixed(1))
-  chart.note(chart.width, chart.y(guess / largest) - 7, "a guess")
-  chart.note(chart.width, CHART.height - 6, `batch ${batches}`)
-  for (const [k, losses] of training.losses.entries()) {
-    const every = Math.max(1, Math.floor(losses.length / chart.width))
-    const points = losses.map((loss, batch) => [batch, loss / largest])
-    const few = points.filter(([batch]) => batch % every === 0)
-    chart.curve(few, k, batches)
-  }
-  const named = lossNames()
-  const after = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
-  say(by("train-loss"), named.join("  "))
-  chart.canvas.ariaLabel = `${after}: ${named.join(", ")}`
-}
-
-// The latest loss of each model.
-function lossNames() {
-  return data.models.map(({name}, k) => {
-    const value = training.losses[k].at(-1)?.toFixed(3) ?? ""
-    return data.models.length > 1 ? `${STROKES[k]} ${name} ${value}` : value
-  })
-}
-
-// What the curves of the exam show: of one model its three shares, of two how many whole strings
-// each has right.
-function examined() {
-  if (data.models.length > 1)
-    return data.models.map(({name}, k) => [name, found => found[k].whole])
-  return Object.entries(SHARES).map(([share, name]) => [
-    name,
-    ([found]) => found[share]
+  const firsts = training.losses.map(([first]) => first ?? 0)
+  const told = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
+  const chart = new Chart(canvas, 1.1 * Math.max(guess, ...firsts), told)
+  const curves = data.models.map((model, k) => [
+    nameBeside(model),
+    [...training.losses[k].entries()]
   ])
+  chart.mark(guess, guess.toFixed(1))
+  chart.note(chart.width, chart.y(guess) - 7, "a guess")
+  chart.curves(curves, 3)
 }
 
-function drawExams(chart) {
-  const {exams} = training
-  const named = []
-  chart.mark(0, "0")
+// Of one model its three shares, of two how many whole strings each has right.
+function drawExams(canvas) {
+  const shares = data.models.length > 1 ? {whole: " strings"} : SHARES
+  const curves = data.models.flatMap((model, k) =>
+    Object.entries(shares).map(([share, name]) => [
+      nameBeside(model) + name,
+      training.exams.map(([batch, found]) => [batch, found[k][share]])
+    ])
+  )
+  const chart = new Chart(
+    canvas,
+    1,
+    "right, of strings that are not trained on"
+  )
   chart.mark(1, "1")
-  for (const [k, [name, share]] of examined().entries()) {
-    const points = exams.map(([batch, found]) => [batch, share(found)])
-    const value = points.at(-1)?.[1].toFixed(2) ?? ""
-    chart.curve(points, k, batchesShown())
-    named.push(`${STROKES[k]} ${name} ${value}`)
-  }
-  say(by("train-exam"), named.join("  "))
-  chart.canvas.ariaLabel = `right, of strings that are not trained on: ${named.join(", ")}`
+  chart.curves(curves, 2)
 }
 
-function drawLengths(chart) {
+function drawLengths(canvas) {
   const [shortest, longest] = data.models[0].trained
+  const chart = new Chart(canvas, 1)
   const each = (chart.width - CHART.left) / (longest - shortest + 1)
   const told = []
-  chart.mark(0, "0")
   chart.mark(1, "1")
   for (let length = shortest; length <= longest; length++) {
     const x = CHART.left + (length - shortest) * each
@@ -130,7 +130,7 @@ function drawLengths(chart) {
       told.push(`length ${length}: ${(good / all).toFixed(2)}`)
     })
   }
-  chart.canvas.ariaLabel = `share of strings that are right, ${told.join(", ")}`
+  canvas.ariaLabel = `share of strings that are right, ${told.join(", ")}`
 }
 
 // The bar of model k, beside that of the other.

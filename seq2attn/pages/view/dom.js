@@ -12,8 +12,18 @@ function make(name, attributes = {}, ...children) {
   return made
 }
 
+// An element as a template of the page has it.
+const copyOf = id => by(id).content.firstElementChild.cloneNode(true)
+
 const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more})
+
+// Replace what an element has; the focus stays where it was among it.
+function refill(element, children) {
+  const focused = [...element.children].indexOf(document.activeElement)
+  element.replaceChildren(...children)
+  element.children[focused]?.focus()
+}
 
 // The names of what is true.
 function classesOf(flags) {

@@ -25,7 +25,7 @@ function drawMaps(view, isChanged) {
   const beside = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
   const isMarked = view.spec.parts.window?.radius
-  const marks = isMarked ? "; ▨ outside the window, ┃ its centre" : ""
+  const marks = isMarked ? "; ▨ outside the window, ¦ its centre" : ""
   beside.hidden = !isChanged
   say(view.find("figcaption span"), title + marks)
   view.map = changedMap(view)
@@ -46,7 +46,7 @@ function drawMaps(view, isChanged) {
 }
 
 function paintMap(canvas, map, layout) {
-  const pen = new CanvasPen(canvas, layout.width, layout.height)
+  const pen = new Pen(canvas, layout.width, layout.height)
   new MapPainter(pen, map, layout, look).paint()
 }
 
@@ -71,7 +71,7 @@ function changedMap(view) {
     ...mapOf(view, view.now),
     columns: view.sources,
     chosen: [state.step, view.position()],
-    held: new Set(view.spec.force_reason ? [] : state.force.keys()),
+    held: new Set(view.fixed ? [] : state.force.keys()),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
     masked: j => j >= view.ids.length && masksPadding(),
     different: view.differences,
@@ -100,55 +100,34 @@ function nameMap(view) {
   view.canvas.ariaLabel = `${keys}. Each step attends most to: ${heaviest}`
 }
 
-// What can be done with the chosen cell.
+// What can be done with the chosen cell, as with keys.
+function listenToTools(view) {
+  for (const tool of view.find(".cell").querySelectorAll("button")) {
+    tool.onclick = () => {
+      active = view
+      actOn(tool.dataset.key, state.step, view.position())
+    }
+  }
+}
+
 function drawTools(view) {
   const t = state.step
   const j = view.position()
   const cell = `${t},${j}`
-  const tools = []
-  if (view.map.weights[t] && j < view.sources.length) {
-    const isForced = view.isForced(t, j)
-    const isWhole = isForced && state.force.get(cell) === 1
-    const {force_reason: reason} = view.spec
-    tools.push(
-      sayCell(view, t, j),
-      tool(
-        j,
-        "all attention here",
-        () => hold("force", cell, 1),
-        isWhole,
-        reason
-      ),
-      tool(j, "ban here", () => ban(cell), state.ban.has(cell)),
-      tool(j, "ban at every step", () => ban(`${j}`), state.ban.has(`${j}`)),
-      button("release", () => release(t, j), {disabled: !isForced})
-    )
-  }
-  view.find(".cell").replaceChildren(...tools)
+  const isForced = view.isForced(t, j)
+  const [said, whole, here, everywhere, undo] = view.find(".cell").children
+  view.find(".cell").hidden = t >= view.now.steps.length
+  if (t < view.now.steps.length) say(said, cellText(view, t, j))
+  whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
+  here.ariaPressed = String(state.ban.has(cell))
+  everywhere.ariaPressed = String(state.ban.has(`${j}`))
+  whole.disabled = Boolean(view.fixed)
+  whole.title = view.fixed
+  undo.disabled = !isForced
 }
 
-function sayCell({sources, map}, t, j) {
-  const bold = textContent => make("b", {textContent})
+function cellText({sources, map}, t, j) {
   const weight = map.weights[t][j].toFixed(3)
   const outside = map.outside(t, j) ? ", outside the window" : ""
-  const whole = [
-    `step ${t + 1}, position ${j + 1}: `,
-    bold(sources[j]),
-    " with the weight ",
-    bold(weight)
-  ]
-  return make("span", {}, ...whole, outside)
-}
-
-function tool(j, text, act, isPressed, why = "") {
-  const press = () => {
-    state.position = j
-    act()
-  }
-  return button(text, press, {
-    className: isPressed ? "changed" : "",
-    ariaPressed: String(isPressed),
-    disabled: Boolean(why),
-    title: why
-  })
+  return `step ${t + 1}, position ${j + 1}: ${sources[j]} with the weight ${weight}${outside}`
 }

@@ -8,7 +8,7 @@ const signOf = number => (number < 0 ? "−" : "+")
 
 function described(part) {
   if (!isNamed(part) || !part.formula) return ""
-  return `${part.name}: ${part.summary} (${written(part.formula)}).`
+  return `${part.name}: ${plainly(part.summary)} (${written(part.formula)}).`
 }
 
 // A chain such as "e₂ = s · h₂ = 1.2 = 1.2", without what it would say twice.
@@ -59,7 +59,8 @@ function bottleneck(view) {
   }
 }
 
-// A step of a model with attention. Of several heads, the one that attends most to the position.
+// A step of a model with attention, at the chosen position j, whose number n is a subscript. Of
+// several heads, the one that attends most to it: `cell` is its place in an array (heads, S).
 class AttentionParts {
   constructor(view, step, t) {
     Object.assign(this, {view, step, t, parts: view.spec.parts})
@@ -168,7 +169,7 @@ class AttentionParts {
     const {decoder} = parts
     const state = "The decoder's state: what this step looks for"
     const from = decoder
-      ? `${state} (${decoder.name}: ${decoder.summary}).`
+      ? `${state} (${decoder.name}: ${plainly(decoder.summary)}).`
       : "What this step looks for."
     const which = heads > 1 && `Head ${head + 1} of ${heads} is shown.`
     return {
@@ -207,7 +208,7 @@ class AttentionParts {
         past && `${said} position so far.`
       ),
       vectors: {
-        ...(past && {"C, by position": past}),
+        ...(past && {[`C of ${this.view.sources.join(" ")}`]: past}),
         ...this.products()
       }
     }
@@ -255,27 +256,21 @@ class AttentionParts {
   }
 
   ofWeight() {
-    const moved = this.moved()
     const history = !this.readsPast && described(this.parts.history)
     return {
       sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
-      why: sentences(this.attending(moved), history, moved?.why),
-      vectors: moved?.vectors
+      why: sentences(this.attending(), history)
     }
   }
 
   // What makes the weights of the softmax.
-  attending(moved) {
+  attending() {
     const {view, t, j, step, heads} = this
     const isYours = view.sources.some((_, k) => view.isForced(t, k))
     const isSame =
       Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
     const made = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
-    if (moved && !isYours) {
-      const {name} = this.parts.history
-      return `${made} the weights of the step before, moved by the history ${name}, and sharpened.`
-    }
     if (isSame) return `${made} p, unchanged.`
     if (heads > 1) return `The mean over ${heads} heads.`
     return `${made} p, changed by ${this.changers(isYours)}.`
@@ -289,34 +284,9 @@ class AttentionParts {
       isNamed(history) && !this.readsPast && `the history ${history.name}`
     ].filter(Boolean)
     const other = decoder
-      ? `the decoder ${decoder.name}: ${decoder.summary}`
+      ? `the decoder ${decoder.name}: ${plainly(decoder.summary)}`
       : "you"
     return found.length ? found.join(" and ") : other
-  }
-
-  // How far the weights of the step before were moved; null where they are made in another way.
-  moved() {
-    const {view, t} = this
-    const distances =
-      t && this.heads === 1 ? this.e.distribution("weights", "softmax") : null
-    if (!distances) return null
-    const from = peak(view.now.steps[t - 1].weights.data)
-    const [count, keys] = distances.shape.slice(-2)
-    const leaving = counted(count, from % keys, keys).map(
-      place => distances.data[place]
-    )
-    const reach = (count - 1) / 2
-    const move = peak(leaving) - reach
-    const end =
-      from + move < 0 || from + move >= view.count ? ", around the end" : ""
-    const symbol = view.sources[from]
-    return {
-      why: `The step before looked at ${symbol}; from there, the likeliest move is
-        ${move && signOf(move)}${Math.abs(move) || ""}${end}.`,
-      vectors: {
-        [`moves from ${symbol}, −${reach} to +${reach}`]: leaving
-      }
-    }
   }
 
   ofContext() {

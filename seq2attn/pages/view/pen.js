@@ -1,11 +1,11 @@
-// Drawing on a canvas, or into an SVG file with the same calls.
+// Drawing on a canvas.
 
 const MONO =
   'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
-class CanvasPen {
-  constructor(canvas, width, height) {
-    const scale = window.devicePixelRatio || 1
+class Pen {
+  // scale: pixels of the canvas for one of the page. A canvas that has this size is wiped.
+  constructor(canvas, width, height, scale = devicePixelRatio) {
     const size = [Math.ceil(width * scale), Math.ceil(height * scale)]
     this.context = canvas.getContext("2d")
     if (canvas.width !== size[0] || canvas.height !== size[1]) {
@@ -51,45 +51,5 @@ class CanvasPen {
     })
     context.fillText(text, 0, 0)
     context.restore()
-  }
-}
-
-// The same calls, for the text of an SVG file.
-class SvgPen {
-  marks = []
-
-  fill(x, y, width, height, fill) {
-    this.box(x, y, width, height, `fill="${fill}"`)
-  }
-
-  frame(x, y, width, height, stroke, thick) {
-    const style = `fill="none" stroke="${stroke}" stroke-width="${thick}"`
-    this.box(x, y, width, height, style)
-  }
-
-  box(x, y, width, height, style) {
-    const size = `width="${width}" height="${height}"`
-    this.marks.push(`<rect x="${x}" y="${y}" ${size} ${style}/>`)
-  }
-
-  line(x, y, toX, toY, stroke, thick) {
-    const ends = `x1="${x}" y1="${y}" x2="${toX}" y2="${toY}"`
-    this.marks.push(
-      `<line ${ends} stroke="${stroke}" stroke-width="${thick}"/>`
-    )
-  }
-
-  text(x, y, text, size, fill, align = "middle", upright = false) {
-    const place = `x="${x}" y="${y}" fill="${fill}" font-size="${size}"`
-    const turn = upright ? `transform="rotate(-90 ${x} ${y})"` : ""
-    const anchor = `text-anchor="${align}" dominant-baseline="central"`
-    const plain = text.replace(/[<&]/g, sign => `&#${sign.charCodeAt(0)};`)
-    this.marks.push(`<text ${place} ${turn} ${anchor}>${plain}</text>`)
-  }
-
-  file(width, height) {
-    const size = `width="${width}" height="${height}" viewBox="0 0 ${width} ${height}"`
-    const font = "font-family='ui-monospace, Menlo, Consolas, monospace'"
-    return `<svg xmlns="http://www.w3.org/2000/svg" ${size} ${font}>${this.marks.join("")}</svg>`
   }
 }

@@ -1,21 +1,46 @@
 // The panel of one step: a diagram of it, bars to take hold of, the likeliest symbols, and a row
 // for each part, with its formula.
 
+// Of a step, as they follow each other: sign, name, and what it means.
 const PARTS = {
-  // of a step, as they follow each other: sign and name
-  states: ["h", "states"],
-  query: ["s", "query"],
-  score: ["e", "scores"],
-  softmax: ["p", "softmax"],
-  weight: ["α", "weights"],
-  context: ["c", "context"],
-  output: ["y", "output"]
+  states: [
+    "h",
+    "states",
+    "What the encoder has read up to each position, as a vector."
+  ],
+  query: [
+    "s",
+    "query",
+    "What the step looks for, as a vector: it is compared with every key."
+  ],
+  score: [
+    "e",
+    "scores",
+    "How well the query fits each position's key: one number a position."
+  ],
+  softmax: [
+    "p",
+    "softmax",
+    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio."
+  ],
+  weight: ["α", "weights", "How much of each position the step reads."],
+  context: [
+    "c",
+    "context",
+    "What the step reads: the mean of all positions, each counted with its weight."
+  ],
+  vector: [
+    "s₀",
+    "one vector",
+    "All that a model without attention knows of the source."
+  ],
+  output: [
+    "y",
+    "output",
+    "A probability for each symbol that could be written."
+  ]
 }
-const PARTS_WITHOUT = {
-  states: ["h", "states"],
-  vector: ["s₀", "one vector"],
-  output: ["y", "output"]
-}
+const WITHOUT = ["states", "vector", "output"] // attention
 const SHOWN_NEXT = 5
 
 function buildStep(view) {
@@ -24,33 +49,24 @@ function buildStep(view) {
   view.find(".next").onclick = move(1)
   view.find(".play").onclick = togglePlay
   view.find(".attending").hidden = !view.attends
-  view.parts = view.attends ? PARTS : PARTS_WITHOUT
+  const parts = Object.keys(PARTS).filter(part => part !== "vector")
+  view.parts = view.attends ? parts : WITHOUT
   view.rows = {}
-  for (const part of Object.keys(view.parts)) addRow(view, part)
+  for (const part of view.parts) addRow(view, part)
 }
 
 function addRow(view, part) {
-  const [sign, name] = view.parts[part]
-  const title = make("h4", {textContent: `${name} ${sign}`})
-  const [made, why] = ["sum", "why"].map(className => make("p", {className}))
-  const vectors = make("div", {className: "vectors"})
-  const names = {
-    className: "part",
-    role: "group",
-    ariaLabel: name,
-    tabIndex: -1
-  }
-  const row = make("div", names, title, made, why, vectors)
+  const [sign, name, tip] = PARTS[part]
+  const row = copyOf("part")
   const show = () => {
     light(part)
     row.scrollIntoView({block: "nearest", behavior: "smooth"})
     row.focus({preventScroll: true})
   }
-  const stage = button("", show, {
-    className: part,
-    "data-tip": TIPS[part]
-  })
+  const stage = button("", show, {className: part, "data-tip": tip})
   stage.append(make("b", {textContent: sign}), ` ${name}`)
+  say(row.firstElementChild, `${name} ${sign}`)
+  row.ariaLabel = name
   view.rows[part] = row
   view.find(".parts").append(row)
   view.find(".stages").append(stage)
@@ -73,16 +89,11 @@ function drawStep(view) {
 
 function drawHeading(view, steps, t) {
   const {target, sos} = view.spec
-  const bold = textContent => make("b", {textContent})
-  const read = t ? view.wrote(steps[t - 1]) : shownSymbol(target.tokens[sos])
-  view
-    .find(".heading h3")
-    .replaceChildren(
-      `step ${t + 1} of ${steps.length}: reads `,
-      bold(read),
-      `${t ? "" : " (start)"}, writes `,
-      bold(view.wrote(steps[t]))
-    )
+  const begin = `${shownSymbol(target.tokens[sos])} (start)`
+  const [at, read, written] = view.find(".heading h3").children
+  say(at, `step ${t + 1} of ${steps.length}`)
+  say(read, t ? view.wrote(steps[t - 1]) : begin)
+  say(written, view.wrote(steps[t]))
   view.find(".previous").disabled = t === 0
   view.find(".next").disabled = t === steps.length - 1
 }
@@ -90,9 +101,9 @@ function drawHeading(view, steps, t) {
 // The part that is lit, in the diagram, the bars and the rows.
 function showLit(view) {
   const stages = view.find(".stages").children
-  Object.keys(view.parts).forEach((part, k) => {
+  view.parts.forEach((part, k) => {
     const isLit = part === state.part
-    const elements = [stages[k], view.rows[part], view.bars?.labels[part]]
+    const elements = [stages[k], view.rows[part], view.label(part)]
     for (const element of elements) element?.classList.toggle("lit", isLit)
     stages[k].ariaCurrent = isLit ? "step" : "false"
   })
@@ -118,6 +129,7 @@ function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   })
 }
 
+// before: the step without a person's changes; what it would write is always among them.
 function drawLikeliest(view, step, before, t) {
   const chances = probabilities(step.logits.data)
   const others =
@@ -139,7 +151,7 @@ function drawLikeliest(view, step, before, t) {
     view.find(".beside h4"),
     `Likeliest next${others ? "; ❙ without your changes" : ""}`
   )
-  view.find(".likeliest").replaceChildren(...rows)
+  refill(view.find(".likeliest"), rows)
 }
 
 // A symbol that could be written: a button, its probability as a bar, and as a number.

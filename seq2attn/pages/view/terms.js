@@ -1,21 +1,6 @@
 // What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the
 // keyboard's focus.
 
-const TIPS = {
-  // of the parts of a step
-  states: "What the encoder has read up to each position, as a vector.",
-  query:
-    "What the step looks for, as a vector: it is compared with every key.",
-  score:
-    "How well the query fits each position's key: one number a position.",
-  softmax:
-    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio.",
-  weight: "How much of each position the step reads.",
-  context:
-    "What the step reads: the mean of all positions, each counted with its weight.",
-  output: "A probability for each symbol that could be written.",
-  vector: "All that a model without attention knows of the source."
-}
 const ABOUT = {
   task: "What it was trained to do with strings.",
   width: "D: the numbers in a state, and in a query.",
@@ -31,7 +16,11 @@ function describe({about, parts: {score}}) {
     ...ABOUT,
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  return Object.entries(about).flatMap(([name, value], k) => {
+  const isAlone = data.models.length === 1 // of two, the run's name is the heading
+  const told = Object.entries(about).filter(
+    ([key]) => isAlone || key !== "run"
+  )
+  return told.flatMap(([name, value], k) => {
     const tip = {className: "term", "data-tip": tips[name]}
     return [
       k ? " · " : "",
@@ -52,6 +41,7 @@ function showTip(element) {
   tip.style.top = `${below + height < innerHeight ? below : Math.max(0, box.top - height - 6)}px`
 }
 
+// A tip also describes its element to a screen reader; Escape closes it.
 function prepareTips() {
   const hide = () => {
     by("tip").hidden = true

@@ -6,7 +6,7 @@ function paintVector(canvas, values, room) {
   const largest = Math.max(1e-9, ...values.map(Math.abs))
   const {columns, width, height} = vectorLayout(values.length, room)
   const rows = Math.ceil(values.length / columns)
-  const pen = new CanvasPen(canvas, columns * width, rows * height)
+  const pen = new Pen(canvas, columns * width, rows * height)
   for (const [k, value] of values.entries()) {
     const x = (k % columns) * width
     const y = Math.floor(k / columns) * height

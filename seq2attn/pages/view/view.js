@@ -1,5 +1,6 @@
 // One model on the page: its answer, its maps, and the panel of a step.
 
+const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
 const LONG = 22 // source positions from which on a map takes the whole width
 
 class View {
@@ -7,8 +8,10 @@ class View {
     this.spec = spec
     this.number = number
     this.attends = spec.attends
-    this.root = by("model").content.firstElementChild.cloneNode(true)
+    this.fixed = spec.force_reason && cannotSet(spec.force_reason) // why its weights cannot be set
+    this.root = copyOf("model")
     this.find = name => this.root.querySelector(name)
+    this.label = part => this.find(`.label.${part}`) // of bars
     this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
     this.rooms = new Map()
@@ -16,15 +19,18 @@ class View {
     this.snapshots()
     buildStep(this)
     listenToMap(this)
+    listenToTools(this)
   }
 
   head() {
     const isAlone = data.models.length === 1
     say(this.find("h2"), this.spec.name)
-    this.find("h2").hidden = isAlone
+    this.find("h2").classList.toggle("unseen", isAlone)
     this.find(".about").replaceChildren(...describe(this.spec))
     this.find(".about").hidden = isAlone
     this.find(".maps").hidden = !this.attends
+    this.find("figcaption i").style.background =
+      `linear-gradient(90deg, ${data.colours})`
     this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
       active = this
@@ -46,8 +52,10 @@ class View {
 
   // The weights that were learnt last, or else those of the chosen snapshot.
   load() {
-    const number = state.snapshots[this.number]
-    const {label, weights} = this.spec.snapshots[number]
+    const {snapshots} = this.spec
+    const chosen = state.snapshots[this.number]
+    const number = chosen in snapshots ? chosen : snapshots.length - 1
+    const {label, weights} = snapshots[number]
     const model = new Model(this.spec, this.learnt ?? decode(weights))
     this.plain = new Session(model)
     this.changed = new Session(model)
@@ -105,7 +113,7 @@ class View {
 
   // Whether a person has set the weight of this cell of this model.
   isForced(t, j) {
-    return !this.spec.force_reason && state.force.has(`${t},${j}`)
+    return !this.fixed && state.force.has(`${t},${j}`)
   }
 
   // The session that shows what is on the screen.
