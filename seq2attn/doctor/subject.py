@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import SIDES, B, Call, Inputs, S, arrange, draw, order_of, settle, tensors
+from seq2attn.doctor.call import SIDES, B, Call, Inputs, arrange, draw, order_of, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of, transparent
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
@@ -58,6 +58,11 @@ class Subject:
     """scores that may be named"""
     expect: str | None = None
     require: Sequence[str] = ()
+
+    @property
+    def length(self) -> int:
+        """S"""
+        return self.given.keys.size(1)
 
     # ---- calls ----
 
@@ -122,11 +127,11 @@ class Subject:
         if self.has_mask:
             yield self.given, self.masked
 
-    def draw(self, length: int = S, rows: int = B) -> Inputs:
+    def draw(self, length: int | None = None, rows: int = B) -> Inputs:
         """Draw other inputs."""
         query, width = self.given.query, self.given.keys.size(2)
         queries, query_width = (0, 0) if query is None else query.shape[1:]
-        drawn = draw(query_width, width, queries, rows, length)
+        drawn = draw(query_width, width, queries, rows, length or self.length)
         return drawn if self.has_mask else drawn.free
 
     def small(self) -> Inputs:
@@ -239,10 +244,10 @@ class Subject:
 
 def bind(subject: Subject) -> Subject:
     """Return a subject with the layouts of what a call uses and returns, after a few calls."""
-    given = subject.given.free
+    given, length = subject.given.free, subject.length
     returned, _ = subject.raw(given)
     shapes = [one.shape for one in returned if B in one.shape]
-    is_long = [shape.numel() > B * S for shape in shapes if S in shape]
+    is_long = [shape.numel() > B * length for shape in shapes if length in shape]
     is_alone = given.query is None and any(is_long) and len(is_long) == len(shapes)
     subject = replace(subject, is_self=is_alone)
     asks = "keys" if is_alone else "query"
@@ -255,8 +260,8 @@ def bind(subject: Subject) -> Subject:
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
-        is_square = S in sizes and (not is_alone or sizes.count(S) > 1)
-        if is_square and B in sizes and tensor.numel() % (B * queries * S) == 0:
+        is_square = length in sizes and (not is_alone or sizes.count(length) > 1)
+        if is_square and B in sizes and tensor.numel() % (B * queries * length) == 0:
             shown.append(index)
         elif B in sizes:
             outputs.append(index)
