@@ -85,10 +85,10 @@ def padding_amount(subject: Subject) -> Found:
     wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
     longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
     try:
-        subject.run(longer.free)
+        subject.output(longer.free)
     except Exception:  # of any source of this length: that is another finding
         return
-    more = subject.run(longer).output
+    more = subject.output(longer)
     more = more[:, : masked.size(1), : masked.size(2)]  # of weights alone there are more now
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
@@ -100,7 +100,7 @@ def empty_row(subject: Subject) -> Found:
     """A row without valid keys is no error, and gives no NaN."""
     valid = subject.given.valid.clone()
     valid[-1] = not subject.has_mask
-    if not subject.run(subject.given._replace(valid=valid)).output[-1].isfinite().all():
+    if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
         yield "empty-row", "NaN"
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from seq2attn.doctor.call import S
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
@@ -22,7 +23,7 @@ SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH = (
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
-LONG, SHORT = 32, 9  # the lengths of sources that a constructor is told
+LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
 SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
 Roles = dict[str, list[str]]
 """names of arguments by their role"""

@@ -36,7 +36,7 @@ def strides(subject: Subject) -> Found:
     """Keys may lie in memory as a transposed encoder output does."""
     given = subject.given.free
     other = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
-    if subject.differ(subject.run(given._replace(keys=other)).output, subject.free.output) > CLOSE:
+    if subject.differ(subject.output(given._replace(keys=other)), subject.free.output) > CLOSE:
         yield "strides", "results differ"
 
 
@@ -101,7 +101,7 @@ def _is_wrong(subject: Subject, name: str) -> bool:
     totals = []
     for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
         moved = given._replace(**{name: start + size * along})
-        totals.append((subject.run(moved).output * across).sum())
+        totals.append((subject.output(moved) * across).sum())
     slope = float(totals[1] - totals[2]) / (2 * STEP)
     if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
         return False
@@ -120,7 +120,7 @@ def parameters(subject: Subject) -> Found:
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []
     for given in (subject.given.free, subject.small().free):
-        total = subject.run(given).output.square().sum()
+        total = subject.output(given).square().sum()
         if not total.requires_grad:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))

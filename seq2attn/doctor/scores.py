@@ -87,9 +87,7 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in known:
         for score in _made(entry, sample) if entry.is_built_in else ():
-            for fit in islice(_fits(score, sample), 1):
-                if fit.order:
-                    break
+            for fit in _fits(score, sample, mistakes=0):
                 if not fit.text:
                     return "score", entry.name, ""
                 is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
@@ -98,9 +96,12 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     return min(matches)[1:]
 
 
-def _fits(score: Any, sample: Sample) -> Iterator[Fit]:
-    """Yield how a score, or a mistake in it, gives the scores of a sample."""
-    for order, (code, mistaken) in enumerate(_variants(score, sample)):
+def _fits(score: Any, sample: Sample, mistakes: int | None = None) -> Iterator[Fit]:
+    """Yield how a score, or a mistake in it, gives the scores of a sample. mistakes: how many are
+    tried, by default all.
+    """
+    tried = islice(_variants(score, sample), None if mistakes is None else 1 + mistakes)
+    for order, (code, mistaken) in enumerate(tried):
         factor = factor_of(mistaken, sample.scores)
         if factor is not None:
             if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale

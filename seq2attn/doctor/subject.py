@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import SIDES, B, Call, Inputs, arrange, draw, order_of, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, order_of, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of, transparent
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
@@ -77,14 +77,16 @@ class Subject:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
-    def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
-        """Return the tensors that a call returns, and its uses of weights."""
+    def raw(
+        self, given: Inputs, is_watched: bool = True, **changes: Any
+    ) -> tuple[list[Tensor], list[Use]]:
+        """Return the tensors that a call returns, and its uses of weights if it is watched."""
         watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
-        with transparent(), watch:
+        with transparent(), watch if is_watched else contextlib.nullcontext():
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute
             result = vars(self.call.attention)
-        return list(tensors(result, SIDES in self.call.text)), watch.uses
+        return list(tensors(result)), watch.uses
 
     def run(self, given: Inputs, **changes: Any) -> Result:
         """Call it, and arrange what came of it."""
@@ -104,6 +106,10 @@ class Subject:
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]
         return Result(torch.cat(output, dim=-1), weights, shown, uses)
+
+    def output(self, given: Inputs) -> Tensor:
+        """Return the output (B, L, F): watching a call takes longer than the call."""
+        return self.run(given, is_watched=not (self.outputs or self.shown)).output
 
     @cached_property
     def free(self) -> Result:
@@ -188,15 +194,15 @@ class Subject:
     def is_finite(self, given: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
         real = self.real(given)
-        output = self.run(given).output
+        output = self.output(given)
         return bool(output.masked_fill(~real[:, : output.size(1)], 0).isfinite().all())
 
     def reach(self, given: Inputs, name: str) -> Tensor:
         """Return (B, L, places) how much a change at each place changes each row of the output."""
-        base, columns = self.run(given).output, []
+        base, columns = self.output(given), []
         for place in range(getattr(given, name).size(1)):
             moved = given.moved((ALL, place), name)
-            columns.append(self.apart(self.run(moved).output, base))
+            columns.append(self.apart(self.output(moved), base))
         return torch.stack(columns, dim=-1)
 
     @cached_property
@@ -221,7 +227,7 @@ class Subject:
         """Whether the same keys in another order give another result"""
         given = self.given.free
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
-        output = self.run(rolled).output
+        output = self.output(rolled)
         if not self.outputs:  # of weights alone
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
         return not self.own.any() and self.differ(output, self.free.output) > CLOSE
@@ -229,8 +235,8 @@ class Subject:
     @property
     def ignores_keys(self) -> bool:
         """Whether other keys give the same result"""
-        moved = self.run(self.given.free.moved(ALL, "keys"))
-        return self.differ(moved.output, self.free.output) == 0
+        moved = self.output(self.given.free.moved(ALL, "keys"))
+        return self.differ(moved, self.free.output) == 0
 
     @cached_property
     def is_among(self) -> bool:
