@@ -57,6 +57,8 @@ RULES: tuple[engine.Rule, ...] = (
     numbers.score,
 )
 """in the order in which they are made: causes before consequences"""
+OF_WIDTH = (rows.not_finite, weights.sums, numbers.score)
+"""those that are tried at another width, too"""
 
 
 def check_attention(
@@ -101,7 +103,7 @@ def check_attention(
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             torch.manual_seed(0)
-            for finding in engine.examine(RULES, subject, allow):
+            for finding in engine.examine(OF_WIDTH if first else RULES, subject, allow):
                 text = finding.text
                 if first:
                     text += f" This is at width {subject.given.keys.size(2)}."

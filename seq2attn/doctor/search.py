@@ -43,6 +43,7 @@ DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 UNSEEN = ("mask-crash", "mask-not-examined")
 """of a mask that takes none of its forms: another layout may be meant"""
+MOST = 2000  # calls that are tried: what needs more is refused
 LONGEST = 64  # of sources whose length a module may ask for
 Problem = tuple[Call, Roles, Exception]
 Widths = tuple[int, int]
@@ -70,6 +71,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     problems: list[Problem] = []
     unseen: list[Subject] = []
     for meaning in _meanings(attention, widths):
+        if len(problems) > MOST:
+            break
         if unseen and not meaning.is_split:
             continue
         subject = _called(attention, meaning, problems)
