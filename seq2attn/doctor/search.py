@@ -68,6 +68,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
     widths that it takes. Raises `Seq2AttnError` if there is none.
     """
+    is_ready = not any(map(is_lazy, module_of(attention).parameters()))
+    fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
     unseen: list[Subject] = []
     for meaning in _meanings(attention, widths):
@@ -75,7 +77,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             break
         if unseen and not meaning.is_split:
             continue
-        subject = _called(attention, meaning, problems)
+        subject = _called(attention, fresh, meaning, problems)
         if subject is None:
             if problems and _unknown(*problems[0][:2]):
                 break
@@ -89,11 +91,11 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     raise _refusal(*max(problems, key=_progress))
 
 
-def _called(attention: Any, meaning: Meaning, problems: list[Problem]) -> Subject | None:
+def _called(
+    attention: Any, fresh: Any, meaning: Meaning, problems: list[Problem]
+) -> Subject | None:
     """Return the attention with the least doubtful of the calls that may be meant, if one works."""
     module = module_of(attention)
-    is_ready = not any(map(is_lazy, module.parameters()))
-    fresh = copy.deepcopy(attention) if is_ready else None
     keys = meaning.roles["keys"][0]
     found: list[tuple[float, int, Subject]] = []
     for calls, inputs in _ways(attention, meaning):
