@@ -106,7 +106,7 @@ def rows_mixed(subject: Subject) -> Found:
     if last is None or rows != subject.queries(subject.given):
         return
     for row in range(rows):
-        by = subject.apart(subject.with_more(last, row=row), subject.free.output).amax(0)
+        by = subject.more(last, row=row).amax(0)
         by[row] = 0
         if by.max() > CLOSE:
             yield "rows-mixed", float(by.max())

@@ -17,7 +17,7 @@ from seq2attn.text import did_you_mean, quoted
 TOLERANCE = 2e-3  # relative
 ALIKE = 1e-5  # scores that differ by less are equal
 SMALL = 0.01
-MATCHES = 1000  # ways to assign parameters that are tried
+MATCHES = 200  # ways to assign parameters that are tried
 DIFFERENCES = TEXTS["differences"]
 FACTORS = TEXTS["factors"]
 """what a factor means that is a power of the width"""

@@ -32,7 +32,7 @@ from seq2attn.doctor.names import (
     words,
 )
 from seq2attn.doctor.rows import batch, not_finite
-from seq2attn.doctor.subject import Result, Subject, bind
+from seq2attn.doctor.subject import ALL, Result, Subject, bind
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -103,7 +103,8 @@ def _called(
         for call in calls:
             try:
                 subject = bind(Subject(call, module, inputs.free, fresh))
-                if subject.ignores_keys and not meaning.names[keys]:
+                moved = subject.given.moved(ALL, "keys")
+                if not meaning.names[keys] and not subject.change(moved).any():
                     raise ValueError(f"{keys} changes nothing")
                 doubts = _doubts(subject)
             except Exception as error:

@@ -144,8 +144,10 @@ class Subject:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def with_more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
-        """Return the output with 1 added to the weights of a use; of one head or query alone."""
+    def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+        """Return how much each row (B, L) changes if 1 is added to the weights of a use; to those
+        of one head or query alone.
+        """
 
         def more(index: int, weights: Tensor) -> Tensor:
             added = torch.zeros_like(weights)
@@ -155,21 +157,14 @@ class Subject:
                 added[places[:, head, row]] = 1
             return weights + added
 
-        return self.run(self.given.free, change=more).output
-
-    def is_shared(self, use: int) -> bool:
-        """Return whether a row of what was caught reaches several rows of the result, as features
-        of keys do in linear attention, unlike weights.
-        """
-        by = self.apart(self.with_more(use, 0, 0), self.free.output).amax(0)
-        return int((by > TINY).sum()) > 1
+        return self.apart(self.run(self.given.free, change=more).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
         """The last use of weights that the result follows, or else the last"""
         places = range(len(self.orders)) if all(self.orders) else range(0)
         for use in places[::-1]:
-            if self.differ(self.with_more(use), self.free.output) > TINY:
+            if self.more(use).max() > TINY:
                 return use
         return places[-1] if places else None
 
@@ -191,6 +186,10 @@ class Subject:
         """Return the largest of these."""
         return float(self.apart(left, right).max())
 
+    def change(self, given: Inputs) -> Tensor:
+        """Return how much each row (B, L) changes with other inputs."""
+        return self.apart(self.output(given), self.free.output)
+
     def is_finite(self, given: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
         real = self.real(given)
@@ -201,8 +200,8 @@ class Subject:
         """Return (B, L, places) how much a change at each place changes each row of the output."""
         base, columns = self.output(given), []
         for place in range(getattr(given, name).size(1)):
-            moved = given.moved((ALL, place), name)
-            columns.append(self.apart(self.output(moved), base))
+            output = self.output(given.moved((ALL, place), name))
+            columns.append(self.apart(output, base))
         return torch.stack(columns, dim=-1)
 
     @cached_property
@@ -231,12 +230,6 @@ class Subject:
         if not self.outputs:  # of weights alone
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
         return not self.own.any() and self.differ(output, self.free.output) > CLOSE
-
-    @property
-    def ignores_keys(self) -> bool:
-        """Whether other keys give the same result"""
-        moved = self.output(self.given.free.moved(ALL, "keys"))
-        return self.differ(moved, self.free.output) == 0
 
     @cached_property
     def is_among(self) -> bool:
@@ -274,8 +267,10 @@ def bind(subject: Subject) -> Subject:
     shown.sort(key=lambda index: returned[index].numel())  # of several: not scores of heads
     subject = replace(subject, orders=orders, outputs=outputs, shown=shown)
     for index, follows in enumerate(follow):
-        if orders[index] and not follows and subject.is_shared(index):
-            orders[index] = ""
+        if orders[index] and not follows:
+            reached = subject.more(index, 0, 0).amax(0) > TINY
+            if reached.sum() > 1:  # one row of weights reaches one row; features of keys, several
+                orders[index] = ""
     return replace(subject, orders=orders)
 
 

@@ -51,14 +51,13 @@ def used(subject: Subject) -> Found:
         return
     last = subject.last_use
     heads = 0 if last is None else result.weights[last].size(1)
-    more = [subject.with_more(last, head) for head in range(heads)]
-    unused = [subject.differ(one, result.output) < TINY for one in more]
+    unused = [subject.more(last, head).max() < TINY for head in range(heads)]
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
         return
     if any("values" in text for text in subject.call.given.values()):
         moved = given._replace(values=given.keys.cos()).moved(ALL, "values")
-        if subject.differ(subject.output(moved), result.output) < TINY:
+        if subject.change(moved).max() < TINY:
             yield "keys-as-values" if result.uses else "values-ignored"
             return
     moved = given.moved(ALL, "keys")
