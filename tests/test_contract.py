@@ -518,7 +518,7 @@ def test_a_score_of_any_widths_is_tried_with_keys_wider_than_queries(own_scores,
 
 
 @pytest.mark.parametrize("part", [Plain, Shown, MovesAndReads, Picky, Frozen, Bigrams])
-def test_what_is_odd_but_keeps_the_rules_is_accepted(part, own_scores):
+def test_what_is_odd_but_keeps_the_rules_is_accepted(part, own_scores, one_place):
     register("odd", equal_widths=True)(part)
     assert broken_rule(part.registry.kind, "odd") is None
 

@@ -71,7 +71,7 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
         return "constant", DIFFERENCES["constant"]
     fits: list[Fit] = []
     for score in _expected(expected, sample, known):
-        fits += _fits(score, sample)
+        fits += _fits(score, sample, mistaken=True)
     if fits:
         return min(fits)[1:3]
     if (centred - centred[:, :1]).abs().max() < ALIKE:
@@ -87,7 +87,7 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in known:
         for score in _made(entry, sample) if entry.is_built_in else ():
-            for fit in _fits(score, sample, mistakes=0):
+            for fit in _fits(score, sample, mistaken=False):
                 if not fit.text:
                     return "score", entry.name, ""
                 is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
@@ -96,13 +96,11 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     return min(matches)[1:]
 
 
-def _fits(score: Any, sample: Sample, mistakes: int | None = None) -> Iterator[Fit]:
-    """Yield how a score, or a mistake in it, gives the scores of a sample. mistakes: how many are
-    tried, by default all.
-    """
-    tried = islice(_variants(score, sample), None if mistakes is None else 1 + mistakes)
-    for order, (code, mistaken) in enumerate(tried):
-        factor = factor_of(mistaken, sample.scores)
+def _fits(score: Any, sample: Sample, *, mistaken: bool) -> Iterator[Fit]:
+    """Yield how a score gives the scores of a sample, or how one that is mistaken does."""
+    tried = islice(_variants(score, sample), None if mistaken else 1)
+    for order, (code, scores) in enumerate(tried):
+        factor = factor_of(scores, sample.scores)
         if factor is not None:
             if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale
                 factor = math.copysign(1.0, factor)
