@@ -108,6 +108,47 @@ class Attention(nn.Module):
         return (weights.unsqueeze(2) * keys).sum(1)
 """
 """no query"""
+SPLIT = """\
+import torch
+
+def Attention(query, keys, values, mask=None):
+    "mask: 1.0 for what is real"
+    scores = query @ keys.mT / query.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask[:, None, None] == 0, -torch.inf)
+    return scores.softmax(-1) @ values
+"""
+"""queries and keys in heads, which only the mask shows"""
+BLOCKS = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.block = 6
+        self.all, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        apart = x.unflatten(1, (-1, self.block))
+        q, k, v = self.all(apart).unflatten(3, (4, -1)).transpose(2, 3).chunk(3, -1)
+        weights = (q @ k.mT / math.sqrt(q.size(-1))).softmax(-1)
+        return self.out((weights @ v).transpose(2, 3).flatten(3)).flatten(1, 2)
+"""
+"""a sequence in blocks, each apart"""
+FIRST = """\
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(width, 4)
+
+    def forward(self, x):
+        "x: (places, batch, width)"
+        return self.attend(x, x, x)[0]
+"""
+"""places come first"""
 
 
 class Case(NamedTuple):
@@ -133,6 +174,7 @@ FILL = "scores = scores.masked_fill(~valid, -math.inf)"
 SOFT = "torch.softmax(scores, dim=1)"
 SCORE = "        if valid is not None"
 CLOSED = "closed = apart > 99"
+ADDED = "scores = scores + (mask[:, None].to(x) - 1)"
 MASK = "closed = closed | (mask == 0)[:, None]"
 PROJECTED = "self.q(x), self.k(x), self.v(x)"
 JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
@@ -141,9 +183,15 @@ JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
 )
 SCALE = "math.sqrt(q.size(-1))"
 START = "x, mask=None):"
+MASKLESS = SELF.replace(START, "x):\n        mask = None")
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
 HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
+MIXED = """\
+        less = torch.arange(4)[:, None, None] / 4
+        weights = weights.flip(1) - weights * less
+        output"""
+TALKING = CROSS.replace("        output", MIXED)
 RETURN = "return (weights.unsqueeze(1) @ values).squeeze(1), weights"
 
 
@@ -200,6 +248,9 @@ CASES = [
         first("scores = scores * (1 + 2e-6 * keys.mean(0).mean())"),
     ),
     Case("batch", ONE, "(weights.unsqueeze", "(weights.roll(1, 0).unsqueeze", "(weights.unsqueeze"),
+    Case(
+        "batch", FIRST, "(places, batch, width)", "(batch, places, width)", "(places, rows, width)"
+    ),
     Case("batch", ONE, SCORE, first("scores = scores * len(keys)"), first("scores = scores * 5")),
     Case(
         "queries-mixed",
@@ -208,6 +259,7 @@ CASES = [
         "(weights @ v).flatten(1).view(query.shape)",
         "(weights @ v).permute(0, 2, 1, 3).reshape(query.shape)",
     ),
+    Case("queries-mixed", TALKING, HEADS, "(weights @ v).flatten(1).view(query.shape)", HEADS),
     Case(
         "queries-mixed",
         CROSS,
@@ -238,6 +290,7 @@ CASES = [
     Case("axis", CROSS, "dim=-1", "dim=1", "dim=3"),
     Case("sums", ONE, SOFT, f"{SOFT} * 0.995", f"{SOFT} * 0.9999"),
     Case("sums", ONE, SOFT, "torch.sigmoid(scores)", SOFT),
+    Case("sums", TALKING, "- weights * less", "- weights * less", "* 1"),
     Case(
         "sums-with-mask",
         ONE,
@@ -317,10 +370,17 @@ CASES = [
         "scores = scores + valid",
         "scores = scores + torch.where(valid, 0, -math.inf)",
     ),
+    Case(
+        "mask-added",
+        SPLIT,
+        "scores.masked_fill(mask[:, None, None] == 0, -torch.inf)",
+        "scores + mask[:, None, None]",
+        "scores + 1e9 * mask[:, None, None]",
+    ),
     Case("mask-is-added", SELF, MASK, "scores = scores + mask", MASK),
     Case("mask-inverted", ONE, "~valid", "valid", "~valid"),
     Case("mask-inverted", CROSS, "key_padding_mask[", "~key_padding_mask[", "key_padding_mask["),
-    Case("mask-inverted", SELF, START, documented("0 = kept"), documented("1 = kept")),
+    Case("mask-inverted", SELF, START, documented("0.0 = kept"), documented("1.0 = kept")),
     Case("mask-inverted", SELF, START, documented("True if ignored"), documented("(B, 1, S)")),
     Case(
         "mask-added",
@@ -334,6 +394,7 @@ CASES = [
     Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
     Case("padding-leak", ONE, "-math.inf", "-12", "-80"),
     Case("padding-leak", ONE, "-math.inf", "1e-9", "-1e9"),
+    Case("padding-leak", SELF, MASK, f"{ADDED} * 9", f"{ADDED} * 9e9"),
     Case(
         "padding-leak",
         ONE,
@@ -373,6 +434,13 @@ CASES = [
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(
         "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"
+    ),
+    Case(
+        "later-amount",
+        MASKLESS,
+        CLOSED,
+        "closed = apart > 0\n        scores = scores + torch.sin(len(place) + apart)",
+        "closed = apart > 0\n        scores = scores + torch.sin(99 + apart)",
     ),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
     # ---- which places a row sees ----
@@ -440,7 +508,7 @@ CASES = [
         "half",
         BARE,
         "scores.softmax(1)",
-        "(scores * torch.ones(len(query), 1)).to(query) @ torch.eye(9)",
+        "(scores * torch.ones(len(query), 1)).to(query) @ torch.eye(scores.size(1))",
         "scores.softmax(1)",
     ),
     Case("half", ONE, "-math.inf", "-1e9", "-1e4"),
@@ -483,13 +551,14 @@ CASES = [
     Case(
         "scale-factor", CROSS, SCALE, "math.sqrt(query.size(-1))", f"{SCALE} + 0 * query.size(-1)"
     ),
+    Case("scale-factor", BLOCKS, SCALE, "math.sqrt(x.size(-1))", SCALE),
     Case("scale-factor", CROSS, "q @ k.mT", f"(q / {SCALE}) @ k.mT", "(q / 1) @ k.mT"),
     Case(
         "scale-factor",
         BARE,
         "valid):\n    scores = keys @ query.mT / query.size(2) ** 0.5",
         "valid):\n    'dot(q, k) / sqrt(D)'\n    scores = keys @ query.mT * 1",
-        "valid):\n    'dot(q, k)'\n    scores = keys @ query.mT * 1",
+        "valid):\n    'dot(q, k), not divided by sqrt(D)'\n    scores = keys @ query.mT * 1",
     ),
     Case("score-unknown", ONE, SCORE, first("scores = scores ** 3"), SCORE),
     Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),

@@ -90,7 +90,7 @@ def test_no_threshold_can_be_ten_times_as_loose(monkeypatch, name):
 
 # ---- what is right ----
 
-QUICK = [unusual.Linear, unusual.flash, unusual.Decoder, unusual.log_space, unusual.Hops]
+QUICK = [unusual.Linear, unusual.flash, unusual.Decoder]
 SLOW = [form for form in unusual.SEVERAL + unusual.ONE if form not in QUICK]
 
 
@@ -118,10 +118,15 @@ class Own(nn.Module):
 
 PARTS = {"score": SCORES, "window": WINDOWS, "history": HISTORIES, "normaliser": NORMALISERS}
 DEFAULTS = {"none", "global", "softmax"}  # what every score is tried with
-OURS = [(kind, name) for kind, parts in PARTS.items() for name in parts.names()]
+OURS = [
+    pytest.param(kind, name, marks=[pytest.mark.slow] * (kind != "score"))
+    for kind, parts in PARTS.items()
+    for name in parts.names()
+    if name not in DEFAULTS
+]
 
 
-@pytest.mark.parametrize("kind, name", [ours for ours in OURS if ours[1] not in DEFAULTS])
+@pytest.mark.parametrize("kind, name", OURS)
 def test_our_own_parts_have_no_fault(kind, name):
     model = {"hidden": 16, "decoder": "bahdanau", "attention": {kind: name}}
     config = check_config({"model": model, "task": {"alphabet": "abc"}})

@@ -4,6 +4,7 @@ config chose. The rules are in `models.py` and `tasks.py`.
 
 import contextlib
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -69,10 +70,12 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
         rules = TASK_RULES if kind == "task" else LOSS_RULES
         variants = [{}]
     results: dict[str, str] = {}
+    exact = [make(settings, torch.float64) for settings in variants]
     for rule, check in rules.items():
-        dtype = torch.float32 if rule == "shape" else torch.float64
-        for settings in variants:
-            results[rule] = _reason(check, make(settings, dtype), part)
+        for settings, subject in zip(variants, exact, strict=True):
+            is_first = rule == "shape"
+            new = make(settings, torch.float32) if is_first else deepcopy(subject)
+            results[rule] = _reason(check, new, part)
             if results[rule]:
                 return results
 

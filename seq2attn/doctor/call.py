@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
-SIDES = "(3, 3)"  # of an image of S places
 ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
 """of rows, heads and queries in rows of weights, the usual ones first"""
 
@@ -102,15 +101,13 @@ class Call:
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
 
 
-def tensors(result: Any, is_image: bool) -> Iterator[Tensor]:
+def tensors(result: Any) -> Iterator[Tensor]:
     """Yield the tensors of numbers in what is returned."""
     if isinstance(result, Tensor) and result.is_floating_point():
-        yield result.flatten(-2) if is_image and result.dim() > 2 else result
-    elif isinstance(result, Mapping):
-        yield from tensors(list(result.values()), is_image)
-    elif isinstance(result, tuple | list):
-        for one in result:
-            yield from tensors(one, is_image)
+        yield result
+    elif isinstance(result, Mapping | tuple | list):
+        for one in result.values() if isinstance(result, Mapping) else result:
+            yield from tensors(one)
 
 
 def settle(tensor: Tensor, *sizes: int) -> Tensor:

@@ -57,6 +57,8 @@ RULES: tuple[engine.Rule, ...] = (
     numbers.score,
 )
 """in the order in which they are made: causes before consequences"""
+OF_WIDTH = (rows.not_finite, weights.sums, numbers.score)
+"""those that are tried at another width, too"""
 
 
 def check_attention(
@@ -90,6 +92,7 @@ def check_attention(
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}
+    known: set[str] = set()
     first = ""
     with (
         torch.no_grad(),
@@ -101,13 +104,16 @@ def check_attention(
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             torch.manual_seed(0)
-            for finding in engine.examine(RULES, subject, allow):
+            rules = OF_WIDTH if first else RULES
+            for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
                 if first:
                     text += f" This is at width {subject.given.keys.size(2)}."
                 lines = tuple(corrections(attention, finding.code))
                 found.setdefault(finding.code, replace(finding, text=text, lines=lines))
             first = first or f"{made}{subject.call}"
+            if "unchecked" in found:
+                break
     return Report(sorted(found.values(), key=_rank), first)
 
 

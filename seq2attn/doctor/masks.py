@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject
+from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
@@ -34,12 +34,14 @@ def padding(subject: Subject) -> Found:
     weight = torch.zeros_like(keys[:, 0]).float()  # (B, S) on padding, the most
     for weights in masked.weights:
         on_padding = weights.masked_fill(keys[:, None] | ~real[:, None], 0)
-        weight = torch.maximum(weight, on_padding.sum(1).amax(1))
+        weight = torch.maximum(weight, on_padding.amax((1, 2)))
     most = float(weight.max())
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
     elif by > CLOSE > reach.masked_fill(~keys, 0)[-1].max():
         yield "mask-inverted", subject.call.mask, "its name"
+    elif most > TINY and abs(abs(_rise(subject)) - 1) < CLOSE:
+        yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
         is_first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # of the padded keys of a row
         code = "padding-leak" if (weight * ~is_first).max() > TINY else "mask-off-by-one"
@@ -52,6 +54,19 @@ def padding(subject: Subject) -> Found:
         yield from _hidden(subject, (reach == 0) & keys & real & ~subject.own)
 
 
+def _rise(subject: Subject) -> float:
+    """Return by how much a mask raises the score of a first, valid, key above those of padding: 0
+    if that is not always alike.
+    """
+    rises = [torch.zeros(1)]
+    for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
+        logs = (masked / free).log()
+        padding = ~subject.given.valid[:, None, None].expand_as(logs)
+        rises.append((logs[..., :1] - logs)[padding])
+    found = torch.cat(rises[1:] or rises)
+    return float(found.mean()) if gap(found, found.mean()) < CLOSE else 0.0
+
+
 def _hidden(subject: Subject, closed: Tensor) -> Found:
     """Yield whether a valid key reaches nothing, in any of several draws."""
     for _ in range(DRAWS):
@@ -62,29 +77,30 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
 
 
 def padding_amount(subject: Subject) -> Found:
-    """How much padding there is changes nothing."""
-    if not subject.has_mask:
+    """How many keys there are that no row sees changes nothing: of padding, or of later tokens."""
+    is_causal = subject.own.any() and not subject.seen.triu(1).any()
+    if not subject.has_mask and not is_causal:
         return
     given, masked = subject.given, subject.masked.output
     wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
     longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
     try:
-        subject.run(longer.free)
+        subject.output(longer.free)
     except Exception:  # of any source of this length: that is another finding
         return
-    more = subject.run(longer).output
+    more = subject.output(longer)
     more = more[:, : masked.size(1), : masked.size(2)]  # of weights alone there are more now
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
     if by > CLOSE:
-        yield "padding-amount", f"by {by:.2g}"
+        yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 
 
 def empty_row(subject: Subject) -> Found:
     """A row without valid keys is no error, and gives no NaN."""
     valid = subject.given.valid.clone()
     valid[-1] = not subject.has_mask
-    if not subject.run(subject.given._replace(valid=valid)).output[-1].isfinite().all():
+    if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
         yield "empty-row", "NaN"
 
 

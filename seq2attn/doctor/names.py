@@ -12,17 +12,18 @@ from typing import Any
 
 from torch import nn
 
+from seq2attn.doctor.call import S
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS = (
+SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH = (
     set(words.split()) for words in WORDS["words"].values()
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
-LONG, SHORT = 32, 9  # the lengths of sources that a constructor is told
+LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
 SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
@@ -157,8 +158,9 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
 
 
 NEAR = 200  # letters after the name of a mask
+SHAPE = r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}[(\[]([^()\[\]]+,[^()\[\]]+)[)\]]"
 MEANING = re.compile(
-    r"\b(true|1|nonzero|false|0)\b[`*'\"]*\s*"
+    r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s([^.,;:()\n]+)",
     re.IGNORECASE,
 )
@@ -177,6 +179,13 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
                 is_false = found[1].lower() in ("false", "0")
                 return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
     return None, ""
+
+
+def axes_of(name: str, text: str) -> list[str]:
+    """Return the axes that an argument is said to have, if the first is that of the batch."""
+    found = re.search(SHAPE.format(re.escape(name)), text)
+    axes = [axis.strip(" `*").lower() for axis in found[1].split(",")] if found else []
+    return axes if axes[:1] and axes[0] in BATCH else []
 
 
 def said_of(attention: Any, first: bool = False) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2attn.doctor.call import S
 from seq2attn.doctor.names import ROLES, function_of, said_of, words
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
@@ -23,6 +22,7 @@ LOST = 0.01  # of the weight of valid keys, at large inputs
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
 MOST = 0.5  # the largest of several shares
 SCALED = r"(?<!un)scaled|sqrt|√"
+DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"
 
 
 def length(subject: Subject) -> Found:
@@ -36,7 +36,7 @@ def strides(subject: Subject) -> Found:
     """Keys may lie in memory as a transposed encoder output does."""
     given = subject.given.free
     other = given.keys.transpose(0, 1).contiguous().transpose(0, 1)
-    if subject.differ(subject.run(given._replace(keys=other)).output, subject.free.output) > CLOSE:
+    if subject.change(given._replace(keys=other)).max() > CLOSE:
         yield "strides", "results differ"
 
 
@@ -61,7 +61,9 @@ def twice(subject: Subject) -> Found:
     """Scores are no shares: then weights of a row would differ by a factor e at most."""
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
-        shares = logs - logs.mean(-1, keepdim=True) + 1 / S  # if they are logarithms of shares
+        shares = (
+            logs - logs.mean(-1, keepdim=True) + 1 / subject.length
+        )  # if they are logarithms of shares
         if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
             yield "softmax-twice"
 
@@ -99,7 +101,7 @@ def _is_wrong(subject: Subject, name: str) -> bool:
     totals = []
     for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
         moved = given._replace(**{name: start + size * along})
-        totals.append((subject.run(moved).output * across).sum())
+        totals.append((subject.output(moved) * across).sum())
     slope = float(totals[1] - totals[2]) / (2 * STEP)
     if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
         return False
@@ -118,7 +120,7 @@ def parameters(subject: Subject) -> Found:
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []
     for given in (subject.given.free, subject.small().free):
-        total = subject.run(given).output.square().sum()
+        total = subject.output(given).square().sum()
         if not total.requires_grad:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
@@ -230,13 +232,13 @@ def score(subject: Subject) -> Found:
 def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, where this is seen."""
     for factor, width, heads in scales(subject):
-        lines = said_of(subject.call.attention, first=True)
+        lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
         is_own = "unflatten" not in subject.call.text  # the width of a head
         known = {
             "root": width**-0.5,
             "all": is_own * (width * heads) ** -0.5,
             "width": is_own / width,
-            "said" if re.search(SCALED, lines.lower()) else "none": 1.0,
+            "said" if re.search(SCALED, lines) else "none": 1.0,
         }
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = (names or ["other"])[0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2attn.doctor.call import ORDERS, B, S, arrange
+from seq2attn.doctor.call import ORDERS, B, arrange
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
@@ -25,9 +25,9 @@ class Products(TorchDispatchMode):
     operands were multiplied by; constant: where parameters lie, which are no queries.
     """
 
-    def __init__(self, constant: Collection[int]) -> None:
+    def __init__(self, length: int, constant: Collection[int]) -> None:
         super().__init__()
-        self.constant = constant
+        self.length, self.constant = length, constant
         self.found: list[tuple[Tensor, int]] = []
         """(N, S), and the width of queries and keys"""
         self._factors: dict[int, tuple[Tensor, float]] = {}
@@ -40,8 +40,8 @@ class Products(TorchDispatchMode):
             left, right = args[PRODUCTS[kind] :][:2]
             product = left @ right / (self._of(left) * self._of(right))
             for rows in (product, product.mT):
-                if rows.size(-1) == S:
-                    self.found.append((rows.reshape(-1, S), left.size(-1)))
+                if rows.size(-1) == self.length:
+                    self.found.append((rows.reshape(-1, self.length), left.size(-1)))
         elif kind in POWERS:
             left, right = map(self._value, args[:2])
             self._keep(result, left * right ** POWERS[kind])
@@ -76,7 +76,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     and the number of heads; whatever depends on places alone may be added.
     """
-    given, products = subject.given.free, Products(subject.constant)
+    given, products = subject.given.free, Products(subject.length, subject.constant)
     with transparent(), products:
         subject.call(given.each(torch.clone))
     for weights in subject.free.weights:

@@ -17,7 +17,7 @@ from seq2attn.text import did_you_mean, quoted
 TOLERANCE = 2e-3  # relative
 ALIKE = 1e-5  # scores that differ by less are equal
 SMALL = 0.01
-MATCHES = 1000  # ways to assign parameters that are tried
+MATCHES = 200  # ways to assign parameters that are tried
 DIFFERENCES = TEXTS["differences"]
 FACTORS = TEXTS["factors"]
 """what a factor means that is a power of the width"""
@@ -71,7 +71,7 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
         return "constant", DIFFERENCES["constant"]
     fits: list[Fit] = []
     for score in _expected(expected, sample, known):
-        fits += _fits(score, sample)
+        fits += _fits(score, sample, mistaken=True)
     if fits:
         return min(fits)[1:3]
     if (centred - centred[:, :1]).abs().max() < ALIKE:
@@ -87,9 +87,7 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in known:
         for score in _made(entry, sample) if entry.is_built_in else ():
-            for fit in islice(_fits(score, sample), 1):
-                if fit.order:
-                    break
+            for fit in _fits(score, sample, mistaken=False):
                 if not fit.text:
                     return "score", entry.name, ""
                 is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
@@ -98,10 +96,11 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     return min(matches)[1:]
 
 
-def _fits(score: Any, sample: Sample) -> Iterator[Fit]:
-    """Yield how a score, or a mistake in it, gives the scores of a sample."""
-    for order, (code, mistaken) in enumerate(_variants(score, sample)):
-        factor = factor_of(mistaken, sample.scores)
+def _fits(score: Any, sample: Sample, *, mistaken: bool) -> Iterator[Fit]:
+    """Yield how a score gives the scores of a sample, or how one that is mistaken does."""
+    tried = islice(_variants(score, sample), None if mistaken else 1)
+    for order, (code, scores) in enumerate(tried):
+        factor = factor_of(scores, sample.scores)
         if factor is not None:
             if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale
                 factor = math.copysign(1.0, factor)

@@ -2,22 +2,25 @@
 be meant are tried, the usual ones first.
 """
 
+import contextlib
 import copy
 import inspect
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import B, Call, Inputs, S, draw, padded
+from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, padded
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.names import (
     WORDS,
     Roles,
+    axes_of,
     documented,
     function_of,
     mask_of,
@@ -29,7 +32,7 @@ from seq2attn.doctor.names import (
     words,
 )
 from seq2attn.doctor.rows import batch, not_finite
-from seq2attn.doctor.subject import Result, Subject, bind
+from seq2attn.doctor.subject import ALL, Result, Subject, bind
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -38,81 +41,132 @@ MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"
 """words of a mask, or of lengths, that say what is padding"""
 DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
+UNSEEN = ("mask-crash", "mask-not-examined")
+"""of a mask that takes none of its forms: another layout may be meant"""
+MOST = 2000  # calls that are tried: what needs more is refused
+LONGEST = 64  # of sources whose length a module may ask for
 Problem = tuple[Call, Roles, Exception]
 Widths = tuple[int, int]
 """of the query and of the keys"""
 
 
-def find_subject(attention: Any, widths: Iterable[Widths]) -> Subject:
+class Meaning(NamedTuple):
+    """What the arguments of an attention may be, and which inputs it may take."""
+
+    names: Mapping[str, bool]
+    """of arguments, and whether each is given"""
+    roles: Roles
+    is_split: bool
+    """queries and keys come in heads"""
+    widths: Widths
+    length: int
+    said: str
+    """what is said of shapes"""
+
+
+def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
     widths that it takes. Raises `Seq2AttnError` if there is none.
     """
-    names = required(function_of(attention))
-    module = module_of(attention)
-    is_ready = not any(map(is_lazy, module.parameters()))
+    is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
-    for given, of_names, pair, is_split in _meanings(names, [*widths]):
-        found: list[tuple[float, int, Subject]] = []
-        for calls, inputs in _ways(attention, of_names, given, pair, is_split):
-            said: list[str] = []
-            for call in calls:
-                try:
-                    subject = bind(Subject(call, module, inputs.free, fresh))
-                    if subject.ignores_keys and not names[of_names["keys"][0]]:
-                        raise ValueError(f"{of_names['keys'][0]} changes nothing")
-                    found.append((_doubts(subject), len(found), subject))
-                except Exception as error:
-                    problems.append((call, of_names, error))
-                    said.append(error_text(error))
+    unseen: list[Subject] = []
+    for meaning in _meanings(attention, widths):
+        if len(problems) > MOST:
+            break
+        if unseen and not meaning.is_split:
+            continue
+        subject = _called(attention, fresh, meaning, problems)
+        if subject is None:
+            if problems and _unknown(*problems[0][:2]):
+                break
+            continue
+        subject = _with_mask(subject, meaning.roles)
+        if not any(code in UNSEEN for code, *_ in subject.told):
+            return subject
+        unseen.append(subject)
+    if unseen:
+        return unseen[0]
+    raise _refusal(*max(problems, key=_progress))
+
+
+def _called(
+    attention: Any, fresh: Any, meaning: Meaning, problems: list[Problem]
+) -> Subject | None:
+    """Return the attention with the least doubtful of the calls that may be meant, if one works."""
+    module = module_of(attention)
+    keys = meaning.roles["keys"][0]
+    found: list[tuple[float, int, Subject]] = []
+    for calls, inputs in _ways(attention, meaning):
+        said: list[str] = []
+        for call in calls:
+            try:
+                subject = bind(Subject(call, module, inputs.free, fresh))
+                moved = subject.given.moved(ALL, "keys")
+                if not meaning.names[keys] and not subject.change(moved).any():
+                    raise ValueError(f"{keys} changes nothing")
+                doubts = _doubts(subject)
+            except Exception as error:
+                problems.append((call, meaning.roles, error))
+                said.append(error_text(error))
                 if len(said) > 2 and said[2] == said[0]:
                     break  # masks of other shapes fail alike
-                if found and not found[-1][0]:
-                    break
-            if found and not found[-1][0]:
-                break
-        if found:
-            return _with_mask(min(found, key=lambda one: one[:2])[2], of_names)
-        if _unknown(*problems[0][:2]):
-            break
-    raise _refusal(*max(problems, key=_progress))
+                continue
+            if not doubts:
+                return subject
+            found.append((doubts, len(found), subject))
+    return min(found, key=lambda one: one[:2])[2] if found else None
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     """Return an attention that is called as that of a subject, with inputs of another width."""
     query = subject.given.query
-    given = draw(width, width, 0 if query is None else query.size(1))
+    given = draw(width, width, 0 if query is None else query.size(1), length=subject.length)
     call, module = replace(subject.call, attention=attention), module_of(attention)
     given = given._replace(valid=subject.given.valid)
     return bind(replace(subject, call=call, module=module, given=given, fresh=None))
 
 
-def _meanings(
-    names: dict[str, bool], widths: list[Widths]
-) -> Iterator[tuple[dict[str, bool], Roles, Widths, bool]]:
-    """Yield what the arguments may be with widths that the inputs may have, and whether these are
-    split, as into heads: the likeliest first. Then arguments that have a default are given, too.
+def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
+    """Yield what the arguments may be, the likeliest first: as the docstring says, or otherwise;
+    then those that have a default are given, too; then sources have a length that the module holds.
     """
-    for given in (names, dict.fromkeys(names, True)):
-        for is_split, pair in product((False, True), widths):
-            for of_names in roles(given):
-                yield given, of_names, pair, is_split
-        if all(names.values()):
-            return
+    needed, said = required(function_of(attention)), said_of(attention)
+    lengths = [S, *_lengths_of(module_of(attention))]
+    texts = dict.fromkeys((said, "")) if any(axes_of(name, said) for name in needed) else [""]
+    ways = dict.fromkeys((tuple(needed.values()), (True,) * len(needed)))
+    for length, are_given, text, is_split, pair in product(
+        lengths, ways, texts, (False, True), widths
+    ):
+        names = dict(zip(needed, are_given, strict=True))
+        for of_names in roles(names):
+            yield Meaning(names, of_names, is_split, pair, length, text)
 
 
-def _ways(
-    attention: Any, of_names: Roles, names: Mapping[str, bool], widths: Widths, is_split: bool
-) -> Iterator[tuple[list[Call], Inputs]]:
+def _lengths_of(module: nn.Module) -> list[int]:
+    """Return the lengths of sources that a module may ask for: windows, blocks and so on."""
+    held: set[int] = set()
+    for part in module.modules():
+        if not type(part).__module__.startswith("torch."):
+            held.update(value for value in vars(part).values() if type(value) is int)
+    return sorted(size for size in held if 1 < size <= LONGEST and size not in (B, L, S))
+
+
+def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[list[Call], Inputs]]:
     """Yield the calls that may be meant, which differ by the form of a mask, with inputs."""
+    names, of_names = meaning.names, meaning.roles
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask, is_alone = mask_of(of_names), not of_names["query"]
     is_masked = names.get(mask, False)
     forms = _forms(mask, of_names) if is_masked else ["None"]
     layouts = WORDS["alone" if is_alone else "cross"]
-    choices = [[layout for layout in layouts if ("unflatten" in layout[0]) == is_split]]
+    choices = [[layout for layout in layouts if ("unflatten" in layout[0]) == meaning.is_split]]
     choices += [WORDS[role] if of_names[role] else [""] for role in ("history", "other")]
     for (keys, query, queries), history, other in product(*choices):
+        inputs = draw(*meaning.widths, queries, length=meaning.length)
+        if not _is_as_said(meaning, inputs, {"keys": keys, "query": query}):
+            continue
         values = keys if is_alone else keys.replace("keys", "values")
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
         texts |= {"history": history, "other": other, "mask": "None", "lengths": "None"}
@@ -123,7 +177,19 @@ def _ways(
                 if is_needed or role not in ("mask", "lengths"):
                     given[name] = texts[role]
         call = Call(attention, given, first, mask * is_masked, needs_mask=is_masked)
-        yield [replace(call, form=form) for form in forms], draw(*widths, queries)
+        yield [replace(call, form=form) for form in forms], inputs
+
+
+def _is_as_said(meaning: Meaning, inputs: Inputs, texts: Mapping[str, str]) -> bool:
+    """Return whether inputs in these layouts have the axes that the docstring gives them."""
+    for role, text in texts.items():
+        for name in meaning.roles[role]:
+            axes, laid = axes_of(name, meaning.said), None
+            with contextlib.suppress(RuntimeError):  # a width that cannot be split: a call says so
+                laid = eval(text, inputs._asdict()) if axes else None
+            if isinstance(laid, Tensor) and (len(laid), laid.dim()) != (B, len(axes)):
+                return False
+    return True
 
 
 def _forms(mask: str, of_names: Roles) -> list[str]:
@@ -162,8 +228,11 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
         return subject
     tried: list[tuple[float, int, Subject]] = []
     problems: list[Exception] = []
-    given = subject.given._replace(valid=padded(B, S))
+    given = subject.given._replace(valid=padded(B, subject.length))
+    codes: set[str] = set()
     for form in _forms(mask, of_names):
+        if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
+            break  # it is no sum of scores and mask
         call = replace(subject.call, mask=mask, form=form)
         other = replace(subject, call=call, given=given)
         try:
@@ -173,12 +242,14 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
             shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
             if shapes != shapes[:1] * 3:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
-            doubts = [DOUBTS.get(code, 1.0) for code, *_ in listed(padding(other))]
+            found = [code for code, *_ in listed(padding(other))]
         except Exception as error:
             problems.append(error)
             continue
-        tried.append((max(doubts, default=0.0), len(tried), other))
-        if not doubts:
+        codes.update(found)
+        doubts = max((DOUBTS.get(code, 1.0) for code in found), default=0.0)
+        tried.append((doubts, len(tried), other))
+        if not found:
             break
     if not tried:
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"

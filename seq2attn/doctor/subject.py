@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import SIDES, B, Call, Inputs, S, arrange, draw, order_of, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, order_of, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of, transparent
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
@@ -59,6 +59,11 @@ class Subject:
     expect: str | None = None
     require: Sequence[str] = ()
 
+    @property
+    def length(self) -> int:
+        """S"""
+        return self.given.keys.size(1)
+
     # ---- calls ----
 
     def queries(self, given: Inputs) -> int:
@@ -72,14 +77,16 @@ class Subject:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
 
-    def raw(self, given: Inputs, **changes: Any) -> tuple[list[Tensor], list[Use]]:
-        """Return the tensors that a call returns, and its uses of weights."""
+    def raw(
+        self, given: Inputs, is_watched: bool = True, **changes: Any
+    ) -> tuple[list[Tensor], list[Use]]:
+        """Return the tensors that a call returns, and its uses of weights if it is watched."""
         watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
-        with transparent(), watch:
+        with transparent(), watch if is_watched else contextlib.nullcontext():
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute
             result = vars(self.call.attention)
-        return list(tensors(result, SIDES in self.call.text)), watch.uses
+        return list(tensors(result)), watch.uses
 
     def run(self, given: Inputs, **changes: Any) -> Result:
         """Call it, and arrange what came of it."""
@@ -99,6 +106,10 @@ class Subject:
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]
         return Result(torch.cat(output, dim=-1), weights, shown, uses)
+
+    def output(self, given: Inputs) -> Tensor:
+        """Return the output (B, L, F): watching a call takes longer than the call."""
+        return self.run(given, is_watched=not (self.outputs or self.shown)).output
 
     @cached_property
     def free(self) -> Result:
@@ -122,19 +133,21 @@ class Subject:
         if self.has_mask:
             yield self.given, self.masked
 
-    def draw(self, length: int = S, rows: int = B) -> Inputs:
+    def draw(self, length: int | None = None, rows: int = B) -> Inputs:
         """Draw other inputs."""
         query, width = self.given.query, self.given.keys.size(2)
         queries, query_width = (0, 0) if query is None else query.shape[1:]
-        drawn = draw(query_width, width, queries, rows, length)
+        drawn = draw(query_width, width, queries, rows, length or self.length)
         return drawn if self.has_mask else drawn.free
 
     def small(self) -> Inputs:
         """Draw other inputs, so small that sparse weights spread."""
         return self.draw().times(0.1)
 
-    def with_more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
-        """Return the output with 1 added to the weights of a use; of one head or query alone."""
+    def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
+        """Return how much each row (B, L) changes if 1 is added to the weights of a use; to those
+        of one head or query alone.
+        """
 
         def more(index: int, weights: Tensor) -> Tensor:
             added = torch.zeros_like(weights)
@@ -144,21 +157,14 @@ class Subject:
                 added[places[:, head, row]] = 1
             return weights + added
 
-        return self.run(self.given.free, change=more).output
-
-    def is_shared(self, use: int) -> bool:
-        """Return whether a row of what was caught reaches several rows of the result, as features
-        of keys do in linear attention, unlike weights.
-        """
-        by = self.apart(self.with_more(use, 0, 0), self.free.output).amax(0)
-        return int((by > TINY).sum()) > 1
+        return self.apart(self.run(self.given.free, change=more).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
         """The last use of weights that the result follows, or else the last"""
         places = range(len(self.orders)) if all(self.orders) else range(0)
         for use in places[::-1]:
-            if self.differ(self.with_more(use), self.free.output) > TINY:
+            if self.more(use).max() > TINY:
                 return use
         return places[-1] if places else None
 
@@ -180,18 +186,22 @@ class Subject:
         """Return the largest of these."""
         return float(self.apart(left, right).max())
 
+    def change(self, given: Inputs) -> Tensor:
+        """Return how much each row (B, L) changes with other inputs."""
+        return self.apart(self.output(given), self.free.output)
+
     def is_finite(self, given: Inputs) -> bool:
         """Return whether a result has numbers in the rows of tokens."""
         real = self.real(given)
-        output = self.run(given).output
+        output = self.output(given)
         return bool(output.masked_fill(~real[:, : output.size(1)], 0).isfinite().all())
 
     def reach(self, given: Inputs, name: str) -> Tensor:
         """Return (B, L, places) how much a change at each place changes each row of the output."""
-        base, columns = self.run(given).output, []
+        base, columns = self.output(given), []
         for place in range(getattr(given, name).size(1)):
-            moved = given.moved((ALL, place), name)
-            columns.append(self.apart(self.run(moved).output, base))
+            output = self.output(given.moved((ALL, place), name))
+            columns.append(self.apart(output, base))
         return torch.stack(columns, dim=-1)
 
     @cached_property
@@ -216,16 +226,10 @@ class Subject:
         """Whether the same keys in another order give another result"""
         given = self.given.free
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
-        output = self.run(rolled).output
+        output = self.output(rolled)
         if not self.outputs:  # of weights alone
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
         return not self.own.any() and self.differ(output, self.free.output) > CLOSE
-
-    @property
-    def ignores_keys(self) -> bool:
-        """Whether other keys give the same result"""
-        moved = self.run(self.given.free.moved(ALL, "keys"))
-        return self.differ(moved.output, self.free.output) == 0
 
     @cached_property
     def is_among(self) -> bool:
@@ -239,10 +243,10 @@ class Subject:
 
 def bind(subject: Subject) -> Subject:
     """Return a subject with the layouts of what a call uses and returns, after a few calls."""
-    given = subject.given.free
+    given, length = subject.given.free, subject.length
     returned, _ = subject.raw(given)
     shapes = [one.shape for one in returned if B in one.shape]
-    is_long = [shape.numel() > B * S for shape in shapes if S in shape]
+    is_long = [shape.numel() > B * length for shape in shapes if length in shape]
     is_alone = given.query is None and any(is_long) and len(is_long) == len(shapes)
     subject = replace(subject, is_self=is_alone)
     asks = "keys" if is_alone else "query"
@@ -255,16 +259,18 @@ def bind(subject: Subject) -> Subject:
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
-        is_square = S in sizes and (not is_alone or sizes.count(S) > 1)
-        if is_square and B in sizes and tensor.numel() % (B * queries * S) == 0:
+        is_square = length in sizes and (not is_alone or sizes.count(length) > 1)
+        if is_square and B in sizes and tensor.numel() % (B * queries * length) == 0:
             shown.append(index)
         elif B in sizes:
             outputs.append(index)
     shown.sort(key=lambda index: returned[index].numel())  # of several: not scores of heads
     subject = replace(subject, orders=orders, outputs=outputs, shown=shown)
     for index, follows in enumerate(follow):
-        if orders[index] and not follows and subject.is_shared(index):
-            orders[index] = ""
+        if orders[index] and not follows:
+            reached = subject.more(index, 0, 0).amax(0) > TINY
+            if reached.sum() > 1:  # one row of weights reaches one row; features of keys, several
+                orders[index] = ""
     return replace(subject, orders=orders)
 
 

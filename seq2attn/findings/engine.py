@@ -72,11 +72,12 @@ def first(rule: Rule, subject: Any) -> Finding | None:
     return finding(*found[0]) if found else None
 
 
-def examine(rules: Iterable[Rule], subject: Any, allow: Collection[str] = ()) -> Iterator[Finding]:
+def examine(
+    rules: Iterable[Rule], subject: Any, allow: Collection[str], known: set[str]
+) -> Iterator[Finding]:
     """Yield what the rules find, but for the codes in `allow`, and for what follows from an earlier
-    finding.
+    finding: `known` has codes and groups, and gets those that are found.
     """
-    known: set[str] = set()
     for rule in rules:
         found = listed(_found_by(rule, subject))
         for code, *evidence in found:
