@@ -73,8 +73,10 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     exact = [make(settings, torch.float64) for settings in variants]
     for rule, check in rules.items():
         for settings, subject in zip(variants, exact, strict=True):
-            is_first = rule == "shape"
-            new = make(settings, torch.float32) if is_first else deepcopy(subject)
+            if rule == "shape":
+                new = make(settings, torch.float32)
+            else:
+                new = _copied(subject) or make(settings, torch.float64)
             results[rule] = _reason(check, new, part)
             if results[rule]:
                 return results
@@ -86,6 +88,14 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     chosen = registry.choose(name, **options)
     results["options"] = _reason(partial(_check_options, results_with), chosen, part)
     return results
+
+
+def _copied(subject: Any) -> Any:
+    """Return a copy; None where a part holds what cannot be copied, such as a lock."""
+    try:
+        return deepcopy(subject)
+    except Exception:  # whatever the part's own `__deepcopy__` raises, too
+        return None
 
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
