@@ -55,10 +55,9 @@ def test_the_formula_for_general_is_a_sum_over_its_matrix():
     )
 
 
-@pytest.mark.parametrize("components", [STANDARD, SHIFTED])
-def test_measured_variance_lies_within_its_sampling_error(components):
+def test_measured_variance_lies_within_its_sampling_error():
     result = score_variance(
-        ["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=components
+        ["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=SHIFTED
     )
     assert len(result.rows) == 9
     for row in result.rows:
@@ -275,6 +274,7 @@ QUICK = {
 }
 
 
+@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
     line = f"analyze {name} {QUICK[name]}"

@@ -32,7 +32,7 @@ from seq2attn.training.step import TrainingStep
 
 TASKS = ("reverse", "copy", "sort", "duplicate")  # over one alphabet
 FIRST = int(os.environ.get("SEQ2ATTN_SEED", "0"))
-SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "3"))
+SAMPLE = int(os.environ.get("SEQ2ATTN_DIFFERENTIAL", "2"))
 ALL, CHUNK = 10_000, 100
 STEPS = 50  # with the C and without
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}  # in float64
@@ -283,7 +283,7 @@ def test_many_random_configs_agree_in_every_way(tmp_path, monkeypatch, first):
 
 
 def test_the_random_configs_have_every_value():
-    drawn = [flat_values(draw_config(seed)) for seed in range(300)]
+    drawn = [flat_values(draw_config(seed)) for seed in range(150)]
     for key, values in CHOICES.items():
         found = {json.dumps(config.get(key.removesuffix(".name"))) for config in drawn}
         assert found >= set(map(json.dumps, values)), key
