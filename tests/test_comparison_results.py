@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 from dataclasses import asdict
+from functools import partial
 
 import measured
 import pytest
@@ -57,26 +59,38 @@ def finish(root, trial):
     return run
 
 
-@pytest.fixture
-def planned(tmp_path):
-    """The plan of that experiment, and its runs directory with every trial done."""
+def plan_in(folder, vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
+    base = [folder / "base.yaml"]
+    made = compose_experiment(None, base, vary, name="e", lengths=(3, 9), **settings)
+    return make_plan(made, folder / "runs")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With the runs of that experiment, every trial of which is done. Do not change it."""
+    folder = tmp_path_factory.mktemp("planned")
     base = "model: {hidden: 8, initial_state: last}\ntask: {min_length: 3, max_length: 8}\n"
-    (tmp_path / "base.yaml").write_text(base)
+    (folder / "base.yaml").write_text(base)
+    for trial in plan_in(folder).trials:
+        finish(folder / "runs", trial)
+    return folder
 
-    def make(vary=("model.attention.score=dot,scaled,none", "seed=1-3"), **settings):
-        made = compose_experiment(
-            None, [tmp_path / "base.yaml"], vary, name="e", lengths=(3, 9), **settings
-        )
-        return make_plan(made, tmp_path / "runs")
 
-    for trial in make().trials:
-        finish(tmp_path / "runs", trial)
-    return make, tmp_path / "runs"
+@pytest.fixture(scope="module")
+def make(folder):
+    """`make(...)`: the plan of that experiment."""
+    return partial(plan_in, folder)
 
 
 @pytest.fixture
-def comparison(planned):
-    make, _ = planned
+def planned(folder, tmp_path):
+    """The plan, and its runs directory, which may be changed."""
+    shutil.copytree(folder, tmp_path / "copy")
+    return partial(plan_in, tmp_path / "copy"), tmp_path / "copy/runs"
+
+
+@pytest.fixture(scope="module")
+def comparison(make):
     return gather(make())
 
 
@@ -132,8 +146,7 @@ def test_statistics_over_seeds(comparison):
             )
 
 
-def test_records_have_what_was_set_the_effect_and_its_p_value(planned):
-    make, _ = planned
+def test_records_have_what_was_set_the_effect_and_its_p_value(make):
     plan = make(overrides="training.log_every=10")
     made = gather(plan).records()
     assert {record["training.log_every"] for record in made} == {10}
@@ -192,8 +205,7 @@ def test_a_missing_trial_is_excluded_from_both_sides(planned):
     assert row(found, "scaled", 3).difference is None
 
 
-def test_other_metrics_and_missing_ones(planned):
-    make, _ = planned
+def test_other_metrics_and_missing_ones(make):
     assert row(gather(make(metric="teacher_forced")), "dot", 3).mean.value == pytest.approx(0.3)
     found = gather(make(metric="entropy"))
     assert row(found, "scaled", 3).mean.value == pytest.approx(1.6)
@@ -242,9 +254,7 @@ def test_ranks_of_numbers_by_seed():
     assert found["c"].behind is None  # no seed in common
 
 
-def test_one_group_and_entropy_have_no_ranking(planned):
-    make, _ = planned
-
+def test_one_group_and_entropy_have_no_ranking(make):
     def ranks(plan):
         return [group.ranked.rank for group in gather(plan).groups]
 
@@ -290,8 +300,7 @@ def test_a_comparison_prints_as_tables(comparison):
     assert comparison._repr_html_().count("<table>") == 4
 
 
-def test_one_seed_has_no_intervals_and_its_order_may_be_chance(planned):
-    make, _ = planned
+def test_one_seed_has_no_intervals_and_its_order_may_be_chance(make):
     found = gather(make(["model.attention.score=dot,scaled,none", "seed=2"]))
     assert lines(found.tables()[1])[-2:] == [
         "3 0.700 0.700 2 0.700 +0.100",

@@ -54,7 +54,12 @@ def cluster(workers=1):
 
 def compare(executor, **options):
     return seq2attn.compare(
-        configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options
+        configs=["tiny.yaml"],
+        vary=["seed=1-3"],
+        overrides=["training.steps=5"],
+        name="e",
+        executor=executor,
+        **options,
     )
 
 

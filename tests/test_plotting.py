@@ -106,7 +106,7 @@ def test_labels_of_special_tokens_spaces_marks_signs_of_mathematics_and_long_sym
         assert box.y1 <= figure.bbox.height
 
 
-@pytest.mark.parametrize("sides", [[3], 12 * [6], [4, 41, 4, 3], [41, 41], [2, 100]])
+@pytest.mark.parametrize("sides", [12 * [6], [4, 41, 4, 3], [2, 100]])
 def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     figure = attention_figure([square(side) for side in sides])
     figure.draw_without_rendering()
