@@ -250,12 +250,13 @@ class Notes(Display):
         self.said.append(text)
 
 
-def run_with(leaf, folder):
+def run_with(leaf, folder, settings=SETTINGS):
     """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said
     of the formulas.
     """
     display = Notes()
-    config = configured("dot", decoder="luong", initial_state="bridge", dropout=0.2)
+    attention = {"attention": {"score": "dot"}, "decoder": "luong", "initial_state": "bridge"}
+    config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_step, "leaf_for", leaf)
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
@@ -336,7 +337,8 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
         model.forward = types.MethodType(lambda self, *given: off(plain(self, *given), own), model)
         return lambda batch, resets: off(plain(model, batch), error)
 
-    _, found, said = run_with(leaf, tmp_path)
+    short = f"{SETTINGS} training.steps=2 training.evaluate_every=2 training.snapshots=1"
+    _, found, said = run_with(leaf, tmp_path, short)
     assert found.state["formulas"] == (not trusted)
     assert bool(said) == (not trusted)
 

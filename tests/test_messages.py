@@ -469,9 +469,8 @@ LIGHT = {  # the code of each, and what else is loaded by then
     "plot attention --plot x.svg": "0 numpy matplotlib",
 }
 WATCH = """\
-import functools, sys, typer
+import sys
 from seq2attn.cli import main
-typer.main.get_command = functools.cache(typer.main.get_command)
 for words in sys.argv[1:]:
     sys.argv = ["seq2attn", *words.split()]
     try:

@@ -63,15 +63,6 @@ def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
     assert seq2attn.load("mine", runs_dir="elsewhere").run == run
 
 
-def test_a_comparison_goes_to_the_runs_of_the_environment(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    Path("tiny.yaml").write_text(TINY)
-    seq2attn.compare(configs="tiny.yaml", vary="seed=1", name="c", device="cpu")
-    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
-    assert not Path("runs").exists()
-
-
 def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_scores):
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "tiny.yaml"
@@ -267,13 +258,14 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
     assert len(seq2attn.evaluate(model.run).lengths) == 3  # the config's lengths
 
 
-def test_compare_trains_measures_and_summarises(tmp_path, trials_here):
-    (tmp_path / "tiny.yaml").write_text(TINY)
+def test_compare_trains_measures_and_summarises(tmp_path, monkeypatch, trials_here):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    Path("tiny.yaml").write_text(TINY)
     compare = partial(
         seq2attn.compare,
-        configs=[tmp_path / "tiny.yaml"],
+        configs=["tiny.yaml"],
         vary=["seed=1-2"],
-        runs_dir=tmp_path / "runs",
         metric="teacher_forced",
         name="c",
     )
@@ -284,6 +276,8 @@ def test_compare_trains_measures_and_summarises(tmp_path, trials_here):
     assert "2 of 2" in repr(comparison)
     assert comparison._repr_html_().count("<table>") == 2
     assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
+    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
+    assert not Path("runs").exists()
     assert compare() == comparison  # uses the finished runs
 
 
