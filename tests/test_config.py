@@ -229,103 +229,43 @@ def test_a_part_is_a_name_or_a_name_and_options(written, part):
 # ---- combinations ----
 
 TRANSFORMER, NONE = "model.architecture=transformer", "model.attention.score=none"
-FOREIGN = "unknown key; allowed here: architecture, dropout, "
+FOREIGN = "unknown key; allowed here: architecture, dropout,"
 NO_STATE = (
     "has no effect with architecture 'transformer', which has no recurrent state; leave it out"
 )
 NO_WEIGHTS = "has no effect with attention score 'none'; leave it out"
 EQUAL = (
-    "'dot' needs encoder and decoder states of equal width, but a bidirectional "
-    "encoder's are 2 x 96 wide and the decoder's "
-    "96; use one of general, scaled_general, additive, key_value, or set "
-    "model.bidirectional to false"
+    "'dot' needs encoder and decoder states of equal width, but a bidirectional encoder's are "
+    "2 x 96 wide and the decoder's 96; use one of general, scaled_general, additive, key_value, or"
 )
+NORMALISER = "model.attention.normaliser"
 WIDE = "model.bidirectional=true model.attention.score"
-COMBINATIONS = [  # overrides, the key to change, the message
-    (f"{TRANSFORMER} {WINDOW}=local_p", "model.attention", FOREIGN),
-    ("model.heads=2", "model.heads", "unknown key; did you mean 'model.attention.heads'? "),
-    (f"{TRANSFORMER} training.encoder_reset=0.5", "training.encoder_reset", NO_STATE),
-    (
-        f"{TRANSFORMER} model.hidden=30",
-        "model.hidden",
-        "30 is not a multiple of model.heads, 4; change one of them",
-    ),
-    (
-        f"{NONE} training.decoder_reset=0.2",
-        "training.decoder_reset",
-        "destroys all that is known of the source",
-    ),
-    (f"{NONE} {WINDOW}=local_m", WINDOW, NO_WEIGHTS),
-    (
-        f"{NONE} model.attention.scalable_softmax=true",
-        "model.attention.scalable_softmax",
-        NO_WEIGHTS,
-    ),
-    (
-        f"{NONE} training.losses=coverage",
-        "training.losses",
-        "reads attention weights, with attention score 'none'",
-    ),
-    (
-        f"{NONE} model.initial_state=zeros",
-        "model.initial_state",
-        "leaves the decoder no way to see the source, with",
-    ),
-    (
-        "model.decoder.input_feeding=true",
-        "model.decoder.input_feeding",
-        "unknown key of 'bahdanau'; allowed",
-    ),
-    (
-        "model.attention.history={name: location, kernel: 4}",
-        "model.attention.history.kernel",
-        "must be odd, so that",
-    ),
-    (
-        f"{WINDOW}={{name: local_m, centre: left}}",
-        f"{WINDOW}.centre",
-        "should be 'monotonic' or 'reversed', found",
-    ),
-    (f"{WINDOW}.radius=3", f"{WINDOW}.radius", "unknown key of 'global'; allowed here: none"),
-    (
-        "task.min_length=9 task.max_length=3",
-        "task.min_length",
-        "9 is above task.max_length, 3; change one of them",
-    ),
-    (
-        "task.symbols=62 task.alphabet=abc",
-        "task.symbols",
-        "is set, and so is task.alphabet; set one of them",
-    ),
-    ("task.symbols=129", "task.symbols", "should be at most 128, found 129"),
-    (
-        "training.warmup=6 training.steps=5",
-        "training.warmup",
-        "6 is above training.steps, 5; change one of them",
-    ),
-    (
-        "training.target=0.9 evaluation.lengths=13,20",
-        "training.target",
-        "no length of evaluation.lengths lies within",
-    ),
-    (f"{WIDE}=dot", "model.attention.score", EQUAL),
-    (
-        "model.attention.normaliser=sigmoid model.attention.history=shift",
-        "model.attention.normaliser",
-        (
-            "'sigmoid' cannot work with history 'shift', which makes its own weights; leave "
-            "it out, or choose another"
-        ),
-    ),
-    ("training.steps=", "training.steps", "is null, and so is training.epochs; set one of them"),
-    ("training.epochs=3", "training.epochs", "task 'reverse' draws its examples without end"),
-    ("training.select=ser", "training.select", "has no effect with task 'reverse', which has no"),
-    (
-        "training.snapshots=0 training.snapshot_weights=true",
-        "training.snapshot_weights",
-        "has no effect with",
-    ),
-]
+COMBINATIONS = f"""
+{TRANSFORMER} {WINDOW}=local_p | model.attention | {FOREIGN}
+model.heads=2 | model.heads | unknown key; did you mean 'model.attention.heads'?
+{TRANSFORMER} training.encoder_reset=0.5 | training.encoder_reset | {NO_STATE}
+{TRANSFORMER} model.hidden=30 | model.hidden | 30 is not a multiple of model.heads, 4; change
+{NONE} training.decoder_reset=0.2 | training.decoder_reset | destroys all that is known
+{NONE} {WINDOW}=local_m | {WINDOW} | {NO_WEIGHTS}
+{NONE} model.attention.scalable_softmax=true | model.attention.scalable_softmax | {NO_WEIGHTS}
+{NONE} training.losses=coverage | training.losses | reads attention weights, with
+{NONE} model.initial_state=zeros | model.initial_state | leaves the decoder no way to
+model.decoder.input_feeding=true | model.decoder.input_feeding | unknown key of 'bahdanau'; allowed
+model.attention.history={{name: location, kernel: 4}} | model.attention.history.kernel | must be
+{WINDOW}={{name: local_m, centre: left}} | {WINDOW}.centre | should be 'monotonic' or 'reversed'
+{WINDOW}.radius=3 | {WINDOW}.radius | unknown key of 'global'; allowed here: none
+task.min_length=9 task.max_length=3 | task.min_length | 9 is above task.max_length, 3; change
+task.symbols=62 task.alphabet=abc | task.symbols | is set, and so is task.alphabet; set
+task.symbols=129 | task.symbols | should be at most 128, found 129
+training.warmup=6 training.steps=5 | training.warmup | 6 is above training.steps, 5; change
+training.target=0.9 evaluation.lengths=13,20 | training.target | no length of evaluation.lengths
+{WIDE}=dot | model.attention.score | {EQUAL}
+{NORMALISER}=sigmoid model.attention.history=shift | {NORMALISER} | 'sigmoid' cannot work with
+training.steps= | training.steps | is null, and so is training.epochs; set
+training.epochs=3 | training.epochs | task 'reverse' draws its examples
+training.select=ser | training.select | has no effect with task 'reverse'
+training.snapshots=0 training.snapshot_weights=true | training.snapshot_weights | has no effect with
+"""  # overrides, the key to change, how the message begins
 
 
 def separate(overrides):
@@ -333,8 +273,9 @@ def separate(overrides):
     return re.split(r" (?=[a-z_.]+=)", overrides)
 
 
-@pytest.mark.parametrize("overrides, key, message", COMBINATIONS)
-def test_an_invalid_combination_is_reported_under_the_key_to_change(overrides, key, message):
+@pytest.mark.parametrize("row", COMBINATIONS.strip().split("\n"))
+def test_an_invalid_combination_is_reported_under_the_key_to_change(row):
+    overrides, key, message = row.split(" | ")
     found = problems({}, *separate(overrides))
     assert list(found) == [key]
     assert found[key].startswith(message)

@@ -219,11 +219,9 @@ def test_attention_maps_are_recorded(often_watched):
     "steps, count, taken",
     [
         (1200, 20, [0, 1, 2, 4, 8, 16, 32, *range(60, 1201, 60)]),
-        (100, 10, [0, 1, 2, 4, 8, *range(10, 101, 10)]),
         (95, 10, [0, 1, 2, 4, 8, *range(10, 91, 10), 95]),
         (64, 4, [0, 1, 2, 4, 8, 16, 32, 48, 64]),
         (3, 20, [0, 1, 2, 3]),
-        (1, 1, [0, 1]),
         (1000, 1, [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]),
         (100, 0, []),
     ],
@@ -287,56 +285,6 @@ def test_a_target_that_is_reached_early_is_recorded(tmp_path, monkeypatch):
     scripted(monkeypatch, [([1.0], 1.0)])
     run = trained(tmp_path, configured("training.target=1 training.snapshots=1")).run
     assert [step for step, _ in read_attention(run)] == [0, 1, 2, 4]
-
-
-# ---- the optimiser step ----
-
-
-def own_loss(logits, target):
-    """Cross-entropy by its definition, over the tokens that are not padding."""
-    total = count = 0
-    for row, ids in zip(logits, target.tolist(), strict=True):
-        for scores, token in zip(row, ids, strict=True):
-            if token != 0:
-                total = total - (scores[token] - scores.exp().sum().log())
-                count += 1
-    return total / count
-
-
-@pytest.mark.parametrize("clip, decay", [(None, 0.0), (0.5, 0.0), (0.05, 0.3)])
-def test_training_is_adamw_on_clipped_gradients(tmp_path, clip, decay):
-    limit = "null" if clip is None else clip
-    changes = f"training.clip_norm={limit} training.weight_decay={decay}"
-    config = configured(f"training.steps=6 training.snapshots=0 {changes}")
-    run = trained(tmp_path, config).run
-    model = build_model(config)
-    data = build_training_data(config, CPU)
-    first = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
-    second = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
-    logged = [line for line in metrics(run) if "loss" in line]
-    for step in range(6):
-        batch = next(data.batches(step))
-        loss = own_loss(model(batch).logits, batch.decoder_output)
-        model.zero_grad()
-        loss.backward()
-        norm = math.sqrt(sum(float(weight.grad.square().sum()) for weight in model.parameters()))
-        factor = 1.0 if clip is None else min(1.0, clip / norm)
-        rate = 3e-3 * 0.5 * (1 + math.cos(math.pi * step / 6))
-        with torch.no_grad():
-            for name, weight in model.named_parameters():
-                gradient = weight.grad * factor
-                first[name] = 0.9 * first[name] + 0.1 * gradient
-                second[name] = 0.999 * second[name] + 0.001 * gradient**2
-                mean = first[name] / (1 - 0.9 ** (step + 1))
-                square = second[name] / (1 - 0.999 ** (step + 1))
-                weight *= 1 - rate * decay
-                weight -= rate * mean / (square.sqrt() + 1e-8)
-        assert logged[step]["loss"] == pytest.approx(float(loss.detach()), rel=1e-4)
-        assert logged[step]["gradient_norm"] == pytest.approx(norm, rel=1e-3)
-        assert logged[step]["learning_rate"] == pytest.approx(rate)
-    found = load_checkpoint(run.checkpoint("last")).part("model.")
-    for name, weight in model.state_dict().items():
-        torch.testing.assert_close(found[name], weight, rtol=1e-3, atol=1e-5)
 
 
 # ---- determinism ----

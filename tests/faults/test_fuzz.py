@@ -53,77 +53,15 @@ VALUES = [
     "é",
 ]  # fmt: skip
 COMMANDS = "train eval predict runs inspect list check trian --help --version".split()
-WORDS = [
-    *COMMANDS,
-    "--config",
-    "-c",
-    "--set",
-    "-s",
-    "--name",
-    "--resume",
-    "--device",
-    "--threads",
-    "--plugin",
-    "--runs-dir",
-    "--lengths",
-    "--samples",
-    "--seed",
-    "--json",
-    "--plot",
-    "--checkpoint",
-    "--run",
-    "-r",
-    "--limit",
-    "-n",
-    "--",
-    "-",
-    "--help",
-    "-h",
-    "tiny",
-    "tiny.yaml",
-    "bad.yaml",
-    "none.yaml",
-    "../tiny",
-    "runs/tiny",
-    "/etc",
-    ".",
-    "..",
-    "ab",
-    "cab",
-    "3",
-    "0",
-    "-1",
-    "1-3",
-    "3,5",
-    "5-1",
-    "best",
-    "last",
-    "cpu",
-    "cuda",
-    "gpu",
-    "auto",
-    "dot",
-    "scores",
-    "tasks",
-    "training.steps=1",
-    "seed=2",
-    "seed=x",
-    "model.hidden=4",
-    "=",
-    "a=b",
-    "map.png",
-    "map.gif",
-    "no/map.png",
-    "score.py",
-    "bad.py",
-    "--lengths=3",
-    "--threads=2",
-    "--json=1",
-    "-c=",
-    "--no-json",
-    "--runs-dir=other",
-    "",
-]
+WORDS = [*COMMANDS, ""]
+WORDS += """
+    --config -c --set -s --name --resume --device --threads --plugin --runs-dir --lengths
+    --samples --seed --json --plot --checkpoint --run -r --limit -n -- - --help -h tiny
+    tiny.yaml bad.yaml none.yaml ../tiny runs/tiny /etc . .. ab cab 3 0 -1 1-3 3,5 5-1 best
+    last cpu cuda gpu auto dot scores tasks training.steps=1 seed=2 seed=x model.hidden=4 =
+    a=b map.png map.gif no/map.png score.py bad.py --lengths=3 --threads=2 --json=1 -c=
+    --no-json --runs-dir=other
+""".split()
 
 # ---- the same for all ----
 
