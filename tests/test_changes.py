@@ -141,22 +141,6 @@ def position_and_features(function):
     return mine
 
 
-def test_the_matrix_form_is_the_loop():
-    config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
-    model = build_model(config)
-    batch = first_batch(config)
-    memory, state = model.encode(batch.source, batch.source_lengths)
-    called = []
-    model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
-    at_once, after = model.decoder(batch.decoder_input, state, memory)
-    model.decoder.at_once = lambda state: False
-    one_by_one, end = model.decoder(batch.decoder_input, state, memory)
-    assert len(called) == 1 + batch.decoder_input.size(1)
-    assert_close(at_once, one_by_one)
-    assert_close(after.cell, end.cell)
-    assert after.position == end.position == batch.decoder_input.size(1)
-
-
 def test_each_weight_follows_its_own_gradient():
     mine = {"project": lambda self, keys: keys @ self.key_map.weight.T.contiguous()}
     register("turned")(type("Turned", (Additive,), mine))

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import io
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -370,24 +369,6 @@ def test_a_line_typed_on_a_terminal_is_answered_before_the_next_and_a_mistake_ca
     assert plain(done.err).startswith(
         "Type one string per line. Ctrl-D ends.\nerror: 'ax' has characters"
     )
-
-
-@pytest.mark.parametrize("kind, ground", [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
-def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
-    monkeypatch.setenv("TERM", kind)
-    done = seq2attn("predict ab --run tiny-001", terminal=True)
-    answer, head, *drawn, explained = [
-        line for line in done.out.splitlines() if plain(line)
-    ]  # an old rich adds one
-    assert "ab -> ba" in answer
-    assert "a b ⏎" in head
-    assert len(drawn) == 3
-    if ground is None:
-        assert all(re.fullmatch(" [ab⏎]  ([.1-9] ){3}", plain(row)) for row in drawn)
-    else:
-        assert [row.count(ground) for row in drawn] == [3, 3, 3]
-    weights = "digits: tenths of the weight" if ground is None else "bright: attended to"
-    assert f"rows: output, columns: source, ⏎ <eos>, {weights}" in explained
 
 
 def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):

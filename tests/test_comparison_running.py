@@ -384,8 +384,9 @@ training: {epochs: 6, batch_size: 1, snapshots: 0}
 """
 
 
-@pytest.mark.parametrize("config, steps", [(TINY, 6), (PAIRS, 12)])  # an epoch has two steps
-def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, config, steps):
+def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
+    steps = 12  # in 6 epochs
+
     class Recorded(Display):
         def begin(self, trial, total, text=""):
             shown.append((trial, total))
@@ -412,7 +413,7 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, c
 
     waiting = []
     shown = []
-    Path("tiny.yaml").write_text(config)
+    Path("tiny.yaml").write_text(PAIRS)
     Path("words.tsv").write_text("a\tb\nb\ta\n")
     monkeypatch.setattr("concurrent.futures.wait", wait)
     monkeypatch.setattr("seq2attn.comparison.run.make_display", lambda _: Recorded())
@@ -501,18 +502,7 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
 
 @pytest.mark.slow
 def test_eight_jobs_share_one_comparison():
-    command = [
-        sys.executable,
-        "-m",
-        "seq2attn",
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--vary",
-        "seed=1-24",
-        "--name",
-        "e",
-    ]
+    words = "-m seq2attn compare -c tiny.yaml --vary seed=1-24 --name e --workers 1"
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
@@ -520,7 +510,8 @@ def test_eight_jobs_share_one_comparison():
     }
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     jobs = [
-        subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)
+        subprocess.Popen([sys.executable, *words.split()], env=environment, **pipes)
+        for _ in range(8)
     ]
     ended = [job.communicate() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 8, ended

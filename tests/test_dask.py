@@ -147,8 +147,8 @@ class Cluster:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.folder, self.address, self.workers = folder, f"tcp://127.0.0.1:{self.port}", []
-        options = ("--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", ":0")
-        self.scheduler = self.start("distributed.cli.dask_scheduler", *options)
+        options = f"--host 127.0.0.1 --port {self.port} --dashboard-address :0"
+        self.scheduler = self.start("distributed.cli.dask_scheduler", *options.split())
 
     def start(self, *command):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -157,14 +157,7 @@ class Cluster:
         )
 
     def add_worker(self):
-        options = (
-            "--nthreads",
-            "1",
-            "--no-nanny",
-            "--no-dashboard",
-            "--local-directory",
-            str(self.folder / "scratch"),
-        )
+        options = "--nthreads 1 --no-nanny --no-dashboard --local-directory scratch".split()
         self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
 
     def kill(self, process):
@@ -177,19 +170,8 @@ class Cluster:
 
 
 def command(*arguments, trials):
-    base = [
-        sys.executable,
-        "-m",
-        "seq2attn",
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--name",
-        "many",
-        "--device",
-        "cpu",
-    ]
-    return [*base, "--vary", f"seed=1-{trials}", *arguments]
+    base = f"-m seq2attn compare -c tiny.yaml --name many --device cpu --vary seed=1-{trials}"
+    return [sys.executable, *base.split(), *arguments]
 
 
 def measured():

@@ -194,10 +194,8 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
             {("symbols", 0): [0.0]},
             r"'symbols' cannot be replaced in this model; allowed: .*decoder.state",
         ),
-        (made, {("decoder.stat", 0): [0.0]}, r"did you mean 'decoder.state'\?"),
         (made, {"decoder.state": 0}, r"patch must be \(name, step\) -> a row, .*; found {'decoder"),
         (made, {("decoder.state", -1): [0.0] * 5}, r"found {\('decoder.state', -1\)"),
-        (made, {("decoder.state", True): [0.0] * 5}, r"found {\('decoder.state', True\)"),
         (
             made,
             {("decoder.state", 0): [float("nan")] * 5},
@@ -214,14 +212,12 @@ def test_a_patch_begins_at_its_step_and_the_map_shows_its_effect():
             {("attention.weights", 1): "x"},
             "attention.weights at 1 must be finite numbers, .*; found 'x'",
         ),
-        (made, {("attention.weights", 1): 0.5}, r"has the shape \(4,\); found \(\)"),
         (
             transformer,
             {("attention.weights", 0): [0.0] * 4},
             r"the shape \(2, 2, 4\); found \(4,\)",
         ),
         (made, {("encoder.states", 4): [0.0] * 5}, "unknown position 4; allowed: 0 to 3"),
-        (KINDS["none"], {("attention.context", 0): []}, "cannot be replaced in this model"),
         (transformer, {("decoder.state", 0): []}, "cannot be replaced in this model"),
         (
             KINDS["hard_monotonic"],

@@ -349,6 +349,22 @@ def test_no_command_shows_the_help(cli, monkeypatch):
         )  # the first sentence of each fits
 
 
+def completed(monkeypatch, capsys, shell, words):
+    """What the shell offers for the last of these words."""
+    for variable, value in {
+        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": " ".join(words),
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(sys, "argv", ["seq2attn"])
+    with contextlib.suppress(SystemExit):
+        main()
+    return capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "line, offered",
     [
@@ -360,14 +376,8 @@ def test_no_command_shows_the_help(cli, monkeypatch):
 )
 def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("_SEQ2ATTN_COMPLETE", "complete_bash")
     words = ["seq2attn", *line.split(" ")]
-    monkeypatch.setenv("COMP_WORDS", "\n".join(words))
-    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    assert capsys.readouterr().out.split() == offered
+    assert completed(monkeypatch, capsys, "bash", words).split() == offered
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
@@ -379,22 +389,8 @@ def test_completion_offers_only_names_that_a_run_may_have(
         copy = runs_copy / name
         copy.mkdir()
         copy.joinpath("config.yaml").write_text("seed: 1\n")
-    for variable, value in {
-        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "seq2attn\neval\n",
-        "COMP_CWORD": "2",
-        "_TYPER_COMPLETE_ARGS": "seq2attn eval ",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    assert capsys.readouterr().out.strip() in (
-        "tiny",
-        "tiny:::",
-        """_arguments '*: :(("tiny"))'""",
-    )
+    names = "tiny", "tiny:::", """_arguments '*: :(("tiny"))'"""
+    assert completed(monkeypatch, capsys, shell, ["seq2attn", "eval", ""]).strip() in names
 
 
 LIGHT = {  # the code of each, and what else is loaded by then
