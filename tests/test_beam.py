@@ -159,25 +159,6 @@ class Fixed(Model):
         return Decoded(self.rows[state].expand(len(tokens), 1, -1), None), state + 1
 
 
-def test_length_normalisation_by_hand():
-    """`<eos>` at once has probability 0.3, `b<eos>` 0.6 * 0.4 = 0.24: shorter wins, unless lengths
-    are normalised.
-    """
-    model = Fixed([0.0, 0.0, 0.3, 0.1, 0.6], [0.0, 0.0, 0.4, 0.25, 0.35], [0.0, 0.0, 1.0, 0.0, 0.0])
-    one = torch.tensor([1])
-    source = torch.tensor([[3]])
-    plain = beam_decode(model, source, one, BeamSearch(4), max_steps=3)
-    assert plain.tokens[0, 0].tolist()[:1] == [EOS]
-    assert plain.log_probabilities[0, 0].item() == pytest.approx(math.log(0.3))
-    normalised = beam_decode(model, source, one, BeamSearch(4, 2.0), max_steps=3)
-    assert normalised.tokens[0, 0].tolist()[:2] == [
-        4,
-        4,
-    ]  # b b <eos>: log(.21) / (8/6)^2 = -.878; b <eos>: -1.048
-    assert normalised.scores[0, 0].item() == pytest.approx(math.log(0.21) / (8 / 6) ** 2)
-    assert normalised.scores[0, 1].item() == pytest.approx(math.log(0.24) / (7 / 6) ** 2)
-
-
 def test_what_is_never_written_is_not_chosen_and_keeps_its_probability():
     """`<pad>` 0.5, `<sos>` 0.1, `<eos>` 0.25, `<unk>` 0.05, `a` 0.1 at both steps: what remains is
     `<eos>` and `a<eos>`, with the probabilities that the model gives them.
