@@ -192,14 +192,10 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
     answer = Solution("cba", (2, 1, 0))
-    row = {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
-
-    def mistake(output, looked, finished=True):
-        made = Answer("abc", output, finished, weights=[row[one] for one in looked])
-        return example["first_mistake"](made, answer)
-
-    assert mistake("cba", [2, 1, 0]) == ("right", None)
-    assert mistake("cba", [2, 2, 0]) == ("attention", (1, 1))
-    assert mistake("cca", [2, 1, 0]) == ("wrong letter", None)
-    assert mistake("cb", [2, 1, 0]) == ("early <eos>", None)
-    assert mistake("cba", [2, 1, 0], finished=False) == ("no <eos>", None)
+    looked = [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    kinds = {"cba": "right", "cca": "wrong letter", "cb": "early <eos>"}
+    for output, kind in kinds.items():
+        made = Answer("abc", output, True, weights=looked)
+        assert example["first_mistake"](made, answer) == (kind, None)
+    made = Answer("abc", "cba", True, weights=[looked[0]] * 3)
+    assert example["first_mistake"](made, answer) == ("attention", (1, 1))

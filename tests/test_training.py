@@ -208,10 +208,6 @@ def test_attention_maps_are_recorded(often_watched):
         assert lengths == [2, 3]  # the middle length and the longest
         for one in line["maps"]:
             assert one["ideal"] == list(range(len(one["source"])))[::-1]
-            assert [len(row) for row in one["weights"]] == len(one["output_symbols"]) * [
-                len(one["source"]) + 1
-            ]
-            assert all(abs(sum(row) - 1) < 0.001 for row in one["weights"])
     assert len({tuple(one["source"] for one in line["maps"]) for line in lines}) == 1
 
 
