@@ -221,17 +221,18 @@ def test_mistakes(mistake, runs_copy, own_scores, row):
     assert [part for part in parts if told.count(part) != 1] == []
 
 
-@pytest.mark.parametrize(
-    "typed, meant",
-    [
-        ("train configs/x.yaml", "train --config configs/x.yaml"),
-        ("inspect -c x.yaml", "inspect x.yaml"),
-        ("inspect --config x.yaml", "inspect x.yaml"),
-        ("eval --run mine", "eval mine"),
-        ("report -r mine", "report mine"),
-    ],
-)
-def test_a_form_that_another_command_has_is_bridged(mistake, typed, meant):
+FORMS = """
+train configs/x.yaml | train --config configs/x.yaml
+inspect -c x.yaml | inspect x.yaml
+inspect --config x.yaml | inspect x.yaml
+eval --run mine | eval mine
+report -r mine | report mine
+"""
+
+
+@pytest.mark.parametrize("form", FORMS.strip().split("\n"))
+def test_a_form_that_another_command_has_is_bridged(mistake, form):
+    typed, meant = form.split(" | ")
     assert f"\nDid you mean: seq2attn {meant}\nSee: seq2attn" in mistake(typed)
 
 
@@ -380,7 +381,7 @@ def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, off
     assert completed(monkeypatch, capsys, "bash", words).split() == offered
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
+@pytest.mark.parametrize("shell", "bash zsh fish powershell pwsh".split())
 def test_completion_offers_only_names_that_a_run_may_have(
     monkeypatch, capsys, runs_copy, tmp_path, shell
 ):

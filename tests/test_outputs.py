@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 OTHER = "Name another file, or replace it with --force.\n"
-WRITERS = [  # a command without its file's name, the file, and what the command calls it
-    ("eval tiny --lengths 3 --samples 2 --errors", "out.tsv", "table of wrong answers"),
-    ("predict abc --run tiny --plot", "out.png", "figure"),
-    ("plot accuracy tiny --plot", "out.pdf", "figure"),
-    ("analyze masks --plot", "out.svg", "figure"),
-    ("report tiny --to", "out.html", "report"),
-    ("eval tiny --lengths 3 --samples 2 --latex", "out.tex", "table for a paper"),
-]
+WRITERS = """
+eval tiny --lengths 3 --samples 2 --errors | out.tsv | table of wrong answers
+predict abc --run tiny --plot | out.png | figure
+plot accuracy tiny --plot | out.pdf | figure
+analyze masks --plot | out.svg | figure
+report tiny --to | out.html | report
+eval tiny --lengths 3 --samples 2 --latex | out.tex | table for a paper
+"""  # a command without its file's name, the file, and what the command calls it
+WRITERS = [row.split(" | ") for row in WRITERS.strip().split("\n")]
 
 
 pytestmark = pytest.mark.usefixtures("runs_copy", "blank_figures")
