@@ -428,7 +428,7 @@ def test_hooks_that_do_not_fit_are_refused():
 SMALL = """
 task: {name: reverse, alphabet: abcdefgh, min_length: 2, max_length: 4}
 model: {hidden: 24, embedding: 8, attention: {score: scaled}}
-training: {steps: 150, batch_size: 32, learning_rate: 0.02, validation_samples: 2, snapshots: 0}
+training: {steps: 110, batch_size: 24, learning_rate: 0.03, validation_samples: 2, snapshots: 0}
 """
 
 

@@ -4,6 +4,7 @@ no file changed.
 
 import contextlib
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -25,23 +26,34 @@ FILES = {
 }
 
 
+def message_of(cli, line, folder):
+    """The message, after the checks common to all mistakes."""
+    before = contents(folder)
+    done = cli("", *shlex.split(line))
+    assert done.refusal.count("error: ") == 1
+    assert contents(folder) == before
+    return done.err.partition("error: ")[2].rstrip("\n")
+
+
+def write_files(folder):
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
 @pytest.fixture
 def mistake(cli, tmp_path):
-    """`mistake("eval --lengths 0")` -> the message, after the checks common to all mistakes."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
+    """`mistake("eval --lengths 0")` -> the message."""
+    write_files(tmp_path)
+    return lambda line: message_of(cli, line, tmp_path)
 
-    def call(line):
-        before = contents(tmp_path)
-        done = cli("", *shlex.split(line))
-        assert done.code == 2
-        assert done.out == ""
-        assert done.err.count("error: ") == 1
-        assert "Traceback" not in done.err
-        assert contents(tmp_path) == before
-        return done.err.partition("error: ")[2].rstrip("\n")
 
-    return call
+@pytest.fixture(scope="module")
+def folder(tiny_run, tmp_path_factory):
+    """With a run `tiny`, and files; no mistake changes it."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    write_files(folder)
+    shutil.copytree(tiny_run.runs, folder / "runs")
+    return folder
 
 
 # ---- commands ----
@@ -215,9 +227,10 @@ plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
 
 
 @pytest.mark.parametrize("row", MISTAKES.strip().split("\n"))
-def test_mistakes(mistake, runs_copy, own_scores, row):
+def test_mistakes(cli, folder, monkeypatch, own_scores, row):
+    monkeypatch.chdir(folder)
     line, *parts = row.split(" | ")
-    told = mistake(line)
+    told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
 
 
