@@ -282,12 +282,3 @@ def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
     assert done.rows()
     assert "figure: figure.svg" in done.err
     assert cli(f"{line} --json").json
-
-
-def test_values_of_a_table_are_those_of_the_analysis(cli):
-    rows = cli(f"analyze saturation {QUICK['saturation']}").rows()
-    expected = weight_saturation(["dot", "general"], [4, 8], keys=8, samples=50, seed=0).rows
-    found = [(row["score"], int(row["width"]), float(row["largest"])) for row in rows]
-    assert found == [
-        (row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected
-    ]

@@ -11,7 +11,6 @@ from seq2attn.config.load import place_of
 from seq2attn.config.schema import all_keys, parse_lengths
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.options import Options
-from seq2attn.parts import HISTORIES
 from seq2attn.text import quoted
 
 WINDOW = "model.attention.window"
@@ -201,25 +200,6 @@ def test_every_key_and_every_option_is_documented():
 
 
 # ---- parts ----
-
-
-@pytest.mark.parametrize(
-    "written, part",
-    [
-        ("none", HISTORIES.choose()),
-        ("location", HISTORIES.choose("location", filters=8, kernel=5)),
-        ({"name": "location"}, HISTORIES.choose("location", filters=8, kernel=5)),
-        (
-            {"kernel": 7, "name": "location_coverage"},
-            HISTORIES.choose("location_coverage", kernel=7),
-        ),
-        ({}, HISTORIES.choose()),
-    ],
-)
-def test_a_part_is_a_name_or_a_name_and_options(written, part):
-    config = check_config(attention(history=written))
-    assert config.model.attention.history == part
-    assert check_config(attention(history=part)) == config
 
 
 # ---- combinations ----

@@ -19,15 +19,6 @@ def step_of(past, prepared=None, query=None):
 
 
 @torch.no_grad()
-def test_every_distance_is_equally_probable_at_first():
-    history = ShiftByKey(D, D, 1).double()
-    past = torch.eye(10).double()[5].repeat(1, 3, 1)
-    prepared = history.prepare(torch.randn(1, 10, D).double())
-    p = history.distribution(step_of(past, prepared), torch.tensor([[[10]]]))
-    assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
-
-
-@torch.no_grad()
 @pytest.mark.parametrize("mode, times", [(True, 1), (False, 4)], ids=["training", "evaluation"])
 def test_weights_by_key_are_soft_in_training_and_sharp_in_evaluation(mode, times):
     history = ShiftByKey(D, D, 1).double().train(mode)
