@@ -26,6 +26,11 @@ from seq2attn.runs.run import Run
 VALUES = yaml.safe_load(TINY)
 
 
+@pytest.fixture(autouse=True)
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 def test_python_and_the_command_line_train_the_same_run(runs_copy):
     config = runs_copy / "tiny/config.yaml"
     ours = seq2attn.train(config, runs_dir=runs_copy, name="ours", device="cpu")
@@ -34,20 +39,19 @@ def test_python_and_the_command_line_train_the_same_run(runs_copy):
     assert ours.status().state == "finished"
 
 
-def test_train_accepts_values_and_overrides(tmp_path):
+def test_train_accepts_values_and_overrides():
     cases = ((VALUES, ["seed=5"]), (check_config(VALUES), "seed=5"), (VALUES, {"seed": 5}))
     for number, (config, overrides) in enumerate(cases, start=1):
-        run = seq2attn.train(config, overrides, runs_dir=tmp_path, device="cpu")
+        run = seq2attn.train(config, overrides, device="cpu")
         assert run.name == f"run-seed_5-00{number}"
         assert run.config.seed == 5
         assert run.status().step == 2
 
 
-def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
+def test_defaults_are_those_of_the_commands(monkeypatch):
     for name in "train load evaluate compare new_model".split():
         parameters = inspect.signature(getattr(seq2attn, name)).parameters
         assert parameters["device"].default == "auto"
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
     run = seq2attn.train(VALUES, name="mine", device="cpu")
     assert run.path == Path("elsewhere/mine")
@@ -62,9 +66,8 @@ def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
     assert seq2attn.load("mine", runs_dir="elsewhere").run == run
 
 
-def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_scores):
-    monkeypatch.chdir(tmp_path)
-    config = tmp_path / "tiny.yaml"
+def test_a_single_file_needs_no_list(trials_here, own_scores):
+    config = Path("tiny.yaml")
     config.write_text(TINY)
     head = "from seq2attn import register\nfrom seq2attn.model.scores import Dot"
     Path("own.py").write_text(
@@ -84,8 +87,7 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
         )
 
 
-def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
+def test_configs_to_compare_may_be_keys_and_values(trials_here):
     found = seq2attn.compare(
         configs=[VALUES, {**VALUES, "seed": 2}], name="c", device="cpu", metric="teacher_forced"
     )
@@ -101,8 +103,8 @@ def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials
         seq2attn.compare(VALUES)
 
 
-def test_train_continues_a_run(tmp_path):
-    run = seq2attn.train(VALUES, runs_dir=tmp_path, device="cpu")
+def test_train_continues_a_run():
+    run = seq2attn.train(VALUES, device="cpu")
     whole = run.checkpoint("last").read_bytes()
     run.checkpoint("last").unlink()
     assert seq2attn.train(run, device="cpu") == run
@@ -232,8 +234,7 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
     assert len(seq2attn.evaluate(model.run).lengths) == 3  # the config's lengths
 
 
-def test_compare_trains_measures_and_summarises(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
+def test_compare_trains_measures_and_summarises(monkeypatch, trials_here):
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
     Path("tiny.yaml").write_text(TINY)
     compare = partial(
