@@ -22,9 +22,6 @@ from refusal import refused
 import seq2attn
 from seq2attn.runs.run import Run
 
-distributed = pytest.importorskip(
-    "distributed", reason='Dask is not installed: pip install "seq2attn[dask]"'
-)
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 TINY = """\
@@ -41,13 +38,16 @@ PATIENCE = 900  # seconds
 
 @pytest.fixture(autouse=True)
 def work(tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason='not installed: pip install "seq2attn[dask]"')
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
 def cluster(workers=1):
     """Workers that are threads of this process: all that these tests need, and quick to start."""
-    return distributed.LocalCluster(
+    from distributed import LocalCluster  # which only the worker that runs these tests has to load
+
+    return LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
 
@@ -81,8 +81,10 @@ def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
     every = []  # filled, all workers are wrong
 
     def versions():
+        from distributed import get_worker
+
         try:
-            address = distributed.get_worker().address
+            address = get_worker().address
         except ValueError:  # the comparison
             return "right"
         return "another" if every or address == first.setdefault("asked", address) else "right"
