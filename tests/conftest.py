@@ -25,7 +25,7 @@ from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, pl
 
 from seq2attn import parts
 
-gc.set_threshold(20_000, 50, 100)  # modules and tests are imported for good: little is garbage
+gc.set_threshold(200_000, 50, 100)  # modules and tests are imported for good: little is garbage
 
 
 def pytest_collection_finish():
