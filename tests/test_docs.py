@@ -149,14 +149,6 @@ def test_the_first_line_says_whom_the_page_is_for(page):
     assert re.match(r"For (anyone|users|students|teachers|researchers)\b", first)
 
 
-@GUIDES
-def test_formulas_are_typeset(page):
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE
-    )
-    assert not re.search(r"sqrt\(|\bsum_|\bsigma\(|_\{", prose)
-
-
 def test_the_versions_that_are_tested_are_the_lowest_that_are_allowed():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     lowest = (ROOT / "constraints-lowest.txt").read_text("utf-8").splitlines()
