@@ -10,6 +10,7 @@ import contextlib
 import copy
 import functools
 import gc
+import re
 import shutil
 import signal
 import sys
@@ -24,11 +25,30 @@ from inline import HANDLERS, OUTPUT_VARIABLES, TINY, Done, Inline, call_main, pl
 
 from seq2attn import parts
 
-gc.set_threshold(20_000, 50, 100)  # modules and tests are imported for good: little is garbage
+gc.set_threshold(200_000, 50, 100)  # modules and tests are imported for good: little is garbage
 
 
 def pytest_collection_finish():
     gc.freeze()
+
+
+TOGETHER = {  # what is dear to start, and the files that share it: one worker runs them all
+    "a server of forks": r"tests/(faults/|test_processes)",
+    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|lesson|site)",
+}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests of a file, or of files that stand `TOGETHER`, run in one worker."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            shared = (name for name, files in TOGETHER.items() if re.match(files, nodeid))
+            return next(shared, super()._split_scope(nodeid))
+
+    return Together(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

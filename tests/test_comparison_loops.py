@@ -126,7 +126,8 @@ def test_a_loop_that_fails_or_is_none_is_said():
 
 
 def test_a_stopped_comparison_stops_in_the_loop_and_goes_on(monkeypatch):
-    expected = compare(adam, runs_dir="whole").records()
+    vary = "seed=1-3"
+    expected = compare(adam, vary, runs_dir="whole").records()
     calls = []
 
     def stopping(self):
@@ -137,9 +138,9 @@ def test_a_stopped_comparison_stops_in_the_loop_and_goes_on(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("seq2attn.comparison.trial.WorkerContext.should_stop", stopping)
-        compare(adam)
+        compare(adam, vary)
     assert len(list(Path("runs").glob("loops-*"))) == 2
-    assert compare(adam).records() == expected
+    assert compare(adam, vary).records() == expected
 
 
 def test_without_cloudpickle_a_function_of_a_function_is_refused(monkeypatch):

@@ -357,24 +357,28 @@ def test_a_script_without_the_guard_is_told_about_it(tmp_path):
     assert not list(Path("runs").glob("*/"))
 
 
+class Slow(Inline):
+    """Its calls wait: each is a future, and what gives its result."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting = []
+
+    def submit(self, call, /, *arguments):
+        self.waiting.append((Future(), call, *arguments))
+        return self.waiting[-1][0]
+
+
 def test_at_most_so_many_trials_run_at_once(monkeypatch):
-    class Slow(Inline):
-        most = 0
-
-        def submit(self, call, /, *arguments):
-            waiting.append((Future(), call, arguments))
-            self.most = max(self.most, len(waiting))
-            return waiting[-1][0]
-
     def finish_the_oldest(running, **options):
-        future, call, arguments = waiting.pop(0)
+        numbers.append(len(slow.waiting))
+        future, call, *arguments = slow.waiting.pop(0)
         future.set_result(call(*arguments))
 
-    waiting = []
-    executor = Slow()
+    slow, numbers = Slow(), []
     monkeypatch.setattr("concurrent.futures.wait", finish_the_oldest)
-    assert len(compare("seed=1-5", executor=lambda: executor, workers=2).groups[0].trials) == 5
-    assert executor.most == 2
+    assert len(compare("seed=1-5", executor=lambda: slow, workers=2).groups[0].trials) == 5
+    assert numbers == [2, 2, 2, 2, 1]
 
 
 PAIRS = """\
@@ -384,8 +388,9 @@ training: {epochs: 6, batch_size: 1, snapshots: 0}
 """
 
 
-@pytest.mark.parametrize("config, steps", [(TINY, 6), (PAIRS, 12)])  # an epoch has two steps
-def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, config, steps):
+def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch):
+    steps = 12  # in 6 epochs
+
     class Recorded(Display):
         def begin(self, trial, total, text=""):
             shown.append((trial, total))
@@ -393,15 +398,10 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, c
         def step(self, trial, step, text=""):
             shown.append((trial, step, text))
 
-    class Slow(Inline):
-        def submit(self, call, /, trial, place):
-            waiting.append((Future(), call, trial, place))
-            return waiting[-1][0]
-
     def wait(running, **_):
-        future, call, trial, context = waiting[0]
+        future, call, trial, context = slow.waiting[0]
         if trial.run.path.exists():
-            waiting.pop()
+            slow.waiting.pop()
             future.set_result(call(trial, context))
             return
         create_run(NewRun(trial.root, trial.name), trial.config, {}, {"files": {}})
@@ -410,14 +410,13 @@ def test_the_bar_of_all_trials_counts_the_steps_of_those_that_run(monkeypatch, c
         )
         trial.run.status_file.write_text(f'{{"steps": {steps}}}')
 
-    waiting = []
-    shown = []
-    Path("tiny.yaml").write_text(config)
+    slow, shown = Slow(), []
+    Path("tiny.yaml").write_text(PAIRS)
     Path("words.tsv").write_text("a\tb\nb\ta\n")
     monkeypatch.setattr("concurrent.futures.wait", wait)
     monkeypatch.setattr("seq2attn.comparison.run.make_display", lambda _: Recorded())
     with contextlib.suppress(Seq2AttnError):  # it has no such files
-        compare("seed=1-2", executor=Slow)
+        compare("seed=1-2", executor=lambda: slow)
     half = f"step {steps // 2}"
     assert [call for call in shown if call[0] != "all trials"] == [
         ("e-seed_1", 6),
@@ -501,18 +500,7 @@ def test_an_executor_that_is_lost_ends_the_comparison_with_a_sentence():
 
 @pytest.mark.slow
 def test_eight_jobs_share_one_comparison():
-    command = [
-        sys.executable,
-        "-m",
-        "seq2attn",
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--vary",
-        "seed=1-24",
-        "--name",
-        "e",
-    ]
+    words = "-m seq2attn compare -c tiny.yaml --vary seed=1-24 --name e --workers 1"
     environment = {
         **os.environ,
         "PYTHONPATH": str(Path(seq2attn.__file__).parent.parent),
@@ -520,7 +508,8 @@ def test_eight_jobs_share_one_comparison():
     }
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     jobs = [
-        subprocess.Popen([*command, "--workers", "1"], env=environment, **pipes) for _ in range(8)
+        subprocess.Popen([sys.executable, *words.split()], env=environment, **pipes)
+        for _ in range(8)
     ]
     ended = [job.communicate() for job in jobs]
     assert [job.returncode for job in jobs] == [0] * 8, ended

@@ -22,9 +22,6 @@ from refusal import refused
 import seq2attn
 from seq2attn.runs.run import Run
 
-distributed = pytest.importorskip(
-    "distributed", reason='Dask is not installed: pip install "seq2attn[dask]"'
-)
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
 
 TINY = """\
@@ -41,20 +38,28 @@ PATIENCE = 900  # seconds
 
 @pytest.fixture(autouse=True)
 def work(tmp_path, monkeypatch):
+    pytest.importorskip("distributed", reason='not installed: pip install "seq2attn[dask]"')
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
 def cluster(workers=1):
     """Workers that are threads of this process: all that these tests need, and quick to start."""
-    return distributed.LocalCluster(
+    from distributed import LocalCluster  # which only the worker that runs these tests has to load
+
+    return LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
 
 
 def compare(executor, **options):
     return seq2attn.compare(
-        configs=["tiny.yaml"], vary=["seed=1-3"], name="e", executor=executor, **options
+        configs=["tiny.yaml"],
+        vary=["seed=1-3"],
+        overrides=["training.steps=5"],
+        name="e",
+        executor=executor,
+        **options,
     )
 
 
@@ -76,8 +81,10 @@ def test_a_worker_that_refuses_is_left_out(monkeypatch, capsys):
     every = []  # filled, all workers are wrong
 
     def versions():
+        from distributed import get_worker
+
         try:
-            address = distributed.get_worker().address
+            address = get_worker().address
         except ValueError:  # the comparison
             return "right"
         return "another" if every or address == first.setdefault("asked", address) else "right"
@@ -142,8 +149,8 @@ class Cluster:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.folder, self.address, self.workers = folder, f"tcp://127.0.0.1:{self.port}", []
-        options = ("--host", "127.0.0.1", "--port", str(self.port), "--dashboard-address", ":0")
-        self.scheduler = self.start("distributed.cli.dask_scheduler", *options)
+        options = f"--host 127.0.0.1 --port {self.port} --dashboard-address :0"
+        self.scheduler = self.start("distributed.cli.dask_scheduler", *options.split())
 
     def start(self, *command):
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -152,14 +159,7 @@ class Cluster:
         )
 
     def add_worker(self):
-        options = (
-            "--nthreads",
-            "1",
-            "--no-nanny",
-            "--no-dashboard",
-            "--local-directory",
-            str(self.folder / "scratch"),
-        )
+        options = "--nthreads 1 --no-nanny --no-dashboard --local-directory scratch".split()
         self.workers.append(self.start("distributed.cli.dask_worker", self.address, *options))
 
     def kill(self, process):
@@ -172,19 +172,8 @@ class Cluster:
 
 
 def command(*arguments, trials):
-    base = [
-        sys.executable,
-        "-m",
-        "seq2attn",
-        "compare",
-        "-c",
-        "tiny.yaml",
-        "--name",
-        "many",
-        "--device",
-        "cpu",
-    ]
-    return [*base, "--vary", f"seed=1-{trials}", *arguments]
+    base = f"-m seq2attn compare -c tiny.yaml --name many --device cpu --vary seed=1-{trials}"
+    return [sys.executable, *base.split(), *arguments]
 
 
 def measured():

@@ -5,7 +5,6 @@ import re
 import runpy
 import shlex
 import tomllib
-from pathlib import Path
 
 import pytest
 import typer
@@ -127,20 +126,6 @@ def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
     assert not any(check_part("score", "distance").values())
 
 
-def test_files_written_by_the_examples_are_ignored_by_git():
-    ignored = (ROOT / ".gitignore").read_text("utf-8").split("\n")
-    text = "\n".join(TEXTS.values())
-    written = re.findall(r"^    .*(?:--plot|--to|--csv|(?<!-)>) (\S+)", text, re.MULTILINE)
-    assert len(written) > 5
-    for name in written:
-        hidden = (
-            name.startswith("runs/")
-            or f"/*{Path(name).suffix}" in ignored
-            or f"/{name}/" in ignored
-        )
-        assert hidden or name in ("FILE", "FOLDER"), name
-
-
 def test_the_generated_reference_has_every_command_option_and_part():
     reference = runpy.run_path(str(ROOT / "docs/site/reference.py"))
     text = "\n" + reference["commands"]()
@@ -157,23 +142,11 @@ def test_the_generated_reference_has_every_command_option_and_part():
         assert all(f"\n``{name}``\n" in parts for name in registry.names())
 
 
-def test_figures_are_small():
-    assert all(file.stat().st_size < 60_000 for file in (ROOT / "docs/images").iterdir())
-
-
 @GUIDES
 def test_the_first_line_says_whom_the_page_is_for(page):
     title, _, first = TEXTS[page].split("\n")[:3]
     assert title.startswith("# ")
     assert re.match(r"For (anyone|users|students|teachers|researchers)\b", first)
-
-
-@GUIDES
-def test_formulas_are_typeset(page):
-    prose = re.sub(
-        r"```.*?```|`[^`]*`|^    .*$|\$[^$\n]*\$", "", TEXTS[page], flags=re.DOTALL | re.MULTILINE
-    )
-    assert not re.search(r"sqrt\(|\bsum_|\bsigma\(|_\{", prose)
 
 
 def test_the_versions_that_are_tested_are_the_lowest_that_are_allowed():
@@ -211,14 +184,10 @@ def test_the_example_that_finds_first_mistakes(tiny_run, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in lines] == seq2attn.parts.FAMILIES.names()
     answer = Solution("cba", (2, 1, 0))
-    row = {2: (0, 0, 1), 1: (0, 1, 0), 0: (1, 0, 0)}
-
-    def mistake(output, looked, finished=True):
-        made = Answer("abc", output, finished, weights=[row[one] for one in looked])
-        return example["first_mistake"](made, answer)
-
-    assert mistake("cba", [2, 1, 0]) == ("right", None)
-    assert mistake("cba", [2, 2, 0]) == ("attention", (1, 1))
-    assert mistake("cca", [2, 1, 0]) == ("wrong letter", None)
-    assert mistake("cb", [2, 1, 0]) == ("early <eos>", None)
-    assert mistake("cba", [2, 1, 0], finished=False) == ("no <eos>", None)
+    looked = [(0, 0, 1), (0, 1, 0), (1, 0, 0)]
+    kinds = {"cba": "right", "cca": "wrong letter", "cb": "early <eos>"}
+    for output, kind in kinds.items():
+        made = Answer("abc", output, True, weights=looked)
+        assert example["first_mistake"](made, answer) == (kind, None)
+    made = Answer("abc", "cba", True, weights=[looked[0]] * 3)
+    assert example["first_mistake"](made, answer) == ("attention", (1, 1))

@@ -21,6 +21,7 @@ def test_notebooks_are_small_and_their_code_compiles(notebook):
         assert not [output for output in cell["outputs"] if output["output_type"] == "error"]
 
 
+@pytest.mark.slow
 def test_the_question_of_the_notebook_on_patching_is_answered(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

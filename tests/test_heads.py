@@ -40,13 +40,12 @@ def test_scaled_heads_are_multi_head_attention():
 @pytest.mark.parametrize(
     "changes",
     [
-        "model.bidirectional=true model.attention.score=dot model.attention.window=local_p",
         "model.decoder=luong model.attention.score=additive model.attention.score.width=2 "
         "model.attention.history=location_coverage",
-        "model.bidirectional=true model.attention.score=key_value "
+        "model.bidirectional=true model.attention.score=key_value model.attention.window=local_p "
         "model.attention.history=shift_by_key model.attention.scalable_softmax=true",
     ],
-    ids=["local_p", "location_coverage", "shift_by_key"],
+    ids=["location_coverage", "shift_by_key"],
 )
 def test_every_score_window_and_history_has_heads(changes):
     config = config_with(changes)

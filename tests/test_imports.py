@@ -219,7 +219,7 @@ from seq2attn.build import build_model
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.config import check_config
 parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))
-overrides = ["training.steps=3", "training.warmup=0", "model.hidden=8", "evaluation.samples=2"]
-seq2attn.train("configs/scaled.yaml", overrides, runs_dir={str(tmp_path)!r})
+overrides = "training.steps=1 training.warmup=0 training.validation_samples=1 task.max_length=2"
+seq2attn.train("configs/scaled.yaml", overrides.split(), runs_dir={str(tmp_path)!r})
 """
     assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}

@@ -166,7 +166,7 @@ def test_rows_in_any_order_and_a_fixed_padding_vector():
 sizes = st.integers(1, 40)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     lengths=st.lists(st.integers(1, 7), min_size=1, max_size=9),
     hidden=sizes,

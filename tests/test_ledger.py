@@ -11,9 +11,7 @@ from seq2attn.build import build_model
 @pytest.mark.parametrize(
     "score, parts",
     [
-        ("dot", (37440, 0, 0, 65088, 192 * 29 + 29)),
         ("general model.initial_state=last", (37440, 0, 9216, 65088, 192 * 29 + 29)),
-        ("additive", (37440, 0, 18528, 65088, 192 * 29 + 29)),
         ("additive model.attention.score.width=10",
          (37440, 0, 10 * 192 + 10, 65088, 192 * 29 + 29)),
         ("none model.initial_state=bridge", (37440, 9312, 0, 37440, 96 * 29 + 29)),

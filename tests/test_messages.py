@@ -3,6 +3,8 @@ no file changed.
 """
 
 import contextlib
+import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -24,53 +26,37 @@ FILES = {
 }
 
 
+def message_of(cli, line, folder):
+    """The message, after the checks common to all mistakes."""
+    before = contents(folder)
+    done = cli("", *shlex.split(line))
+    assert done.refusal.count("error: ") == 1
+    assert contents(folder) == before
+    return done.err.partition("error: ")[2].rstrip("\n")
+
+
+def write_files(folder):
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
 @pytest.fixture
 def mistake(cli, tmp_path):
-    """`mistake("eval --lengths 0")` -> the message, after the checks common to all mistakes."""
-    for name, text in FILES.items():
-        (tmp_path / name).write_text(text)
-
-    def call(line):
-        before = contents(tmp_path)
-        done = cli(line) if isinstance(line, str) else cli(*line)
-        assert done.code == 2
-        assert done.out == ""
-        assert done.err.count("error: ") == 1
-        assert "Traceback" not in done.err
-        assert contents(tmp_path) == before
-        return done.err.partition("error: ")[2].rstrip("\n")
-
-    return call
+    """`mistake("eval --lengths 0")` -> the message."""
+    write_files(tmp_path)
+    return lambda line: message_of(cli, line, tmp_path)
 
 
-# ---- Typer's words, and where to read on ----
-
-USAGE = [
-    ("evl", "No such command 'evl'", "seq2attn"),
-    ("eval --samples 0", "Invalid value for '--samples'", "seq2attn eval"),
-    ("train --threads 300", "Invalid value for '--threads'", "seq2attn train"),
-    (
-        "analyze variance --query-sd -1",
-        "Invalid value for '--query-sd'",
-        "seq2attn analyze variance",
-    ),
-    ("eval --smaples 5", "No such option: --smaples", "seq2attn eval"),
-    ("predict", "Missing argument 'TEXT...'", "seq2attn predict"),
-    ("plot accuracy", "Missing option '--plot'", "seq2attn plot accuracy"),
-    ("predict ab --run", "Option '--run' requires an argument", "seq2attn predict"),
-    ("eval --lengths 3 --lengths", "Option '--lengths' requires an argument", "seq2attn eval"),
-    ("eval --json=3", "Option '--json' does not take a value", "seq2attn eval"),
-    ("inspect one two", "Got unexpected extra argument", "seq2attn inspect"),
-]
+@pytest.fixture(scope="module")
+def folder(tiny_run, tmp_path_factory):
+    """With a run `tiny`, and files; no mistake changes it."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    write_files(folder)
+    shutil.copytree(tiny_run.runs, folder / "runs")
+    return folder
 
 
-@pytest.mark.parametrize("line, message, command", USAGE, ids=[line for line, *_ in USAGE])
-def test_usage_errors(mistake, line, message, command):
-    *lines, hint = mistake(line).splitlines()
-    assert lines[0].startswith(message)
-    assert hint == f"See: {command} --help"
-    if message.startswith("Missing"):
-        assert lines[1].startswith(f"For example: {command} ")
+# ---- commands ----
 
 
 @pytest.mark.parametrize(
@@ -112,188 +98,154 @@ def test_problems_of_file_and_overrides_are_reported_together(mistake):
     ]
 
 
-# ---- one table: command, beginning of its message ----
+# ---- one table: a command, and what its message says, once each ----
 
 EMPTY = "empty.yaml: expected keys and values"
-NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
-LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
-NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'): "
-OUTSIDE = "'{}' is not in the runs directory, runs\n"
-UNSEEN = "{} has characters the model never saw: {}; its alphabet is abcdefghijklmnopqrstuvwxyz"
-ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
-FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
-UNCHANGED = (
-    "--resume continues a run unchanged; --config, --set, --name and --note are for "
-    "new runs\nFor a "
-)
-MISTAKES = [  # with a run `tiny`
-    ("train", "give either --config FILE or --resume RUN\nFor example: seq2attn train --config"),
-    *((f"{line} empty.yaml", f"{EMPTY}\nOne line is enough: ") for line in ("train -c", "inspect")),
-    ("train -c scale.yaml", "scale.yaml: no such file\nThere are: scaled.yaml, "),
-    (
-        "train -c good.yaml --name tiny",
-        (
-            "run 'tiny' already exists in runs\nChoose another name, or continue it: "
-            "seq2attn train --resume tiny"
-        ),
-    ),
-    *(
-        (f"train --resume tiny {option}", UNCHANGED)
-        for option in ("-c good.yaml", "--set seed=2", "--name other", "--note text")
-    ),
-    (
-        "runs --sort exact_match_man",
-        "unknown key of --sort 'exact_match_man'; did you mean 'exact_match_mean'? allowed: run, ",
-    ),
-    (
-        "runs --sort s",
-        "unknown key of --sort 's'; allowed: run, state, ",
-    ),  # state, step, steps, score or seed
-    (
-        "train -c good.yaml --name ../x",
-        "'../x' is not a valid run name; allowed: letters, digits, '.', '_' and '-', ",
-    ),
-    *(
-        (f"{command} --device gpu", "--device: 'gpu' is not available ")
-        for command in ("train -c good.yaml", "eval")
-    ),
-    *(
-        (f"{command} --plugin plugin.py", ZERO)
-        for command in ("train -c good.yaml", "eval", "predict abc", "list")
-    ),
-    (
-        "eval --data good.yaml --errors ./good.yaml",
-        "good.yaml exists and is not a table of wrong answers\nName another file",
-    ),
-    ("eval --lengths --json", f"--lengths: '--json' is not a length; {LENGTHS}"),
-    ("eval --lengths 3 tiny2", "no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny"),
-    *((f"{command} tyny", NO_RUN) for command in ("eval", "predict abc --run", "train --resume")),
-    *(
-        (f"eval {name}", OUTSIDE.format(name))
-        for name in "../tiny /tiny elsewhere/tiny runs/../../tiny".split()
-    ),
-    *(
-        (f"{command} ../tiny", OUTSIDE.format("../tiny"))
-        for command in ("predict abc --run", "train --resume")
-    ),
-    ("eval runs/tiny/..", "'..' is not a valid run name; "),
-    *(
-        (f"{command} --checkpoint newest", "unknown checkpoint 'newest'; ")
-        for command in ("eval", "predict abc")
-    ),
-    *(
-        (f"predict abc --plot {file}", f"{file}: {FORMAT}")
-        for file in ("map.gif", "map", "map.png.txt")
-    ),
-    ("predict Hello!", UNSEEN.format("'Hello!'", "'!', 'H'")),
-    ("predict abc héllo", UNSEEN.format("'héllo'", "'é' (U+00E9)")),
-    (["predict", "a b"], UNSEEN.format("'a b'", "' '")),
-    (
-        "predict abc --map foo",
-        "Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'",
-    ),
-    (["predict", "abc", ""], "the string is empty\nGive at least one symbol."),
-    ("list score", "unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks, "),
-    ("check dto", "unknown part 'dto'; did you mean 'dot'? allowed: score/dot, "),
-    ("check score/dto", "unknown score 'dto'; did you mean 'dot'? allowed: dot, "),
-    ("inspect tinny", "no run 'tinny' in runs; did you mean 'tiny'? "),
-    *(
-        (f"{line} --runs-dir good.yaml", NOT_A_FOLDER)
-        for line in (
-            "runs",
-            "eval",
-            "train -c good.yaml",
-            "compare -c good.yaml --vary seed=1",
-            "report",
-            "inspect x",
-        )
-    ),
-    ("train -c good.yaml --set model.attention.score=mine", "good.yaml: 1 problem\n"),
-]
-
-
-@pytest.mark.parametrize("line, message", MISTAKES, ids=[str(line) for line, _ in MISTAKES])
-def test_mistakes(mistake, runs_copy, own_scores, line, message):
-    assert mistake(line).startswith(message)
-
-
-# ---- another table: command, parts of its message ----
-
-GRID = "compare -c good.yaml --vary"
 FEW = "the task Dates cannot be measured on unary; its families: random"
-SHORT = "no source has 8 characters"
-UNARY = "--set evaluation.families=[unary]"
+FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
+GRID = "compare -c good.yaml --vary"
 DASK = "--executor: expected dask:ADDRESS, such as dask:tcp"
-REASONS = [  # with a run `tiny`
-    (f"{GRID} seed=1-9999 --vary model.hidden=8,9", "19,998 trials; at most 10,000 are allowed"),
-    (f"{GRID} seed=1 --vary seed=2", "--vary names seed twice"),
-    (f"{GRID} seed=1 --checkpoint x", "checkpoint (--checkpoint): should be 'best' or 'last'"),
-    (f"{GRID} seed=1 --baseline seed", "expected KEY=VALUE"),
-    (f"{GRID} seed=1 --name a/b", "is not a valid run name"),
-    (f"{GRID} seed=1 --plot good.yaml", f"good.yaml: {FORMAT}"),
-    (f"{GRID} seed=1 -c goood.yaml", "goood.yaml: no such file"),
-    (f"{GRID} seed=1 --device tpu", "--device: 'tpu' is not available"),
-    (f"{GRID} seed=1 --metric wer", "metric: wer is measured on files of pairs"),
-    (f"{GRID} seed=1 --executor desk", DASK),
-    (f"{GRID} training.learning_rate=log:1e-4..1e-2:1", "log:FIRST..LAST:COUNT with 0 < FIRST"),
-    (f"{GRID} model.attention.score=additive,concat", "additive-seed_1 is there 2 times"),
-    (f"{GRID} seed=1,1-2", "compare-good-seed_1 is there 2 times"),
-    (f"{GRID} model.layers=1,2,1,1", "compare-good-layers_1-seed_1 is there 3 times"),
-    (f"{GRID} seed=1 alone.yaml", "expected an experiment file, or --config"),
-    ("compare", "expected an experiment file, or --config FILE and --vary", "compare --help"),
-    ("compare good.yaml", "model (good.yaml:1): unknown key", "compare -c CONFIG --vary seed=1-5"),
-    ("compare -c good.yaml", "nothing to compare", "For example: --vary seed=1-5"),
-    ("compare alone.yaml", "nothing to compare", "For example: --vary seed=1-5"),
-    ("compare -c dates.yaml --vary seed=1-2 --families unary", FEW),
-    (f"compare -c dates.yaml --vary seed=1-2 {UNARY} --families random", FEW),
-    (f"train -c dates.yaml {UNARY}", FEW),
-    ("compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8", SHORT),
-    ("train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8]", SHORT),
-    ("eval --families unray", "--families: ", "did you mean 'unary'"),
-    (
-        "train -c dates.yaml --set evaluation.families=[unray]",
-        "  evaluation.families (--set ",
-        "did you mean 'unary'",
-    ),
-    ("predict abc --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-    ("eval --length-penalty 1", "--length-penalty ranks the outputs of a beam"),
-    ("predict abc --n-best 6 --beam 5", "--n-best 6 asks for more outputs than --beam 5 keeps"),
-    ("predict abc --beam 0", "--beam"),
-    ("predict a --ideal", "--ideal outlines cells of a figure"),
-    ("analyze variance --widths 0", "Invalid value for '--widths'"),
-    ("analyze variance --widths 16 x", "'--widths': should be a whole number"),
-    ("analyze variance --scores scalde", "unknown score 'scalde'; did you mean 'scaled'?"),
-    ("analyze variance --scores none", "'none' has no score function"),
-    ("analyze variance --scores nonn", "unknown score 'nonn'; allowed: dot, "),
-    ("analyze variance --plot figure.jpg", f"figure.jpg: {FORMAT}"),
-    ("analyze entropy --keys 5000", "Invalid value for '--keys'"),
-    ("analyze gradient --scales 0", "Invalid value for '--scales'"),
-    ("analyze ledger --scores mine", "unknown score 'mine'"),
-    ("plot attention --string bac --plot x.png", "no recorded attention for 'bac'; recorded: "),
-    ("plot accuracy --plot x.gif", FORMAT),
-    ("plot attention --plot x.gif", FORMAT),
-    ("plot accuracy --plot good.yaml/x.png", "good.yaml is not a folder"),
-    ("plot accuracy tiny tiny2 --by-length --plot x.png", "no run 'tiny2'"),
-]
+LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
+NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
+NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'):"
+OR_CONTINUE = "Choose another name, or continue it: seq2attn train --resume tiny"
+OUTSIDE = " is not in the runs directory, runs"
+SHORT = "no source has 8 characters"
+UNCHANGED = "--config, --set, --name and --note are for new runs"
+UNSEEN = "; its alphabet is abcdefghijklmnopqrstuvwxyz"
+ZERO = "plugin plugin.py:2: ZeroDivisionError: division by zero"
+MISTAKES = f"""
+evl | No such command 'evl' | See: seq2attn --help
+eval --samples 0 | Invalid value for '--samples' | See: seq2attn eval --help
+train --threads 300 | Invalid value for '--threads' | See: seq2attn train --help
+analyze variance --query-sd -1 | Invalid value for '--query-sd' | See: 
+eval --smaples 5 | No such option: --smaples | See: seq2attn eval --help
+predict | Missing argument 'TEXT...' | For example: seq2attn predict | See: seq2attn predict --help
+plot accuracy | Missing option '--plot' | For example: seq2attn plot accuracy
+predict ab --run | Option '--run' requires an argument | See: seq2attn predict --help
+eval --lengths 3 --lengths | Option '--lengths' requires an argument | See: seq2attn eval --help
+eval --json=3 | Option '--json' does not take a value | See: seq2attn eval --help
+inspect one two | Got unexpected extra argument | See: seq2attn inspect --help
+train | give either --config FILE or --resume RUN | For example: seq2attn train --config
+train -c empty.yaml | {EMPTY} | One line is enough:
+inspect empty.yaml | {EMPTY} | One line is enough:
+train -c scale.yaml | scale.yaml: no such file | There are: scaled.yaml,
+train -c good.yaml --name tiny | run 'tiny' already exists in runs | {OR_CONTINUE}
+train --resume tiny -c good.yaml | {UNCHANGED} | For a
+train --resume tiny --set seed=2 | {UNCHANGED} | For a
+train --resume tiny --name other | {UNCHANGED} | For a
+train --resume tiny --note text | {UNCHANGED} | For a
+runs --sort exact_match_man | unknown key of --sort 'exact_match_man'; did you mean
+runs --sort s | unknown key of --sort 's'; allowed: run, state,
+train -c good.yaml --name ../x | '../x' is not a valid run name; allowed: letters, digits,
+train -c good.yaml --device gpu | --device: 'gpu' is not available
+eval --device gpu | --device: 'gpu' is not available
+train -c good.yaml --plugin plugin.py | {ZERO}
+eval --plugin plugin.py | {ZERO}
+predict abc --plugin plugin.py | {ZERO}
+list --plugin plugin.py | {ZERO}
+eval --data good.yaml --errors ./good.yaml | is not a table of wrong answers
+eval --lengths --json | --lengths: '--json' is not a length; {LENGTHS}
+eval --lengths 3 tiny2 | no run 'tiny2' in runs; did you mean 'tiny'? existing: tiny
+eval tyny | {NO_RUN}
+predict abc --run tyny | {NO_RUN}
+train --resume tyny | {NO_RUN}
+eval ../tiny | '../tiny'{OUTSIDE}
+eval /tiny | '/tiny'{OUTSIDE}
+eval elsewhere/tiny | 'elsewhere/tiny'{OUTSIDE}
+eval runs/../../tiny | 'runs/../../tiny'{OUTSIDE}
+predict abc --run ../tiny | '../tiny'{OUTSIDE}
+train --resume ../tiny | '../tiny'{OUTSIDE}
+eval runs/tiny/.. | '..' is not a valid run name;
+eval --checkpoint newest | unknown checkpoint 'newest';
+predict abc --checkpoint newest | unknown checkpoint 'newest';
+predict abc --plot map.gif | map.gif: {FORMAT}
+predict abc --plot map | map: {FORMAT}
+predict abc --plot map.png.txt | map.png.txt: {FORMAT}
+predict Hello! | 'Hello!' has characters the model never saw: '!', 'H'{UNSEEN}
+predict abc héllo | 'héllo' has characters the model never saw: 'é' (U+00E9){UNSEEN}
+predict 'a b' | 'a b' has characters the model never saw: ' '{UNSEEN}
+predict abc --map foo | Invalid value for '--map': 'foo' is not one of 'colour', 'digits', 'none'
+predict abc '' | the string is empty | Give at least one symbol.
+list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
+check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
+check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
+inspect tinny | no run 'tinny' in runs; did you mean 'tiny'?
+runs --runs-dir good.yaml | {NOT_A_FOLDER}
+eval --runs-dir good.yaml | {NOT_A_FOLDER}
+train -c good.yaml --runs-dir good.yaml | {NOT_A_FOLDER}
+{GRID} seed=1 --runs-dir good.yaml | {NOT_A_FOLDER}
+report --runs-dir good.yaml | {NOT_A_FOLDER}
+inspect x --runs-dir good.yaml | {NOT_A_FOLDER}
+train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
+{GRID} seed=1-9999 --vary model.hidden=8,9 | 19,998 trials; at most 10,000 are allowed
+{GRID} seed=1 --vary seed=2 | --vary names seed twice
+{GRID} seed=1 --checkpoint x | checkpoint (--checkpoint): should be 'best' or 'last'
+{GRID} seed=1 --baseline seed | expected KEY=VALUE
+{GRID} seed=1 --name a/b | is not a valid run name
+{GRID} seed=1 --plot good.yaml | good.yaml: {FORMAT}
+{GRID} seed=1 -c goood.yaml | goood.yaml: no such file
+{GRID} seed=1 --device tpu | --device: 'tpu' is not available
+{GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
+{GRID} seed=1 --executor desk | {DASK}
+{GRID} training.learning_rate=log:1e-4..1e-2:1 | log:FIRST..LAST:COUNT with 0 < FIRST
+{GRID} model.attention.score=additive,concat | additive-seed_1 is there 2 times
+{GRID} seed=1,1-2 | compare-good-seed_1 is there 2 times
+{GRID} model.layers=1,2,1,1 | compare-good-layers_1-seed_1 is there 3 times
+{GRID} seed=1 alone.yaml | expected an experiment file, or --config
+compare | expected an experiment file, or --config FILE and --vary | compare --help
+compare good.yaml | model (good.yaml:1): unknown key | compare -c CONFIG --vary seed=1-5
+compare -c good.yaml | nothing to compare | For example: --vary seed=1-5
+compare alone.yaml | nothing to compare | For example: --vary seed=1-5
+compare -c dates.yaml --vary seed=1-2 --families unary | {FEW}
+compare -c dates.yaml --vary seed=1-2 --set evaluation.families=[unary] --families random | {FEW}
+train -c dates.yaml --set evaluation.families=[unary] | {FEW}
+compare -c dates.yaml --vary seed=1-2 --set task=addition --lengths 7,8 | {SHORT}
+train -c dates.yaml --set task=addition --set evaluation.lengths=[7,8] | {SHORT}
+eval --families unray | --families: | did you mean 'unary'
+train -c dates.yaml --set evaluation.families=[unray] | evaluation.families (--set | 'unary'
+predict abc --length-penalty 1 | --length-penalty ranks the outputs of a beam
+eval --length-penalty 1 | --length-penalty ranks the outputs of a beam
+predict abc --n-best 6 --beam 5 | --n-best 6 asks for more outputs than --beam 5 keeps
+predict abc --beam 0 | --beam
+predict a --ideal | --ideal outlines cells of a figure
+analyze variance --widths 0 | Invalid value for '--widths'
+analyze variance --widths 16 x | '--widths': should be a whole number
+analyze variance --scores scalde | unknown score 'scalde'; did you mean 'scaled'?
+analyze variance --scores none | 'none' has no score function
+analyze variance --scores nonn | unknown score 'nonn'; allowed: dot,
+analyze variance --plot figure.jpg | figure.jpg: {FORMAT}
+analyze entropy --keys 5000 | Invalid value for '--keys'
+analyze gradient --scales 0 | Invalid value for '--scales'
+analyze ledger --scores mine | unknown score 'mine'
+plot attention --string bac --plot x.png | no recorded attention for 'bac'; recorded:
+plot accuracy --plot x.gif | {FORMAT}
+plot attention --plot x.gif | {FORMAT}
+plot accuracy --plot good.yaml/x.png | good.yaml is not a folder
+plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
+"""  # with a run `tiny`
 
 
-@pytest.mark.parametrize("line, parts", [(line, parts) for line, *parts in REASONS])
-def test_reasons(mistake, runs_copy, line, parts):
-    told = mistake(line)
+@pytest.mark.parametrize("row", MISTAKES.strip().split("\n"))
+def test_mistakes(cli, folder, monkeypatch, own_scores, row):
+    monkeypatch.chdir(folder)
+    line, *parts = row.split(" | ")
+    told = message_of(cli, line, folder)
     assert [part for part in parts if told.count(part) != 1] == []
 
 
-@pytest.mark.parametrize(
-    "typed, meant",
-    [
-        ("train configs/x.yaml", "train --config configs/x.yaml"),
-        ("inspect -c x.yaml", "inspect x.yaml"),
-        ("inspect --config x.yaml", "inspect x.yaml"),
-        ("eval --run mine", "eval mine"),
-        ("report -r mine", "report mine"),
-    ],
-)
-def test_a_form_that_another_command_has_is_bridged(mistake, typed, meant):
+FORMS = """
+train configs/x.yaml | train --config configs/x.yaml
+inspect -c x.yaml | inspect x.yaml
+inspect --config x.yaml | inspect x.yaml
+eval --run mine | eval mine
+report -r mine | report mine
+"""
+
+
+@pytest.mark.parametrize("form", FORMS.strip().split("\n"))
+def test_a_form_that_another_command_has_is_bridged(mistake, form):
+    typed, meant = form.split(" | ")
     assert f"\nDid you mean: seq2attn {meant}\nSee: seq2attn" in mistake(typed)
 
 
@@ -411,6 +363,22 @@ def test_no_command_shows_the_help(cli, monkeypatch):
         )  # the first sentence of each fits
 
 
+def completed(monkeypatch, capsys, shell, words):
+    """What the shell offers for the last of these words."""
+    for variable, value in {
+        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": " ".join(words),
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setattr(sys, "argv", ["seq2attn"])
+    with contextlib.suppress(SystemExit):
+        main()
+    return capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "line, offered",
     [
@@ -422,17 +390,11 @@ def test_no_command_shows_the_help(cli, monkeypatch):
 )
 def test_the_shell_completes(monkeypatch, capsys, runs_copy, tmp_path, line, offered):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("_SEQ2ATTN_COMPLETE", "complete_bash")
     words = ["seq2attn", *line.split(" ")]
-    monkeypatch.setenv("COMP_WORDS", "\n".join(words))
-    monkeypatch.setenv("COMP_CWORD", str(len(words) - 1))
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    assert capsys.readouterr().out.split() == offered
+    assert completed(monkeypatch, capsys, "bash", words).split() == offered
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
+@pytest.mark.parametrize("shell", "bash zsh fish powershell pwsh".split())
 def test_completion_offers_only_names_that_a_run_may_have(
     monkeypatch, capsys, runs_copy, tmp_path, shell
 ):
@@ -441,22 +403,8 @@ def test_completion_offers_only_names_that_a_run_may_have(
         copy = runs_copy / name
         copy.mkdir()
         copy.joinpath("config.yaml").write_text("seed: 1\n")
-    for variable, value in {
-        "_SEQ2ATTN_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "seq2attn\neval\n",
-        "COMP_CWORD": "2",
-        "_TYPER_COMPLETE_ARGS": "seq2attn eval ",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }.items():
-        monkeypatch.setenv(variable, value)
-    monkeypatch.setattr(sys, "argv", ["seq2attn"])
-    with contextlib.suppress(SystemExit):
-        main()
-    assert capsys.readouterr().out.strip() in (
-        "tiny",
-        "tiny:::",
-        """_arguments '*: :(("tiny"))'""",
-    )
+    names = "tiny", "tiny:::", """_arguments '*: :(("tiny"))'"""
+    assert completed(monkeypatch, capsys, shell, ["seq2attn", "eval", ""]).strip() in names
 
 
 LIGHT = {  # the code of each, and what else is loaded by then
@@ -512,7 +460,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("moment", ["typer", "torch", "numpy"])
+@pytest.mark.parametrize("moment", ["typer", "numpy"])  # which torch imports
 def test_an_interrupt_during_an_import_ends_without_a_traceback(tmp_path, runs_copy, moment):
     done = process(tmp_path, "-c", INTERRUPTED, moment, "predict", "abc", "--run", "tiny")
     assert done == (130, "", "")

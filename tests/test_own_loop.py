@@ -1,6 +1,7 @@
 """A training loop of the user's own: what it computes, and the run that it saves."""
 
 import pickle
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -26,16 +27,19 @@ SETTINGS = [
 
 
 def train(model, steps):
-    """Train as `seq2attn train` does, with the optimiser that torch has."""
+    """Train as `seq2attn train` does, with the optimiser that torch has: the norms of gradients."""
     config = model.config.training
+    parameters = list(model.module.parameters())
     optimiser = torch.optim.AdamW(
-        model.module.parameters(), config.learning_rate, weight_decay=config.weight_decay
+        parameters, config.learning_rate, weight_decay=config.weight_decay
     )
+    norms = []
     for _, batch in zip(range(steps), model.batches(), strict=False):
         optimiser.zero_grad()
         model.loss(batch).backward()
-        torch.nn.utils.clip_grad_norm_(model.module.parameters(), config.clip_norm)
+        norms.append(float(torch.nn.utils.clip_grad_norm_(parameters, config.clip_norm or inf)))
         optimiser.step()
+    return norms
 
 
 @pytest.fixture
@@ -47,20 +51,27 @@ def saved(tmp_path, monkeypatch):
     return model
 
 
-def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(saved):
-    run = seq2attn.train(saved.config, name="theirs", device="cpu")
+@pytest.mark.parametrize("limit", ["null", 0.05])
+def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path, limit):
+    settings = [*SETTINGS, f"training.clip_norm={limit}"]
+    model = seq2attn.new_model(yaml.safe_load(TINY), settings, device="cpu")
+    norms = train(model, 6)
+    saved = model.save("mine", runs_dir=tmp_path)
+    run = seq2attn.train(model.config, runs_dir=tmp_path, name="theirs", device="cpu")
     theirs = load_checkpoint(run.checkpoint("last")).part("model.")
-    for name, weight in saved.module.state_dict().items():
+    for name, weight in model.module.state_dict().items():
         torch.testing.assert_close(weight, theirs[name])
-    ours = [line for line in metrics(saved.run) if "loss" in line]
+    ours = [line for line in metrics(saved) if "loss" in line]
     assert len(ours) == 6
-    for line, other in zip(ours, metrics(run), strict=False):
+    for line, other, norm in zip(ours, metrics(run), norms, strict=False):
         assert line == pytest.approx({name: other[name] for name in line}, rel=1e-4)
+        assert other["gradient_norm"] == pytest.approx(norm, rel=1e-3)
+        assert other["learning_rate"] == pytest.approx(0.003)
         parts = line["cross_entropy_loss"], line["coverage_loss"]
         assert line["loss"] == pytest.approx(parts[0] + 0.5 * parts[1], rel=1e-6)
     tags = {"main/loss", "train/cross_entropy_loss", "train/coverage_loss"}
-    assert events(run).keys() >= tags <= events(saved.run).keys()
-    assert metrics(saved.run)[-1]["evaluation"]
+    assert events(run).keys() >= tags <= events(saved).keys()
+    assert metrics(saved)[-1]["evaluation"]
 
 
 @pytest.mark.usefixtures("blank_figures")

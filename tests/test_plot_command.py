@@ -63,16 +63,16 @@ def test_a_long_training_takes_little_memory_to_read(tiny):
     line = '{"step": %d, "loss": 0.5, "accuracy": 0.9, "learning_rate": 0.1}\n'
     evaluations = read_metrics(tiny).evaluations
     with tiny.metrics_file.open("a") as file:
-        file.writelines(line % step for step in range(1_000, 21_000))
+        file.writelines(line % step for step in range(1_000, 6_000))
     tracemalloc.start()
     try:
         metrics = read_metrics(tiny)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert metrics.losses[-1] == (20_999, 0.5)
+    assert metrics.losses[-1] == (5_999, 0.5)
     assert metrics.evaluations == evaluations
-    assert peak < 20_000 * 200  # bytes
+    assert peak < 5_000 * 200  # bytes
     assert read_metrics(tiny, losses=False) == Metrics([], evaluations)
 
 
@@ -89,10 +89,8 @@ def test_figures_are_written(cli, tiny):
     shutil.copytree(tiny.path, tiny.path.with_name("other"))
     for number, (words, ending) in enumerate([
         ("accuracy", "pdf"),
-        ("accuracy tiny --by-length", "png"),
         ("accuracy tiny other --by-length", "png"),
-        ("attention", "svg"),
-        ("attention tiny --ideal", "png"),
+        ("attention tiny --ideal", "svg"),
     ]):  # fmt: skip
         file = f"{number}.{ending}"
         done = cli(f"plot {words} --plot {file}").check()

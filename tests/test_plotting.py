@@ -1,7 +1,6 @@
 """Figures: what they draw is the numbers they were given."""
 
 import io
-import warnings
 from dataclasses import replace
 from functools import partial
 from xml.etree import ElementTree
@@ -78,10 +77,7 @@ def test_the_picture_is_the_weights_rows_are_output_and_columns_are_source():
     assert list(panel.get_xticks()) == [0.5, 1.5, 2.5]
     assert list(panel.get_yticks()) == [0.5, 1.5]
     assert texts(panel.get_xticklabels()) == ["a", "b", "⏎"]
-    assert texts(panel.get_yticklabels()) == [
-        "b",
-        "⏎",
-    ]
+    assert texts(panel.get_yticklabels()) == ["b", "⏎"]
     assert panel.get_xlabel() == "source"
     assert panel.get_ylabel() == "output"
     assert panel.get_title("left") == "ab → b"
@@ -106,7 +102,7 @@ def test_labels_of_special_tokens_spaces_marks_signs_of_mathematics_and_long_sym
         assert box.y1 <= figure.bbox.height
 
 
-@pytest.mark.parametrize("sides", [[3], 12 * [6], [4, 41, 4, 3], [41, 41], [2, 100]])
+@pytest.mark.parametrize("sides", [12 * [6], [4, 41, 4, 3], [2, 100]])
 def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     figure = attention_figure([square(side) for side in sides])
     figure.draw_without_rendering()
@@ -163,8 +159,6 @@ def test_a_strip_has_a_line_a_string_and_a_column_a_step():
             3,
             [0, 5, 8],
         ),  # half of the change is at 0.7
-        ((0.5, 0.9, 0.9, 0.9, 0.9), 3, [0, 1, 4]),
-        ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 4, [0, 2, 4, 6]),
         ((0.5, 0.5, 0.5, 0.5), 3, [0, 1, 3]),  # nothing changes
         ((0.5, 0.6, 0.7), 5, [0, 1, 2]),
         ((0.5, 0.6, 0.7), 1, [2]),
@@ -205,8 +199,6 @@ def test_losses_are_drawn_with_their_average():
         score_colour("scaled"),
         score_colour("dot"),
     ]
-    (axes,) = curves_figure({"one": [(10, 0.0), (20, 3.0)]}, ["dot"], "rate").axes
-    assert axes.lines[0].get_xydata().tolist() == [[10, 0.0], [20, 3.0]]
 
 
 def test_a_score_has_its_colour_and_lines_of_one_score_are_all_seen():
@@ -240,15 +232,16 @@ def evaluation(*lengths):
     return Evaluation(tuple(rows))
 
 
-def test_accuracy_through_training_is_the_mean_and_the_worst():
-    results = evaluation((1, 1.0, True), (2, 0.5, True), (9, 0.0, False))
-    (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
-    assert axes.lines[0].get_xydata().tolist() == [[10, 0.75], [20, 0.75]]
-    assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.5)
-
-
 def test_accuracy_is_drawn_at_each_length_with_its_interval():
     results = evaluation((3, 0.8, True), (5, 0.4, True), (9, 0.0, False))
+    (axes,) = accuracy_curves_figure({"one": [(10, results), (20, results)]}, ["scaled"]).axes
+    assert_allclose(axes.lines[0].get_xydata(), [[10, 0.6], [20, 0.6]])  # the mean, and the worst
+    assert axes.collections[0].get_datalim(axes.transData).y0 == pytest.approx(0.4)
+    two = {"one": results, "two": evaluation((3, 0.5, True), (4, 0.25, True))}
+    (axes,) = accuracy_figure(two, ["dot", "scaled"]).axes
+    found = {one.get_label(): one.lines[0].get_xydata() for one in axes.containers}
+    assert_allclose(found["two"], [[3 + 0.08, 0.5], [4 + 0.08, 0.25]])
+    assert found.keys() == two.keys()
     (axes,) = accuracy_figure({"run": results}, ["scaled"], "mine").axes
     exact, characters, forced = axes.containers
     assert exact.get_label() == "exact match (greedy)"
@@ -265,21 +258,6 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
         9
     ]  # on a grey ground
     assert "grey: never seen in training" in axes.get_xlabel()
-
-
-def test_runs_are_drawn_by_exact_match():
-    results = {
-        "one": evaluation((3, 0.8, True)),
-        "two": evaluation((3, 0.5, True), (4, 0.25, True)),
-    }
-    (axes,) = accuracy_figure(results, ["dot", "scaled"]).axes
-    first, second = axes.containers
-    assert first.get_label() == "one"
-    assert second.get_label() == "two"
-    assert_allclose(first.lines[0].get_xydata(), [[3 - 0.08, 0.8]])
-    assert_allclose(second.lines[0].get_xydata(), [[3 + 0.08, 0.5], [4 + 0.08, 0.25]])
-    assert not axes.patches
-    assert axes.get_xlabel() == "string length"
 
 
 # ---- files ----
@@ -301,15 +279,10 @@ def test_characters_that_no_font_has_are_named_and_korean_letters_stand_alone(tm
 
 
 def test_a_figure_is_written_in_the_format_of_its_name_whatever_its_case(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # not for characters that the font lacks either
-        for name, start in (
-            ("map.png", b"\x89PNG\r\n"),
-            ("map.svg", b"<?xml"),
-            ("MAP.PDF", b"%PDF-"),
-        ):
-            save_figure(attention_figure([one_map("文\U0010fffd")]), tmp_path / name)
-            assert (tmp_path / name).read_bytes().startswith(start)
+    starts = {"map.png": b"\x89PNG\r\n", "map.svg": b"<?xml", "MAP.PDF": b"%PDF-"}
+    for name, start in starts.items():
+        save_figure(attention_figure([one_map("文\U0010fffd")]), tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
     assert (
         ElementTree.parse(tmp_path / "map.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
     )
@@ -390,25 +363,22 @@ def test_colours_are_those_of_the_figures():
     assert weight_colour(1 / 16) == (13, 45, 94)  # the mean of (0, 34, 78) and (26, 56, 111)
 
 
+def styles(drawn):
+    return [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
+
+
 def test_with_colours_each_weight_is_a_ground():
     one = one_map(weights=((0.0, 0.5, 1.0), (1.0, 0.0, 0.0)))
     screen = console(colours="truecolor")
     drawn = heat_map(one, screen)
     assert drawn.plain.split("\n")[1] == " b        "
-    grounds = [str(span.style) for span in drawn.spans if "on rgb" in str(span.style)]
     dark, middle, bright = "on rgb(0,34,78)", "on rgb(125,124,120)", "on rgb(254,232,56)"
-    assert grounds == [dark, middle, bright, bright, dark, dark]
+    grounds = [dark, middle, bright, bright, dark, dark]
+    assert styles(drawn) == grounds
     with_digits = heat_map(one, screen, digits=True)
     assert with_digits.plain.split("\n")[1] == " b  . 5 9 "
-    inks = [
-        f"white {dark}",
-        f"black {middle}",
-        f"black {bright}",
-        f"black {bright}",
-        f"white {dark}",
-        f"white {dark}",
-    ]
-    assert [str(span.style) for span in with_digits.spans if "on rgb" in str(span.style)] == inks
+    inks = [f"{'white' if ground == dark else 'black'} {ground}" for ground in grounds]
+    assert styles(with_digits) == inks
 
 
 def test_a_map_wider_than_the_terminal_is_left_out():

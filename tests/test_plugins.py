@@ -16,7 +16,7 @@ from seq2attn.model.histories import AttentionStep
 from seq2attn.parts import EXTENSIBLE, HISTORIES
 from seq2attn.plugins import load_plugins
 
-pytestmark = pytest.mark.usefixtures("own_scores")
+pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
 PAGE = (ROOT / "docs/plugins.md").read_text("utf-8")
 FOLDER = ROOT / "examples/plugins"
 FILES = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
@@ -57,7 +57,7 @@ def file_of(line):
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_each_file_of_the_page_is_checked(cli, one_place, line):
+def test_each_file_of_the_page_is_checked(cli, line):
     name = file_of(line)
     checked = cli("check --plugin", name).check()
     assert "Rules used the default options" in checked.err
@@ -75,7 +75,7 @@ SHORTER = len(COMMANDS) - len(SETTING_OF)  # those whose code is on the page
         *(pytest.param(line, marks=pytest.mark.slow) for line in COMMANDS[SHORTER:]),
     ],
 )
-def test_each_file_of_the_page_is_trained_and_predicts(cli, one_place, line):
+def test_each_file_of_the_page_is_trained_and_predicts(cli, line):
     words = shlex.split(line)
     name = file_of(line)
     done = cli(f"train {SETTINGS} --name run --device cpu", *words).check()
@@ -131,7 +131,7 @@ def test_encoders_have_pages_but_a_loop_over_positions_has_none(cli, tmp_path):
     assert "gives other numbers: the size of source became fixed at 5" in said
 
 
-def test_the_plugin_of_the_examples_keeps_the_contract(cli, one_place):
+def test_the_plugin_of_the_examples_keeps_the_contract(cli):
     cli("check --plugin", ROOT / "examples/walking.py").check()
 
 

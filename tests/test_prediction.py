@@ -78,13 +78,6 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
     assert all(one.weights is None and one.map is None and one.correct for one in predictions)
 
 
-def test_more_strings_than_are_decoded_together():
-    model = scripted(lambda ids: [*ids, EOS])
-    texts = [ALPHABET[i % 8] + ALPHABET[i // 8 % 8] for i in range(2500)]
-    assert [prediction.output for prediction in make_predictor(model).predict(texts)] == texts
-    assert len(model.asked) == 2500 > max(map(len, model.fed))
-
-
 @with_and_without_eos
 def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
     # answers of 1, 2 and no characters, in one batch; step t attends to position t, or the last

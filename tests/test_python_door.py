@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -27,6 +26,11 @@ from seq2attn.runs.run import Run
 VALUES = yaml.safe_load(TINY)
 
 
+@pytest.fixture(autouse=True)
+def work(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
 def test_python_and_the_command_line_train_the_same_run(runs_copy):
     config = runs_copy / "tiny/config.yaml"
     ours = seq2attn.train(config, runs_dir=runs_copy, name="ours", device="cpu")
@@ -35,20 +39,19 @@ def test_python_and_the_command_line_train_the_same_run(runs_copy):
     assert ours.status().state == "finished"
 
 
-def test_train_accepts_values_and_overrides(tmp_path):
+def test_train_accepts_values_and_overrides():
     cases = ((VALUES, ["seed=5"]), (check_config(VALUES), "seed=5"), (VALUES, {"seed": 5}))
     for number, (config, overrides) in enumerate(cases, start=1):
-        run = seq2attn.train(config, overrides, runs_dir=tmp_path, device="cpu")
+        run = seq2attn.train(config, overrides, device="cpu")
         assert run.name == f"run-seed_5-00{number}"
         assert run.config.seed == 5
         assert run.status().step == 2
 
 
-def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
+def test_defaults_are_those_of_the_commands(monkeypatch):
     for name in "train load evaluate compare new_model".split():
         parameters = inspect.signature(getattr(seq2attn, name)).parameters
         assert parameters["device"].default == "auto"
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
     run = seq2attn.train(VALUES, name="mine", device="cpu")
     assert run.path == Path("elsewhere/mine")
@@ -63,18 +66,8 @@ def test_defaults_are_those_of_the_commands(tmp_path, monkeypatch):
     assert seq2attn.load("mine", runs_dir="elsewhere").run == run
 
 
-def test_a_comparison_goes_to_the_runs_of_the_environment(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    Path("tiny.yaml").write_text(TINY)
-    seq2attn.compare(configs="tiny.yaml", vary="seed=1", name="c", device="cpu")
-    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
-    assert not Path("runs").exists()
-
-
-def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_scores):
-    monkeypatch.chdir(tmp_path)
-    config = tmp_path / "tiny.yaml"
+def test_a_single_file_needs_no_list(trials_here, own_scores):
+    config = Path("tiny.yaml")
     config.write_text(TINY)
     head = "from seq2attn import register\nfrom seq2attn.model.scores import Dot"
     Path("own.py").write_text(
@@ -94,8 +87,7 @@ def test_a_single_file_needs_no_list(tmp_path, monkeypatch, trials_here, own_sco
         )
 
 
-def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials_here):
-    monkeypatch.chdir(tmp_path)
+def test_configs_to_compare_may_be_keys_and_values(trials_here):
     found = seq2attn.compare(
         configs=[VALUES, {**VALUES, "seed": 2}], name="c", device="cpu", metric="teacher_forced"
     )
@@ -104,8 +96,6 @@ def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials
         "c-config_1-seed_1",
         "c-config_2-seed_2",
     ]
-    again = seq2attn.compare(configs=VALUES, vary="seed=1", device="cpu")
-    assert again.groups[0].trials[0].run == "compare-config_1-seed_1"
     for wrong in (5, [5]):
         with refused("expected a config: a file's name, or its keys and values; found a int"):
             seq2attn.compare(configs=wrong, vary="seed=1", device="cpu")
@@ -113,8 +103,8 @@ def test_configs_to_compare_may_be_keys_and_values(tmp_path, monkeypatch, trials
         seq2attn.compare(VALUES)
 
 
-def test_train_continues_a_run(tmp_path):
-    run = seq2attn.train(VALUES, runs_dir=tmp_path, device="cpu")
+def test_train_continues_a_run():
+    run = seq2attn.train(VALUES, device="cpu")
     whole = run.checkpoint("last").read_bytes()
     run.checkpoint("last").unlink()
     assert seq2attn.train(run, device="cpu") == run
@@ -168,25 +158,6 @@ def test_an_answer_knows_whether_it_is_right(model):
     assert replace(right, task=None).correct is None
 
 
-def test_the_map_of_a_notebook_is_escaped_and_has_no_script(model):
-    nasty = "</svg><script>alert(1)</script>"
-    symbols = ("<b>", nasty, "<eos>")
-    weights = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], dtype=np.float32)
-    texts = {
-        "source": nasty,
-        "output": nasty,
-        "source_symbols": symbols,
-        "output_symbols": symbols[1:],
-    }
-    answer = replace(model.predict("ab"), **texts, weights=weights, task=None)
-    page = answer._repr_html_()
-    ElementTree.fromstring(page)
-    assert "<script" not in page
-    assert "&lt;b&gt; (0): 0.250" in page
-    assert page.count("<td") == 6
-    assert page.count("<table") == 1
-
-
 def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
     figure = Figure(figsize=(4, 3))
     answer = model.predict("ab")
@@ -224,12 +195,8 @@ def test_interventions_are_those_of_the_predictor(model):
             {"beam": 2, "length_penalty": np.nan},
             "length_penalty must be a number from 0 to 10; found nan",
         ),
-        (predict, {"length_penalty": 1.0}, "length_penalty ranks the outputs of a beam"),
         (predict, {"beam": 0}, "beam must be a whole number from 1; found 0"),
-        *(
-            (evaluate, {"samples": wrong}, "samples must be a whole number from 1; found ")
-            for wrong in (0, 2.5)
-        ),
+        (evaluate, {"samples": 2.5}, "samples must be a whole number from 1; found 2.5"),
         (evaluate, {"seed": -1}, "seed must be a whole number from 0; found -1"),
         (train, {"threads": 0}, "threads must be a whole number from 1; found 0"),
     ):
@@ -267,13 +234,13 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
     assert len(seq2attn.evaluate(model.run).lengths) == 3  # the config's lengths
 
 
-def test_compare_trains_measures_and_summarises(tmp_path, trials_here):
-    (tmp_path / "tiny.yaml").write_text(TINY)
+def test_compare_trains_measures_and_summarises(monkeypatch, trials_here):
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    Path("tiny.yaml").write_text(TINY)
     compare = partial(
         seq2attn.compare,
-        configs=[tmp_path / "tiny.yaml"],
+        configs=["tiny.yaml"],
         vary=["seed=1-2"],
-        runs_dir=tmp_path / "runs",
         metric="teacher_forced",
         name="c",
     )
@@ -284,6 +251,8 @@ def test_compare_trains_measures_and_summarises(tmp_path, trials_here):
     assert "2 of 2" in repr(comparison)
     assert comparison._repr_html_().count("<table>") == 2
     assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
+    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
+    assert not Path("runs").exists()
     assert compare() == comparison  # uses the finished runs
 
 

@@ -49,16 +49,9 @@ def torchs_name(name, luong):
 
 
 CASES = [(score, torch.float64, 1e-10, {}) for score in SCORES]
-CASES += [("additive", torch.float32, 1e-5, {})]
-CASES += [("general", torch.float64, 1e-10, {"history": name}) for name in ("location", "shift")]
-CASES += [
-    (
-        "additive",
-        torch.float64,
-        1e-10,
-        {"history": "shift", "bidirectional": True, "score_width": 3},
-    )
-]
+CASES += [("additive", torch.float32, 1e-5, {"history": "location"})]
+WIDE = {"history": "shift", "bidirectional": True, "score_width": 3}
+CASES += [("additive", torch.float64, 1e-10, WIDE)]
 
 
 @pytest.mark.parametrize("decoder, feeding", ARRANGEMENTS)

@@ -25,11 +25,3 @@ def test_cosine_begins_with_scores_of_variance_1():
     assert float(score(query, score.project(keys)).detach().var()) == pytest.approx(
         1, abs=4 * math.sqrt(2 / 400)
     )
-
-
-def test_cosine_without_a_strength_is_bare():
-    score = make_score("cosine", 3, 3, learned_strength=False)
-    assert list(score.parameters()) == []
-    query = torch.tensor([[[3.0, 4.0, 0.0]]])
-    keys = torch.tensor([[[0.0, 2.0, 0.0], [-3.0, -4.0, 0.0]]])
-    torch.testing.assert_close(score(query, score.project(keys)), torch.tensor([[[0.8, -1.0]]]))

@@ -133,47 +133,48 @@ def hostile(tmp_path_factory):
     return folder
 
 
-COMMANDS = [  # a word after @ stands for a text
-    "predict @SYMBOLS -r h --map digits",
-    "predict @SYMBOLS -r h --n-best 2 --map none",
-    "predict @SYMBOLS a -r h --json",
-    "predict a\x1b -r p",
-    "predict c@FORGED -r h",
-    "runs",
-    "runs --json",
-    "inspect h",
-    "inspect p",
-    "inspect h --json",
-    "eval h --samples 1 --lengths 3",
-    "eval h --samples 1 --families unary --lengths 2 --json",
-    "eval p --data pairs.tsv",
-    "eval p --data @FORGED",
-    "eval @FORGED",
-    "eval h --lengths @FORGED",
-    "list --plugin own@FORGED.py",
-    "list @FORGED",
-    "check score/@FORGED --plugin own@FORGED.py",
-    "check --plugin broken.py",
-    "inspect @FORGED.yaml",
-    "train -c @FORGED",
-    "train -c scaled --set @FORGED=1",
-    "train -c scaled --set task.alphabet=\x1b\x1b",
-    "train --resume @FORGED",
-    "train --resume h --set training.steps=2",
-    "compare @FORGED.yaml",
-    "compare -c scaled --vary @FORGED=@FORGED",
-    "train -c runs/h/config.yaml --name t",
-    "report @FORGED",
-    "page h --to @FORGED",
-    "export h --to runs",
-    "plot attention h --string @FORGED --plot a.png",
-    "plot accuracy h p --plot @FORGED.png",
-    "analyze ledger --scores @FORGED",
-    "plot accuracy x@FORGED --plot a.png",
-    "analyze ledger",
-    "@FORGED",
-    "runs @FORGED",
-]
+# a word after @ stands for a text
+COMMANDS = """
+predict @SYMBOLS -r h --map digits
+predict @SYMBOLS -r h --n-best 2 --map none
+predict @SYMBOLS a -r h --json
+predict a\x1b -r p
+predict c@FORGED -r h
+runs
+runs --json
+inspect h
+inspect p
+inspect h --json
+eval h --samples 1 --lengths 3
+eval h --samples 1 --families unary --lengths 2 --json
+eval p --data pairs.tsv
+eval p --data @FORGED
+eval @FORGED
+eval h --lengths @FORGED
+list --plugin own@FORGED.py
+list @FORGED
+check score/@FORGED --plugin own@FORGED.py
+check --plugin broken.py
+inspect @FORGED.yaml
+train -c @FORGED
+train -c scaled --set @FORGED=1
+train -c scaled --set task.alphabet=\x1b\x1b
+train --resume @FORGED
+train --resume h --set training.steps=2
+compare @FORGED.yaml
+compare -c scaled --vary @FORGED=@FORGED
+train -c runs/h/config.yaml --name t
+report @FORGED
+page h --to @FORGED
+export h --to runs
+plot attention h --string @FORGED --plot a.png
+plot accuracy h p --plot @FORGED.png
+analyze ledger --scores @FORGED
+plot accuracy x@FORGED --plot a.png
+analyze ledger
+@FORGED
+runs @FORGED
+""".strip().split("\n")
 LONGER = ["compare -c runs/h/config.yaml --vary seed=1"]
 LONGER += ["report h p", "page h --to a.html", "page p --to b.html", "export h"]
 

@@ -4,7 +4,7 @@ training and the decoder's states; and what it may declare.
 
 import pytest
 import torch
-from inline import ROOT, TINY
+from inline import TINY
 from models import first_batch, make_config
 from numpy.testing import assert_allclose
 from refusal import refused
@@ -71,19 +71,6 @@ def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
         transformer = ["model.architecture=transformer", "training.losses=seeing"]
         other = seq2attn.new_model({}, transformer, device="cpu")
         other.loss(next(other.batches()))
-
-
-def test_training_tells_a_loss_the_step_that_it_resumes_at(tmp_path, cli):
-    (tmp_path / "tiny.yaml").write_text(TINY)
-    file = ROOT / "examples/plugins/early_uniform.py"
-    losses = "[cross_entropy,{name: early_uniform, until: 4}]"
-    model = seq2attn.new_model(
-        "tiny.yaml", [f"training.losses={losses}"], device="cpu", plugins=[file]
-    )
-    batch = next(model.batches())
-    both = [model.loss(batch, step=step).item() for step in (0, 2, 4, 9)]
-    assert both[0] > both[1] > both[2] == both[3]
-    assert both[0] - both[2] == pytest.approx(2 * (both[1] - both[2]), rel=1e-5)
 
 
 def test_a_fixed_vector_of_both_directions_is_a_baseline(cli, tmp_path):

