@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from seq2attn.data.format import COLUMNS, Format, Texts
+from seq2attn.data.format import Format, Texts
 
 SAMPLE = 2000  # lines of a large file that are looked at
-MOST_SHOWN = 40  # columns in one message
 MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list of phones
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
@@ -29,65 +28,73 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
 )
 OTHER = r"id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
 NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
-FEATURES = r"feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
+FEATURES = r"|feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
 TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a file."""
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a file."""
 
-    form: Format
-    """how its lines are split; its source and target are not chosen yet"""
-    names: Texts
-    """in the header; empty without one"""
-    values: Sequence[Texts]
-    """the cells of each column"""
-    roles: Texts
-    """of each column: words, segments (symbols with blanks between them), features, number, id,
+    number: int
+    """from 1"""
+    name: str
+    """in the header; empty without one, or if another column has the same"""
+    cells: Texts
+    role: str
+    """what it holds: words, segments (symbols with blanks between them), features, number, id,
     category (few different values) or empty"""
 
-    def has(self, column: int | str) -> bool:
-        """Return True if there is a column of this number or name."""
-        return column in self.names if isinstance(column, str) else column <= self.form.width
+    @property
+    def key(self) -> int | str:
+        """What a `Format` calls the column."""
+        return self.name or self.number
 
     def __str__(self) -> str:
-        shown = []
-        for number, (role, cells) in enumerate(zip(self.roles, self.values, strict=True), 1):
-            name = f" {self.names[number - 1]}" if self.names else ""
-            example = next(filter(None, cells), "")
-            shown.append(f"{number}{name} ({role}, such as {example[:20]!r})")
-        return ", ".join(shown[:MOST_SHOWN] + ["..."] * (len(shown) > MOST_SHOWN))
+        label = f"{self.number} {self.name}".rstrip()
+        example = next(filter(None, self.cells), "")
+        return f"{label} ({self.role}, such as {example[:20]!r})"
 
 
-def find_columns(filled: Texts, form: Format) -> Columns | None:
-    """Split lines that are not blank, at least one, by the delimiter that gives the most of them
-    the same number of columns; None if none does.
+def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
+    """Return how to split lines that are not blank, at least one, and the columns that they have;
+    None if no delimiter gives most of the lines the same number of columns.
     """
-    some = sample(without_comments(filled))
-    plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    ways = []
-    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
-        candidate = replace(plain, delimiter=delimiter, strip=True, header=False)
-        widths = Counter(len(candidate.split(line)) for line in some)
-        width, count = widths.most_common(1)[0]
-        share = round(count / len(some), 2) if width > 1 else 0
-        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
-        ways.append((share, usual, width, replace(candidate, columns=width)))
-    most, _, _, chosen = max(ways, key=lambda way: way[:3])
-    if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
-        most = _symbols_after_word(some)
-        chosen = replace(plain, delimiter=" ", columns=2, strip=True, header=False)
-    if most < ENOUGH:
+    form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
+    plain = replace(form, header=False, strip=True)
+    found = _delimited(sample(without_comments(filled)), plain)
+    if found is None:
         return None
-    chosen = replace(chosen, comment=form.comment or comment_sign(filled, chosen))
-    rows = [chosen.split(line) for _, line in chosen.rows(filled)]
-    rows = [row for row in rows if len(row) == chosen.width]
-    names = rows[0] if chosen.delimiter != " " and is_header(rows[0], sample(rows[1:])) else []
-    values = list(zip(*rows[bool(names) :], strict=True))
-    roles = [role(sample(column)) for column in values]
-    return Columns(replace(chosen, header=bool(names)), names, values, roles)
+    found = replace(found, comment=form.comment or comment_sign(filled, found))
+    rows = [found.split(line) for _, line in found.rows(filled)]
+    rows = [fields for fields in rows if len(fields) == found.width]
+    names = rows[0]
+    if found.delimiter == " " or not is_header(names, sample(rows[1:])):
+        names = [""] * found.width
+    columns = []
+    for number, (name, *cells) in enumerate(zip(names, *rows[any(names) :], strict=True), start=1):
+        unique = name if names.count(name) == 1 else ""
+        columns.append(Column(number, unique, cells, role(sample(cells))))
+    return replace(found, header=any(names)), columns
+
+
+def _delimited(lines: Texts, form: Format) -> Format | None:
+    """Return the format with the delimiter that gives the most lines the same number of columns."""
+    best: tuple[float, bool, int] = (0, False, 0)
+    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
+        candidate = replace(form, delimiter=delimiter)
+        widths = Counter(len(candidate.split(line)) for line in lines)
+        width, count = widths.most_common(1)[0]
+        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
+        fit = round(count / len(lines), 2), usual, width
+        if width > 1 and fit > best:
+            best, found = fit, replace(candidate, columns=width)
+    if best[0] >= ENOUGH:
+        return found
+    # a blank is the last resort: it must separate two kinds of symbols
+    is_blank = _symbols_after_word(lines) >= ENOUGH
+    return replace(form, delimiter=" ", columns=2) if is_blank else None
 
 
 def without_comments(lines: Texts) -> Texts:
@@ -218,35 +225,30 @@ def role(cells: Texts) -> str:
 # ---- which column is what ----
 
 
-def choose(found: Columns) -> tuple[dict[str, Any], bool]:
-    """Choose source, target and features, as a `Format` names them; and say whether that is sure.
-    Nothing is chosen if fewer than two columns hold words.
+def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
+    """Choose the columns of source, target and, if there are some, features; and say whether that
+    is sure. None is chosen if fewer than two columns hold words.
     """
-    words = [at for at, role in enumerate(found.roles) if role in ("words", "segments")]
-    tags = [at for at, role in enumerate(found.roles) if role == "features"]
-    if found.names:
-        tags = [at for at in tags if is_name(FEATURES, found.names[at])]
-    sure = True
-    chosen = _named(found, words)
-    if chosen and not tags and _are_forms_of_lemmas(found, *chosen):
-        chosen.reverse()
-    if not chosen:
-        if found.names:
-            words = [at for at in words if not is_name(OTHER, found.names[at])]
-        chosen = _different(found, words)
-        if len(chosen) == 1 and "number" in found.roles and _has_parts(found.values[chosen[0]]):
-            chosen = [found.roles.index("number"), *chosen]
-        if len(chosen) < 2:
-            return {}, False
-        is_classified = any(is_name("label|class|score", name) for name in found.names)
-        sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
-        if found.roles[chosen[0]] == "segments":
+    words = [column for column in columns if column.role in ("words", "segments")]
+    words = [column for column in words if not is_name(OTHER, column.name)]
+    tags = [column for column in columns if column.role == "features"]
+    tags = [column for column in tags if is_name(FEATURES, column.name)]
+    chosen = _named(words)
+    if chosen:
+        if not tags and _are_forms_of_lemmas(*chosen):
             chosen.reverse()
-    columns: dict[str, Any] = {}
-    for key, at in zip(COLUMNS, [*chosen[:2], *tags[:1]], strict=False):
-        name = found.names[at] if found.names else ""
-        columns[key] = name if name and [*found.names].count(name) == 1 else at + 1
-    return columns, sure
+        return [*chosen, *tags[:1]], True
+    chosen = _different(words)
+    numbers = [column for column in columns if column.role == "number"]
+    if len(chosen) == 1 and numbers and _has_parts(chosen[0].cells):
+        chosen = [numbers[0], *chosen]
+    if len(chosen) < 2:
+        return [], False
+    if chosen[0].role == "segments":
+        chosen.reverse()
+    is_classified = any(is_name("label|class|score", column.name) for column in columns)
+    sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
+    return [*chosen[:2], *tags[:1]], sure
 
 
 def is_name(pattern: str, name: str) -> bool:
@@ -261,23 +263,23 @@ def _has_parts(texts: Texts) -> bool:
     return len(set(parts)) < 0.3 * len(parts)
 
 
-def _named(found: Columns, words: Sequence[int]) -> list[int]:
+def _named(words: Sequence[Column]) -> list[Column]:
     """Return the columns that a header names as source and target; none if it does not."""
-    for patterns in NAMED if found.names else ():
-        chosen: list[int] = []
+    for patterns in NAMED:
+        chosen: list[Column] = []
         for pattern in patterns:
-            fits = [at for at in words if is_name(pattern, found.names[at])]
-            chosen += [at for at in fits if at not in chosen][:1]
+            fits = [column for column in words if is_name(pattern, column.name)]
+            chosen += [column for column in fits if column not in chosen][:1]
         if len(chosen) == 2:
             return chosen
     return []
 
 
-def _are_forms_of_lemmas(found: Columns, source: int, target: int) -> bool:
+def _are_forms_of_lemmas(source: Column, target: Column) -> bool:
     """Return True if a header names a lemma and its forms, and a lemma has several."""
     lemma, form = NAMED[1]
-    named = is_name(lemma, found.names[source]) and is_name(form, found.names[target])
-    return named and is_one_of_many(found.values[source], found.values[target])
+    named = is_name(lemma, source.name) and is_name(form, target.name)
+    return named and is_one_of_many(source.cells, target.cells)
 
 
 def is_one_of_many(sources: Texts, targets: Texts) -> bool:
@@ -288,14 +290,13 @@ def is_one_of_many(sources: Texts, targets: Texts) -> bool:
     return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
 
 
-def _different(found: Columns, columns: Sequence[int]) -> list[int]:
+def _different(columns: Sequence[Column]) -> list[Column]:
     """Return the columns without those that repeat one before them, as CLDF's Form repeats
     Value.
     """
-    kept: list[int] = []
-    for at in columns:
-        cells = found.values[at]
-        same = [sum(map(str.__eq__, cells, found.values[other])) for other in kept]
-        if max(same, default=0) < 0.9 * len(cells):
-            kept.append(at)
+    kept: list[Column] = []
+    for column in columns:
+        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]
+        if max(same, default=0) < 0.9 * len(column.cells):
+            kept.append(column)
     return kept

@@ -65,6 +65,11 @@ class Format:
         """The number of columns that each line must have; of named ones, `named` knows it."""
         return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
 
+    def differing(self, other: "Format | None" = None) -> dict[str, Any]:
+        """Return the fields that are unlike those of another format, by default the usual one."""
+        usual = vars(other or Format())
+        return {name: value for name, value in vars(self).items() if value != usual[name]}
+
     def named(self, line: str, *, answers: bool = True) -> "Format":
         """Return the format of the lines below a header, whose names become numbers.
 

@@ -36,6 +36,7 @@ LOOKS: tuple[
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
+WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 SMALL = 0.05  # share of a dev set that deserves a note, not a warning
 
 
@@ -58,14 +59,17 @@ class Oddity:
 
 def settings(changes: Mapping[str, Any]) -> str:
     """Return the options of a command for these fields of a `Format`."""
-    words = [shlex.quote(f"task.{name}={as_value(value)}") for name, value in changes.items()]
-    return " ".join(f"--set {word}" for word in words)
+    return " ".join(f"--set {shlex.quote(word)}" for word in key_values(changes))
 
 
-def as_value(value: Any) -> str:
-    """Return a value as a config writes it."""
-    is_word = isinstance(value, str) and re.fullmatch(r"(?!true|false|null)[A-Za-z][\w./-]*", value)
-    return str(value) if is_word else json.dumps(value, ensure_ascii=False)
+def key_values(changes: Mapping[str, Any]) -> list[str]:
+    """Return `KEY=VALUE` for each of these fields of a `Format`, as a config writes the value."""
+    words = []
+    for name, value in changes.items():
+        is_word = isinstance(value, str) and re.fullmatch(WORD, value)
+        written = value if is_word else json.dumps(value, ensure_ascii=False)
+        words.append(f"task.{name}={written}")
+    return words
 
 
 def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> Iterator[Oddity]:
