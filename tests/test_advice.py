@@ -181,7 +181,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
             "No two of them hold words",
         ),
-        ("a.txt", "# abc abd\n", "No two of them hold words"),
+        ("a.txt", "# abc abd\n", "It is no file of pairs."),
         ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
         ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),

@@ -148,11 +148,12 @@ def _cost(lines: Texts, form: Format) -> int:
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> Format:
-    """Return the format without the options that are not needed to read as many lines."""
+    """Return the format with the user's own options where they read as many lines."""
     form = replace(form, strip=True, comment=form.comment or comment_sign(lines, form))
     cost = _cost(lines, form)
-    for name, usual in ("columns", None), ("strip", own.strip), ("comment", own.comment):
-        simpler = replace(form, **{name: usual})
+    for name in ("columns", "strip", "comment"):
+        usual: dict[str, Any] = {name: getattr(own, name)}
+        simpler = replace(form, **usual)
         if (found := _cost(lines, simpler)) <= cost:
             form, cost = simpler, found
     return form

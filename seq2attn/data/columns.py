@@ -59,7 +59,7 @@ class Column:
 
 def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
     """Return how to split lines that are not blank, at least one, and the columns that they have;
-    None if no delimiter gives most of the lines the same number of columns.
+    None if no delimiter gives most of them equally many, or all are comments.
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     plain = replace(form, header=False, strip=True)
@@ -69,6 +69,8 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     found = replace(found, comment=form.comment or comment_sign(filled, found))
     rows = [found.split(line) for _, line in found.rows(filled)]
     rows = [fields for fields in rows if len(fields) == found.width]
+    if not rows:
+        return None
     names = rows[0]
     if found.delimiter == " " or not is_header(names, sample(rows[1:])):
         names = [""] * found.width
