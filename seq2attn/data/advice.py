@@ -131,8 +131,8 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
             keys = COLUMNS if has_features else COLUMNS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
-        found = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
-        wanted = found | wanted
+        named = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
+        wanted = named | wanted
     is_named = any(isinstance(column, str) for column in wanted.values())
     best = replace(best, **wanted, header=best.header and not is_named)
     return _tried(lines, form, best, kind)
