@@ -147,24 +147,24 @@ def _cost(lines: Texts, form: Format) -> int:
     return len(parsed.problems) - len(parsed.rows)
 
 
-def _simplest(lines: Texts, own: Format, form: Format) -> Format:
-    """Return the format with the user's own options where they read as many lines."""
+def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
+    """Return the format with the user's own options where they read as many lines, and its cost."""
     form = replace(form, strip=True, comment=form.comment or comment_sign(lines, form))
     cost = _cost(lines, form)
     for name in ("columns", "strip", "comment"):
         usual: dict[str, Any] = {name: getattr(own, name)}
         simpler = replace(form, **usual)
-        if (found := _cost(lines, simpler)) <= cost:
+        if simpler != form and (found := _cost(lines, simpler)) <= cost:
             form, cost = simpler, found
-    return form
+    return form, cost
 
 
 def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
     """Read all lines, with what ends each oddity of their pairs, and note what differs from the
     user's own format.
     """
-    form = _simplest(lines, own, form)
-    if _cost(lines, form) == len(lines):
+    form, cost = _simplest(lines, own, form)
+    if cost == len(lines):
         return Findings(kind, [])
     for _ in range(TRIES):
         parsed = form.parse_all(lines)

@@ -130,10 +130,8 @@ class Format:
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
-        quotation = self.quotation
-        if quotation is None:
-            quotation = self.delimiter not in "\t "
-        if quotation:
+        usual = self.delimiter not in "\t "
+        if usual if self.quotation is None else self.quotation:
             try:
                 line = line.strip(" ") if self.strip else line
                 (fields,) = csv.reader(
@@ -154,7 +152,7 @@ class Format:
         word, tab, features = self.without_comment(source).partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        return word + tab + self._features_of(features)
+        return word + tab + self._features_of(features) if tab else word
 
     def _features_of(self, text: str) -> str:
         parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
