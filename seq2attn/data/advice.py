@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import choose, comment_sign, find_columns, share_of, without_comments
+from seq2attn.data.columns import COMMENTS, choose, find_columns, share_of, without_comments
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
 from seq2attn.text import first_of, quoted
@@ -148,14 +148,21 @@ def _cost(lines: Texts, form: Format) -> int:
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return the format with the user's own options where they read as many lines, and its cost."""
-    form = replace(form, strip=True, comment=form.comment or comment_sign(lines, form))
+    """Return the format with the user's own options where they read as many lines, and with the
+    sign of comments that reads more; and its cost.
+    """
+    tries: list[dict[str, Any]] = []
+    for sign in COMMENTS:
+        if any(line.startswith(sign) for line in lines):
+            tries.append({"comment": sign})
+    tries += [{"columns": own.columns}, {"strip": own.strip}]
+    form = replace(form, strip=True)
     cost = _cost(lines, form)
-    for name in ("columns", "strip", "comment"):
-        usual: dict[str, Any] = {name: getattr(own, name)}
-        simpler = replace(form, **usual)
-        if simpler != form and (found := _cost(lines, simpler)) <= cost:
-            form, cost = simpler, found
+    for change in tries:
+        other = replace(form, **change)
+        found = cost if other == form else _cost(lines, other)
+        if found < cost or (found == cost and "comment" not in change):
+            form, cost = other, found
     return form, cost
 
 

@@ -59,18 +59,14 @@ class Column:
 
 def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
     """Return how to split lines that are not blank, at least one, and the columns that they have;
-    None if no delimiter gives most of them equally many, or all are comments.
+    None if no delimiter gives most of the lines the same number of columns.
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    plain = replace(form, header=False, strip=True)
-    found = _delimited(sample(without_comments(filled)), plain)
+    lines = without_comments(filled)
+    found = _delimited(sample(lines), replace(form, header=False, strip=True))
     if found is None:
         return None
-    found = replace(found, comment=form.comment or comment_sign(filled, found))
-    rows = [found.split(line) for _, line in found.rows(filled)]
-    rows = [fields for fields in rows if len(fields) == found.width]
-    if not rows:
-        return None
+    rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
     names = rows[0]
     if found.delimiter == " " or not is_header(names, sample(rows[1:])):
         names = [""] * found.width
@@ -100,20 +96,8 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
 
 
 def without_comments(lines: Texts) -> Texts:
-    """Return the lines that do not look like comments; all lines if all do."""
-    return [line for line in lines if not line.startswith(COMMENTS)] or lines
-
-
-def comment_sign(lines: Texts, form: Format) -> str:
-    """Return the sign that begins comments; empty if none does, or if it is a symbol, too."""
-    for sign in COMMENTS:
-        begin = [line for line in lines if line.startswith(sign)]
-        rows = [line for line in begin if line[len(sign) :][:1] not in (" ", "")]
-        rows = [line for line in rows if len(form.split(line)) == form.width]
-        inside = sum(f" {sign}" in line for line in lines)
-        if len(begin) > len(rows) and inside < 0.2 * len(lines):
-            return sign
-    return ""
+    """Return the lines that do not look like comments; a blank one if all do."""
+    return [line for line in lines if not line.startswith(COMMENTS)] or [""]
 
 
 def _symbols_after_word(lines: Texts) -> float:
