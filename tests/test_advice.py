@@ -103,10 +103,6 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         + lines(lambda number, word: f"{word}\t{word}{f'/{word}e' * (number < 9)}\t{number}"),
         {"source_column": "Grapheme", "target_column": "IPA"},
     ),
-    "numbers.tsv": (
-        lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
-        {"columns": 3},
-    ),
 }
 
 

@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from seq2attn.data.format import Format, Texts
@@ -104,13 +105,18 @@ def _symbols_after_word(lines: Texts) -> float:
     """Return the share of lines of a word, a blank, and symbols of few kinds or in another
     script.
     """
-    halves = [line.split(maxsplit=1) for line in lines if len(line.split()) > 1]
-    symbols = {symbol for _, rest in halves for symbol in rest.split()}
-    new = sum(word not in symbols for word, _ in halves)
-    rests = [rest for _, rest in halves]
-    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(halves):
-        return len(halves) / len(lines)
-    return sum("" != script(rest) != script(word) for word, rest in halves) / len(lines)
+    words, rests, others = [], [], 0
+    for line in lines:
+        word, *rest = line.split(maxsplit=1) or [""]
+        if rest:
+            words.append(word)
+            rests += rest
+            others += "" != script(rest[0]) != script(word)
+    symbols = set(parts_of(rests))
+    new = sum(word not in symbols for word in words)
+    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):
+        return len(words) / len(lines)
+    return others / len(lines)
 
 
 def _is_table(lines: Texts) -> bool:
@@ -119,9 +125,8 @@ def _is_table(lines: Texts) -> bool:
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    columns = [
-        set(cells) for cells in zip(*(row for row in rows if len(row) == width), strict=True)
-    ]
+    rows_of_width = [row for row in rows if len(row) == width]
+    columns = list(map(set, zip(*rows_of_width, strict=True)))
     kinds = set().union(*columns)
     return count > 0.95 * len(rows) and sum(map(len, columns)) < 1.5 * len(kinds)
 
@@ -137,6 +142,11 @@ def sample(values: Sequence[Any]) -> list[Any]:
     """
     chosen = random.Random(0).sample(range(len(values)), min(len(values), SAMPLE))
     return [values[index] for index in sorted(chosen)]
+
+
+def parts_of(texts: Texts, separator: str | None = None) -> list[str]:
+    """Return the parts of all texts, by default what blanks separate."""
+    return list(chain.from_iterable(text.split(separator) for text in texts))
 
 
 def share_of(pattern: str, texts: Texts) -> float:
@@ -169,14 +179,14 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     same = sum(script(cell) == script(name) for cell in cells)
     kind = role(cells)
     if kind == "segments":
-        return not {symbol for cell in cells for symbol in cell.split()}.issuperset(name.split())
+        return not set(name.split()).issubset(parts_of(cells))
     return kind in ("number", "category", "features") or same < 0.1 * len(cells)
 
 
 def is_segmented(texts: Texts, share: float = 0.9) -> bool:
     """Return True if this share of texts are symbols with blanks between them, such as phonemes."""
     longer = [text for text in texts if len(text) > 3] or texts
-    symbols = [symbol for text in texts for symbol in text.split(" ")]
+    symbols = parts_of(texts, " ")
     return (
         sum(" " in text for text in longer) > share * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
@@ -185,7 +195,7 @@ def is_segmented(texts: Texts, share: float = 0.9) -> bool:
 
 
 def role(cells: Texts) -> str:
-    """Return what a column holds, as `Columns` says."""
+    """Return what a column holds, as `Column` says."""
     filled = [cell for cell in cells if cell not in ("", "_", "-")]
     kinds = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
@@ -197,7 +207,7 @@ def role(cells: Texts) -> str:
     has_digits = share_of(r".*\d.*", filled) > 0.9
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
         return "id"
-    parts = [part for cell in filled for part in re.split("[;|]", cell)]
+    parts = re.split("[;|]", ";".join(filled))
     if (
         share_of(TAG, filled) > 0.95
         and 3 < len(set(parts)) < 0.2 * len(parts)
@@ -215,19 +225,18 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
     """Choose the columns of source, target and, if there are some, features; and say whether that
     is sure. None is chosen if fewer than two columns hold words.
     """
-    words = [column for column in columns if column.role in ("words", "segments")]
-    words = [column for column in words if not is_name(OTHER, column.name)]
-    tags = [column for column in columns if column.role == "features"]
-    tags = [column for column in tags if is_name(FEATURES, column.name)]
+    words, tags = [], []
+    for column in columns:
+        if column.role in ("words", "segments") and not is_name(OTHER, column.name):
+            words.append(column)
+        elif column.role == "features" and is_name(FEATURES, column.name):
+            tags.append(column)
     chosen = _named(words)
     if chosen:
         if not tags and _are_forms_of_lemmas(*chosen):
             chosen.reverse()
         return [*chosen, *tags[:1]], True
     chosen = _different(words)
-    numbers = [column for column in columns if column.role == "number"]
-    if len(chosen) == 1 and numbers and _has_parts(chosen[0].cells):
-        chosen = [numbers[0], *chosen]
     if len(chosen) < 2:
         return [], False
     if chosen[0].role == "segments":
@@ -242,20 +251,13 @@ def is_name(pattern: str, name: str) -> bool:
     return bool(re.fullmatch(pattern, name, re.IGNORECASE))
 
 
-def _has_parts(texts: Texts) -> bool:
-    """Return True if texts are built of the same few parts, as the names of numbers are."""
-    few = sample(texts)[:300]
-    parts = [text[at : at + 4] for text in few for at in range(len(text) - 3)]
-    return len(set(parts)) < 0.3 * len(parts)
-
-
 def _named(words: Sequence[Column]) -> list[Column]:
     """Return the columns that a header names as source and target; none if it does not."""
     for patterns in NAMED:
         chosen: list[Column] = []
         for pattern in patterns:
-            fits = [column for column in words if is_name(pattern, column.name)]
-            chosen += [column for column in fits if column not in chosen][:1]
+            rest = [column for column in words if column not in chosen]
+            chosen += [column for column in rest if is_name(pattern, column.name)][:1]
         if len(chosen) == 2:
             return chosen
     return []

@@ -13,7 +13,14 @@ from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
-from seq2attn.data.columns import NAME, is_name, is_one_of_many, is_segmented, sample
+from seq2attn.data.columns import (
+    NAME,
+    is_name,
+    is_one_of_many,
+    is_segmented,
+    parts_of,
+    sample,
+)
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, normal_form
 from seq2attn.text import character_name, first_of, quoted
@@ -79,8 +86,10 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     sides = _sides(pairs)
     for side, pattern, share, looks, changes in LOOKS:
         texts = sides[side]
+        if form.comment and "comment" in changes:
+            continue
         alike = [text for text in texts if re.fullmatch(pattern, text)]
-        if len(alike) > share * len(texts) and not (form.comment and "comment" in changes):
+        if len(alike) > share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             yield Oddity(f"{count} {len(texts):,} {side} {looks}, as {quoted(alike[0])}", changes)
     for side in ("sources", "targets"):
@@ -130,7 +139,7 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
         return
     longer = [text for text in texts if len(text) > 1]
     whole = sum(separator not in text for text in longer)
-    symbols = {symbol for text in texts for symbol in text.split(separator)}
+    symbols = set(parts_of(texts, separator))
     if whole > 0.3 * len(longer) and len(symbols) > 0.3 * len(texts):
         share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
         text = f"{share} do not contain the separator {separator!r}: each is one symbol"
@@ -189,11 +198,8 @@ def _variants(sources: Texts) -> Iterator[Oddity]:
 def _comments(targets: Texts) -> Iterator[Oddity]:
     """A comment follows spaced symbols, and has others than these."""
     commented = [target for target in targets if " #" in target]
-    symbols, others = set[str](), set[str]()
-    for target in targets:
-        before, _, comment = target.partition(" #")
-        symbols.update(before.split())
-        others.update(comment.split())
+    halves = [target.partition(" #") for target in targets]
+    symbols, others = (set(parts_of([half[at] for half in halves])) for at in (0, 2))
     if others - symbols:
         text = f"{len(commented):,} of the targets end in a comment, as {quoted(commented[0])}"
         yield Oddity(text, {"comment": "#"})
