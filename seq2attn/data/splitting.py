@@ -100,11 +100,10 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
         targets[number] = [answer for _, answer in row]
     columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
-    for at in range(form.width):
+    others = [at for at in range(form.width) if at + 1 not in form.used]
+    for at in others:
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
         kinds = len({value for (value,) in values.values()})
-        if at + 1 not in form.used and 1 < kinds < 0.9 * len(values):
+        if 1 < kinds < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
             columns[f"their {names[at]}" if names else f"their column {at + 1}"] = values
-        if len(columns) == 2 + MOST_COLUMNS:
-            break
     return columns
