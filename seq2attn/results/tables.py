@@ -10,6 +10,7 @@ from seq2attn.results.metrics import METRICS
 from seq2attn.results.rows import FamilyLength, Row
 from seq2attn.text import left_out_notes
 
+TEST = "McNemar's exact test, or per token a permutation test over sources, two-sided"
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
 """the first line of a file of wrong answers"""
@@ -75,9 +76,7 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
         Column("only B right", right=True),
         Column("p", form=".2g"),
     ]
-    by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
-    test = "a permutation test over sources" if by_lines else "McNemar's exact test"
-    note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
+    note = f"p: {TEST}; the smaller, the less it can be chance"
     return Table(columns, rows, notes=[note, *_left_out(evaluations)])
 
 
@@ -93,8 +92,7 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
         columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
         notes = ["brackets: 95 % intervals; n: words or lines"]
         if len(evaluations) > 1:
-            test = "McNemar's exact test, or per token a permutation test over sources"
-            notes.append(f"difference: in WER from {next(iter(evaluations))}; p: {test}, two-sided")
+            notes.append(f"difference: in WER from {next(iter(evaluations))}; p: {TEST}")
     else:
         places = baseline.by_length("exact_match")
         columns += [Column(f"length {length_label(place)}", right=True) for place in places]
