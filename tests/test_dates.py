@@ -44,10 +44,6 @@ def test_the_styles_as_a_person_writes_them():
         assert [write_date(date, style) for style in STYLES] == line.split("|")
 
 
-def test_every_target_has_ten_characters():
-    assert [Dates().target_length(length) for length in (8, 36)] == [10, 10]
-
-
 def test_every_text_reads_as_its_date():
     task = Dates()
     for date in DAYS[::3]:
