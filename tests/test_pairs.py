@@ -358,6 +358,9 @@ def test_forms_of_a_lemma_ask_for_the_lemma(tmp_path):
         "warning: a source has 3.0 answers on average, and an answer one source; add "
         "--set task.source_column=2 --set task.target_column=1"
     )
+    turned = "".join(f"{word}{end}\t{word}\n" for word in ("ab", "ba") for end in "xyz")
+    chosen = {"source_column": 2, "target_column": 1, "target_separator": ""}
+    assert make(tmp_path, turned, "bx\tb\n", **chosen).notes == [], "it is meant so"
 
 
 def test_the_note_on_composed_letters_that_training_lacks_names_the_option(tmp_path):
