@@ -21,9 +21,9 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     return f"did you mean '{similar[0]}'? " if similar else ""
 
 
-def first_of(names: Sequence[str]) -> str:
+def first_of(names: Sequence[str], most: int = MAX_NAMES) -> str:
     """Return `b, a, ...`: the first names, with `...` if there are more."""
-    return f"{', '.join(names[:MAX_NAMES])}{', ...' if len(names) > MAX_NAMES else ''}"
+    return f"{', '.join(names[:most])}{', ...' if len(names) > most else ''}"
 
 
 def left_out_notes(counts: Mapping[str, int]) -> list[str]:

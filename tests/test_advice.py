@@ -58,6 +58,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "word,ipa\n" + lines(lambda _, word: f"{word},æ{spoken(word)}\n{word},{spoken(word)}ð"),
         {"delimiter": ",", "source_column": "word", "target_column": "ipa"},
     ),
+    "twice.csv": (  # a name that two columns have names none
+        "word,ipa,ipa\n" + lines(lambda number, word: f"{word},{spoken(word)},{number}"),
+        {"delimiter": ",", "source_column": "word"},
+    ),
     "dictionary.txt": (  # a(2) is a variant, abc(2) is not one, since abc is not there
         ";;; of words\n;;; and phones\n"
         + lines(lambda _, word: f"{word} {phones(word)}", WORDS[1:])
@@ -68,6 +72,11 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "# a list\n"
         + lines(lambda number, word: f"{number}\t{word}\t{phones(word)}{' # US' * (number == 3)}"),
         {"comment": "#", "source_column": 2, "target_column": 3, "target_separator": " "},
+    ),
+    "spelled.tsv": (  # symbols like the word's, of two variants each, do not ask for the word
+        lines(lambda _, word: f"{word}\t{' '.join(word)}\n{word}(2)\t{' '.join(word[::-1])} e")
+        + "dad\td a d  # at an end\n",
+        {"comment": "#", "variants": True},  # `split` sees the blanks between symbols itself
     ),
     "inflection.tsv": (
         lines(lambda number, word: f"{word}\t{word}ab\tV|{'ABCDEFG'[number % 7]}|PST"),
@@ -102,10 +111,6 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         "Grapheme\tIPA\tCOUNT\n#\t+\t4\n"
         + lines(lambda number, word: f"{word}\t{word}{f'/{word}e' * (number < 9)}\t{number}"),
         {"source_column": "Grapheme", "target_column": "IPA"},
-    ),
-    "numbers.tsv": (
-        lines(lambda number, _: f"{number + 20}\t{TENS[number % 4]}-{ONES[number % 5]}\tx"),
-        {"columns": 3},
     ),
 }
 
@@ -181,7 +186,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
             "No two of them hold words",
         ),
-        ("a.txt", "# abc abd\n", "No two of them hold words"),
+        ("a.txt", "# abc abd\n", "It is no file of pairs."),
         ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
         ("a.txt", "['abc', 'abd']\n['ab']\n['b', 'c', 'd']\n", "It is no file of pairs."),
         ("a.txt", ", ".join(WORDS), "40 (words, such as 'cbd'), ...\n"),

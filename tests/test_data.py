@@ -149,9 +149,10 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
 ):
     data = made(batch_size=batch_size, seed=4)
     expected = next(data.batches(start + 3))
-    assert not any(
-        same(next(data.batches(index)), expected) for index in (start, start + 2, start + 4)
-    )
+    others = [(4, start), (4, start + 2), (4, start + 4), (5, start + 3)]  # seed, number
+    for seed, number in others:
+        other = made(batch_size=batch_size, seed=seed)
+        assert not same(next(other.batches(number)), expected)
     torch.rand(3)
     assert same(next(made(batch_size=batch_size, seed=4).batches(start + 3)), expected)
     before = torch.get_rng_state()
@@ -163,15 +164,6 @@ def test_a_batch_is_a_pure_function_of_seed_and_number_and_the_stream_is_the_bat
             6 if made is training_data else lengths[0]
         )  # no column is padding only
     assert torch.equal(torch.get_rng_state(), before)
-
-
-@pytest.mark.parametrize(
-    "made, batch_size", [(training_data, 16), (training_data, 1500), (epoch_data, 16)]
-)
-def test_other_seeds_and_numbers_give_other_batches(made, batch_size):
-    streams = [made(seed=seed, batch_size=batch_size) for seed in range(4)]
-    found = [next(data.batches(index)) for data in streams for index in (0, 1, 2, 3, 300, 301)]
-    assert len({str(batch.source[:16]) for batch in found}) == 4 * 6
 
 
 @pytest.mark.parametrize("made, size, share", [(training_data, 512, 0.25), (epoch_data, 100, 0.5)])

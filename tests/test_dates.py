@@ -44,13 +44,9 @@ def test_the_styles_as_a_person_writes_them():
         assert [write_date(date, style) for style in STYLES] == line.split("|")
 
 
-def test_every_target_has_ten_characters():
-    assert [Dates().target_length(length) for length in (8, 36)] == [10, 10]
-
-
 def test_every_text_reads_as_its_date():
     task = Dates()
-    for date in DAYS:
+    for date in DAYS[::3]:
         solution = Solution(date.isoformat())
         for style in STYLES:
             assert task.answer(write_date(date, style)) == solution
@@ -84,15 +80,15 @@ def test_answers():
 
 
 def test_training_never_draws_a_held_out_date_and_measuring_draws_no_other():
-    task = Dates(first_year=1990, last_year=2009)
-    training = [*drawn(task, 8_000)]
-    measured = [pair for length in range(8, 37) for pair in drawn(task, 40, length)]
+    task = Dates(first_year=2000, last_year=2003)
+    training = [*drawn(task, 3_000)]
+    measured = [pair for length in range(11, 30) for pair in drawn(task, 15, length)]
     seen = {datetime.date.fromisoformat(target) for _, target in training}
     held_out = {datetime.date.fromisoformat(target) for _, target in measured}
     assert not any(is_held_out(date, 0.1) for date in seen)
     assert all(is_held_out(date, 0.1) for date in held_out)
-    assert len(seen) > 4000
-    assert len(held_out) > 400  # of 7,305 dates
+    assert len(seen) > 1000  # of 1,461 dates
+    assert len(held_out) > 80
     assert all(task.answer(source).text == target for source, target in training + measured)
 
 
@@ -103,10 +99,10 @@ def test_the_lengths_of_training_are_kept():
 
 
 def test_what_is_held_out_depends_on_the_date_alone():
-    dates = [datetime.date(1900, 1, 1) + datetime.timedelta(days=step) for step in range(20_000)]
+    dates = [datetime.date(1900, 1, 1) + datetime.timedelta(days=step) for step in range(5_000)]
     tenth, third = ({date for date in dates if is_held_out(date, share)} for share in (0.1, 1 / 3))
     assert tenth < third
-    assert abs(len(tenth) - 2000) < 4 * (20_000 * 0.1 * 0.9) ** 0.5
+    assert abs(len(tenth) - 500) < 4 * (5_000 * 0.1 * 0.9) ** 0.5
     # a change would mix training and test
     assert [date.isoformat() for date in dates[:60] if date in tenth] == HELD_OUT
 
@@ -120,11 +116,10 @@ def test_what_is_held_out_depends_on_the_date_alone():
             "first_year, 2001, is above last_year, 2000",
         ),
         (
-            {"min_length": 12, "max_length": 11},
+            {"first_year": 2001, "last_year": 2001, "min_length": 12, "max_length": 11},
             None,
             "no date for training is written in 12 to 11 characters",
         ),
-        ({}, 37, "no held-out date is written in 37 characters"),
         (
             {"first_year": 2001, "last_year": 2001, "held_out": 0.001},
             36,

@@ -228,7 +228,7 @@ def test_alignment_and_entropy_by_hand(weights, alignment, entropy, source_eos):
     assert result.entropy == pytest.approx(entropy(4 + source_eos), abs=1e-6)
 
 
-@pytest.mark.parametrize("samples", [1, 1025, 2500])
+@pytest.mark.parametrize("samples", [1, 2500])
 def test_many_samples_in_blocks_give_the_same_result(samples):
     model = FakeModel(lambda ids: reverse(ids) if ids[0] == A else [EOS], weights=look_back)
     (result,) = measure(model, lengths=(2,), samples=samples)
@@ -310,9 +310,8 @@ def read_as(kind, value):
     return parse(kind, json.dumps(value).encode(), Path("record.json"))
 
 
-@pytest.mark.parametrize("weights", [None, look_mostly_back])
-def test_results_are_read_back_from_their_json(weights):
-    found = measure(FakeModel(wrong_at(1), weights=weights), lengths=(3, 5))[0].evaluation
+def test_results_are_read_back_from_their_json():
+    found = measure(FakeModel(wrong_at(1), weights=look_mostly_back), lengths=(3, 5))[0].evaluation
     assert read_as(Evaluation, found.to_json("a")) == found
 
 

@@ -68,15 +68,6 @@ def test_line_ends_byte_order_marks_and_blank_lines_are_understood(tmp_path, con
     assert file.record == {"name": "a.tsv", "bytes": size, "pairs": 2, "sha256": sha256}
 
 
-def test_columns_are_chosen_by_number(tmp_path):
-    file = written(tmp_path / "a.tsv", "walked\tV;PST\twalk\tnote\n")
-    chosen = Format(source_column=3, target_column=1, features_column=2, columns=4)
-    assert load_pairs(file, chosen).pairs == (("walk\tV;PST", "walked"),)
-    assert Format(source_column=4).width == 4
-    assert Format(features_column=3).width == 3
-    assert Format().width == 2
-
-
 def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
     dictionary = "about AH0 B\nabout(2) AH0 # US\n# x\n  # y\na#b B\n(3) TH\na(2)b B\n"
     file = written(tmp_path / "a.txt", dictionary)
@@ -111,6 +102,13 @@ def test_comments_inside_lines_and_numbers_of_variants_are_left_out(tmp_path):
         ),
         ("a,b,c\na,x,1\n", {"delimiter": ",", "header": True}, "ax"),  # three columns, as named
         ('a,"x\n', {"delimiter": ",", "quotation": False}, [("a", '"x')]),
+        ('"a"\t"\n', {}, [('"a"', '"')]),
+        ("# c\nword,ipa\na,x\n", {"delimiter": ",", "header": True, "comment": "#"}, "ax"),
+        (
+            "walked\tV;PST\twalk\tnote\n",
+            {"source_column": 3, "target_column": 1, "features_column": 2, "columns": 4},
+            [("walk\tV;PST", "walked")],
+        ),
         ('"a"\t"x\ty"\n', {"quotation": True}, [("a", "x\ty")]),
         ("a\tx\nb\n\ufeffc\tz\nd\ty\ufeffz\n", {"skip_bad": 2}, "ax cz"),  # joined files
     ],
@@ -137,6 +135,8 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),
         ("x\ty\na\tx\n", {"source_column": "y"}, "one column is used twice: source, target"),
         ("b\nc\n", {"skip_bad": 2}, "2 of 2 lines cannot be read"),
+        ('b,y\n"ab,x\n', {"delimiter": ","}, "unmatched quotation marks: '\"ab,x'"),
+        ("b,y\na\tb,x\n", {"delimiter": ","}, "it contains '\\t'"),
     ],
     ids=ascii,
 )
@@ -210,20 +210,6 @@ def test_all_malformed_lines_are_reported_together_and_equal_ones_once(tmp_path)
     )
     featured = unreadable(tmp_path / "a.tsv", "walk\twalked\tV;;PST\n", features_column=3)
     assert "the features (column 3) is empty, has an empty part" in featured
-
-
-def test_quotation_marks_and_tabs_are_as_the_format_says(tmp_path):
-    assert "unmatched quotation marks: '\"ab,x'" in unreadable(
-        tmp_path / "a.csv", 'b,y\n"ab,x\n', delimiter=","
-    )
-    assert "it contains '\\t'" in unreadable(tmp_path / "a.csv", "b,y\na\tb,x\n", delimiter=",")
-    commented = written(tmp_path / "a.csv", "# c\nword,ipa\nab,x\n")
-    assert load_pairs(commented, Format(delimiter=",", header=True, comment="#")).pairs == (
-        ("ab", "x"),
-    )
-    assert load_pairs(written(tmp_path / "a.tsv", '"ab"\t"\n'), Format()).pairs == (
-        ('"ab"', '"'),
-    ), "as it is"
 
 
 def test_a_missing_file_a_directory_a_pipe_and_a_large_file_are_refused_and_not_waited_for(
@@ -351,10 +337,11 @@ def test_a_forgotten_separator_is_noticed_by_share(tmp_path, side):
         return " | ".join(make(tmp_path, *texts, **separators).notes)
 
     whole = notes([*NUMBERED, ("ij", "j i")], [("eh", "hex"), ("ae", "eax")], " ")
-    assert (
-        f"warning: 16 of 17 {side}s (94%) do not contain the separator ' ': each is one symbol; 1 "
-        f"of 2 dev {side}s have symbols that training lacks; add --set 'task.{side}_separator=\"\"'"
-    ) in whole
+    warning = (
+        f"warning: 16 of 17 {side}s (94%) do not contain the separator ' ': each is one symbol"
+    )
+    assert f"{warning}; add --set 'task.{side}_separator=\"\"'" in whole
+    assert f"1 of 2 dev {side}s have symbols that the training file lacks: 'hex'" in whole
     spaced = [(source, " ".join(target)) for source, target in NUMBERED]
     assert f"the {side}s are symbols with blanks between them, as 'e a x', and" in notes(
         spaced, spaced[:1], ""
@@ -371,6 +358,9 @@ def test_forms_of_a_lemma_ask_for_the_lemma(tmp_path):
         "warning: a source has 3.0 answers on average, and an answer one source; add "
         "--set task.source_column=2 --set task.target_column=1"
     )
+    turned = "".join(f"{word}{end}\t{word}\n" for word in ("ab", "ba") for end in "xyz")
+    chosen = {"source_column": 2, "target_column": 1, "target_separator": ""}
+    assert make(tmp_path, turned, "bx\tb\n", **chosen).notes == [], "it is meant so"
 
 
 def test_the_note_on_composed_letters_that_training_lacks_names_the_option(tmp_path):

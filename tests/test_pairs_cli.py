@@ -86,7 +86,7 @@ def test_eval_on_a_file_counts_words_that_are_not_exactly_right(cli, run):
     assert rates["exact_match", "1"] == (1, 0)
 
 
-def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run):
+def test_eval_is_kept_with_the_run_and_says_on_which_file(cli, run, blank_figures):
     record = cli("eval words --data dev.tsv --json").json
     assert record["data"]["name"] == "dev.tsv"
     assert record["data"]["pairs"] == record["rows"][0]["samples"] == 3
@@ -188,7 +188,9 @@ def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run)
     assert "difference: in WER from words; p: McNemar's exact test" in comments
 
 
-def test_lines_that_are_left_out_are_said_in_every_later_table(cli, run, trials_here):
+def test_lines_that_are_left_out_are_said_in_every_later_table(
+    cli, run, trials_here, blank_figures
+):
     for name in ("train", "dev", "test"):
         with open(f"{name}.tsv", "a") as file:
             file.write("bad\n" * (name != "dev"))

@@ -148,6 +148,7 @@ def test_each_of_several_answers_counts_as_shared(cli):
     train, dev = (Path(f"{name}.tsv").read_text() for name in ("train", "dev"))
     assert train.count("common") > 0 < dev.count("common")
     assert f"with train, {dev.count('common')} their target" in said.err
+    assert """--set 'task.target_separator=""'""" in said.err, "the recipe has another"
 
 
 def test_what_pairs_tell_of_themselves_is_found_and_said(cli):
@@ -161,3 +162,4 @@ def test_what_pairs_tell_of_themselves_is_found_and_said(cli):
     assert "note: malformed lines left out of forms.tsv: 1" in done.err
     assert all(part[0] == "word\tipa\ttags" for part in parts())
     assert "broken" not in str(parts())
+    assert "skip_bad" not in done.err

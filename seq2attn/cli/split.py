@@ -1,6 +1,6 @@
 """`seq2attn split`"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from seq2attn.cli.options import Overrides, argument, option
 from seq2attn.cli.outputs import Force, check_output, write_output
 from seq2attn.data import splitting
-from seq2attn.data.format import Format
-from seq2attn.data.pairs import load_pairs
+from seq2attn.data.format import Format, Pair
+from seq2attn.data.pairs import PairFile, load_pairs
 from seq2attn.data.warnings import oddities, settings, warnings
 from seq2attn.display.console import say
 from seq2attn.display.table import Column, Table
@@ -48,28 +48,13 @@ def split(
 
       seq2attn split forms.csv --by Concept --to parts --set 'task.delimiter=","'
     """
-    from seq2attn.config import load_config
-
     names = ("train", "dev", "test")
     paths = {name: to / f"{name}{file.suffix}" for name in names}
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
         check_output(path, "part; name another folder with --to", None, force)
-    values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
-    task = dict(load_config(values, overrides or ()).task)
-    form = Format(**{name: task[name] for name in vars(Format())})
-    loaded = load_pairs(file, form)
-    given = " ".join(overrides or ())
-    found: dict[str, Any] = {}
-    for oddity in oddities(loaded.pairs, form):
-        for name, value in oddity.changes.items() if oddity.sure else ():
-            if name in FOUND and name not in given:
-                say(f"note: {oddity.text}; read with {settings({name: value})}")
-                found[name] = value
-    if found:
-        form = replace(form, **found)
-        loaded = load_pairs(file, form)
+    loaded, form = _load(file, overrides or ())
     words = splitting.words_of(loaded)
     units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
@@ -91,17 +76,36 @@ def split(
     ):
         say(text)
     if pairs["dev"]:
-        for oddity in oddities(pairs["train"], form):
-            form = replace(form, **oddity.changes) if oddity.sure else form
-        say(f"Next: {_next_command(paths, form, len(pairs['train']))}")
+        say(f"Next: {_next_command(paths, form, pairs['train'])}")
 
 
-def _next_command(paths: Mapping[str, Path], form: Format, count: int) -> str:
+def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
+    """Load the file as the options say, and as the pairs themselves tell."""
+    from seq2attn.config import load_config
+
+    values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
+    task = dict(load_config(values, overrides).task)
+    form = Format(**{name: task[name] for name in vars(Format())})
+    loaded = load_pairs(file, form)
+    found: dict[str, Any] = {}
+    for oddity in oddities(loaded.pairs, form):
+        for name, value in oddity.changes.items():
+            if oddity.sure and name in FOUND and name not in " ".join(overrides):
+                say(f"note: {oddity.text}; read with {settings({name: value})}")
+                found[name] = value
+    if not found:
+        return loaded, form
+    form = replace(form, **found)
+    return load_pairs(file, form), form
+
+
+def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]) -> str:
     """Return the command that trains on the parts, in the format of the file."""
-    recipe = next((name for name, most in SIZES.items() if count <= most), "large")
-    changes = {name: str(paths[name]) for name in ("train", "dev")}
-    for name, value in vars(form).items():
-        unlike = value != getattr(Format(), name) and name != "skip_bad"  # they are left out
-        if unlike or name == "target_separator":  # which the recipe has, too
-            changes[name] = value
+    for oddity in oddities(train, form):
+        form = replace(form, **oddity.changes) if oddity.sure else form
+    recipe = next((name for name, most in SIZES.items() if len(train) <= most), "large")
+    changes: dict[str, Any] = {name: str(paths[name]) for name in ("train", "dev")}
+    # the recipe has a target separator, and malformed lines are left out already
+    changes |= replace(form, skip_bad=0).differing()
+    changes.setdefault("target_separator", form.target_separator)
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

@@ -10,29 +10,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import (
-    Columns,
-    choose,
-    comment_sign,
-    find_columns,
-    share_of,
-    without_comments,
-)
+from seq2attn.data.columns import COMMENTS, choose, find_columns, share_of, without_comments
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
-from seq2attn.data.warnings import as_value, oddities, settings
-from seq2attn.text import quoted
+from seq2attn.data.warnings import key_values, oddities, settings
+from seq2attn.text import first_of, quoted
 
 MANY = 0.5  # share of malformed lines that show that a file has another format
 BAD = 0.02  # share of malformed lines that may be left out
 TRIES = 10  # oddities that follow from each other
+MOST_COLUMNS = 40  # in one message
 TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
-MAGIC = {b"\x1f\x8b": "gunzip", b"\xfd7zXZ": "unxz", b"BZh": "bunzip2", b"PK\x03\x04": "unzip"}
 ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "GB18030")
 Kind = tuple[str, str, str, float, str]
 """a kind of file, what its first line that is no comment and more than a share of all lines look
 like, what helps"""
-UNLIKE: tuple[Kind, ...] = (  # files of pairs
+UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a surrogate
+    ("compressed", "\x1f\udc8b.*", ".*", 0, "First: gunzip FILE"),
+    ("compressed", "\udcfd7zXZ.*", ".*", 0, "First: unxz FILE"),
+    ("compressed", "BZh.*", ".*", 0, "First: bunzip2 FILE"),
+    ("compressed", "PK\x03\x04.*", ".*", 0, "First: unzip FILE"),
+    (
+        "UTF-16",
+        ".*\0.*",
+        ".*\0.*",
+        BAD,
+        "Without a byte order mark: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt",
+    ),
     ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
@@ -89,8 +93,7 @@ class Findings:
     @property
     def settings(self) -> list[str]:
         """The options as `KEY=VALUE`, if they are all that is needed."""
-        options = self.options.items() if self.sure else ()
-        return [f"task.{name}={as_value(value)}" for name, value in options]
+        return key_values(self.options) if self.sure else []
 
     def __str__(self) -> str:
         lines = [f"It is {self.kind}.", *self.notes]
@@ -104,37 +107,35 @@ class Findings:
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
     """Find out what a file is, and which options read it, beginning with the user's own."""
     filled = [line for line in lines if line.strip()] or [""]
-    if found := _encoded(filled, path) or _recognised(UNLIKE, filled, path):
+    if found := _recognised(UNLIKE, filled, path) or _encoded(filled, path):
         return found
     if -_cost(lines, form) > 0.8 * len(filled):
         return _tried(lines, form, form, "a file of pairs")
-    columns = find_columns(filled, form)
-    if columns is None or columns.form.delimiter == " ":
+    split = find_columns(filled, form)
+    if split is None or split[0].delimiter == " ":
         undivided = _recognised(UNDIVIDED, without_comments(filled), path)
-        if undivided or columns is None:
+        if undivided or split is None:
             return undivided or _alone(filled, path)
-    kind = f"a file of {columns.form.width} columns between {quoted(columns.form.delimiter)}"
-    own = {key: value for key, value in vars(form).items() if value != getattr(Format(), key)}
-    mine = {key: own[key] for key in COLUMNS if key in own}
-    wanted: dict[str, Any] = {key: name for key, name in mine.items() if columns.has(name)}
+    best, columns = split
+    kind = f"a file of {best.width} columns between {quoted(best.delimiter)}"
+    shown = first_of(list(map(str, columns)), MOST_COLUMNS)
+    present = {key for column in columns for key in (column.number, column.name)}
+    mine = form.differing()
+    wanted = {key: mine[key] for key in COLUMNS if mine.get(key) in present}
     if not wanted.keys() >= set(COLUMNS[:2]):
         chosen, sure = choose(columns)
         if not chosen:
-            return Findings(kind, [f"No two of them hold words: {columns}"])
+            return Findings(kind, [f"No two of them hold words: {shown}"])
         if not sure:
-            keys = COLUMNS if "features" in columns.roles else COLUMNS[:2]
+            has_features = any(column.role == "features" for column in columns)
+            keys = COLUMNS if has_features else COLUMNS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
-            return Findings(kind, [f"{ask}: {columns}"])
-        wanted = chosen | wanted
-    return _tried(lines, form, _with_columns(columns, wanted), kind)
-
-
-def _with_columns(columns: Columns, wanted: Mapping[str, Any]) -> Format:
-    """Return the format that reads the wanted columns."""
-    form = replace(columns.form, **wanted)
-    if columns.names or replace(form, columns=None).width == form.columns:
-        form = replace(form, columns=None)  # the header, or the last column, says how many
-    return replace(form, header=bool(columns.names) and not replace(form, header=False).has_header)
+            return Findings(kind, [f"{ask}: {shown}"])
+        named = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
+        wanted = named | wanted
+    is_named = any(isinstance(column, str) for column in wanted.values())
+    best = replace(best, **wanted, header=best.header and not is_named)
+    return _tried(lines, form, best, kind)
 
 
 def _cost(lines: Texts, form: Format) -> int:
@@ -146,27 +147,44 @@ def _cost(lines: Texts, form: Format) -> int:
     return len(parsed.problems) - len(parsed.rows)
 
 
+def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
+    """Return the format with the user's own options where they read as many lines, and with the
+    sign of comments that reads more; and its cost.
+    """
+    tries: list[dict[str, Any]] = []
+    for sign in COMMENTS:
+        if any(line.startswith(sign) or f" {sign}" in line for line in lines):
+            tries.append({"comment": sign})
+    tries += [{"columns": own.columns}, {"strip": own.strip}]
+    form = replace(form, strip=True)
+    cost = _cost(lines, form)
+    for change in tries:
+        other = replace(form, **change)
+        found = cost if other == form else _cost(lines, other)
+        if found < cost or (found == cost and "comment" not in change):
+            form, cost = other, found
+    return form, cost
+
+
 def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
     """Read all lines, with what ends each oddity of their pairs, and note what differs from the
     user's own format.
     """
-    comments = dict.fromkeys([form.comment, form.comment or comment_sign(lines, form)])
-    ways = [
-        replace(form, comment=sign, strip=strip) for sign in comments for strip in (own.strip, True)
-    ]
-    form = min(ways, key=lambda way: _cost(lines, way))  # the first of equals
-    if _cost(lines, form) == len(lines):
+    form, cost = _simplest(lines, own, form)
+    if cost == len(lines):
         return Findings(kind, [])
     for _ in range(TRIES):
         parsed = form.parse_all(lines)
         odd = list(oddities(parsed.pairs, form)) if parsed.rows else []
-        changes = {name: value for one in odd if one.sure for name, value in one.changes.items()}
+        changes: dict[str, Any] = {}
+        for one in odd:
+            changes |= one.changes if one.sure else {}
         if not changes:
             break
         form = replace(form, **changes)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
-    bad, read = len(parsed.problems), len(parsed.rows)
     notes += [str(one) for one in odd if not one.changes]
+    bad, read = len(parsed.problems), len(parsed.rows)
     sure = not notes and bad <= max(3, BAD * read)
     if bad:
         form = replace(form, skip_bad=bad)
@@ -175,8 +193,9 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
         notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
     if bad > MANY * read:
         return Findings(kind, notes)
-    options = {key: value for key, value in vars(form).items() if value != getattr(own, key)}
-    return Findings(kind, notes, sure, options, read, parsed.pairs[:: read // 3 + 1][:3])
+    return Findings(
+        kind, notes, sure, form.differing(own), read, parsed.pairs[:: read // 3 + 1][:3]
+    )
 
 
 # ---- files without columns ----
@@ -192,17 +211,10 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
 
 
 def _encoded(lines: Texts, path: Path) -> Findings | None:
-    """Recognise compressed files and other encodings."""
-    first = lines[0].encode(errors="surrogateescape")
-    for magic, command in MAGIC.items():
-        if first.startswith(magic):
-            return Findings("compressed", [f"First: {command} {path}"])
+    """Recognise other encodings."""
     broken = [line for line in lines if re.search("[\0\ud800-\udfff]", line)]
-    if len(broken) < BAD * len(lines) or not broken:
+    if not broken or len(broken) < BAD * len(lines):
         return None
-    if "\0" in lines[0]:
-        note = f"Without a byte order mark: iconv -f UTF-16LE -t UTF-8 {path} > utf8.txt"
-        return Findings("UTF-16", [note])
     data = broken[0].encode(errors="surrogateescape")
     shown = [f"{name}, {quoted(data.decode(name, 'replace'))}" for name in ENCODINGS]
     note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {path} > utf8.txt"

@@ -9,12 +9,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
-from seq2attn.data.format import COLUMNS, Format, Texts
+from seq2attn.data.format import Format, Texts
 
 SAMPLE = 2000  # lines of a large file that are looked at
-MOST_SHOWN = 40  # columns in one message
 MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list of phones
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
@@ -29,95 +29,94 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
 )
 OTHER = r"id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
 NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
-FEATURES = r"feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
+FEATURES = r"|feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
 TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of a file."""
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column of a file."""
 
-    form: Format
-    """how its lines are split; its source and target are not chosen yet"""
-    names: Texts
-    """in the header; empty without one"""
-    values: Sequence[Texts]
-    """the cells of each column"""
-    roles: Texts
-    """of each column: words, segments (symbols with blanks between them), features, number, id,
+    number: int
+    """from 1"""
+    name: str
+    """in the header; empty without one, or if another column has the same"""
+    cells: Texts
+    role: str
+    """what it holds: words, segments (symbols with blanks between them), features, number, id,
     category (few different values) or empty"""
 
-    def has(self, column: int | str) -> bool:
-        """Return True if there is a column of this number or name."""
-        return column in self.names if isinstance(column, str) else column <= self.form.width
+    @property
+    def key(self) -> int | str:
+        """What a `Format` calls the column."""
+        return self.name or self.number
 
     def __str__(self) -> str:
-        shown = []
-        for number, (role, cells) in enumerate(zip(self.roles, self.values, strict=True), 1):
-            name = f" {self.names[number - 1]}" if self.names else ""
-            example = next(filter(None, cells), "")
-            shown.append(f"{number}{name} ({role}, such as {example[:20]!r})")
-        return ", ".join(shown[:MOST_SHOWN] + ["..."] * (len(shown) > MOST_SHOWN))
+        label = f"{self.number} {self.name}".rstrip()
+        example = next(filter(None, self.cells), "")
+        return f"{label} ({self.role}, such as {example[:20]!r})"
 
 
-def find_columns(filled: Texts, form: Format) -> Columns | None:
-    """Split lines that are not blank, at least one, by the delimiter that gives the most of them
-    the same number of columns; None if none does.
+def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
+    """Return how to split lines that are not blank, at least one, and the columns that they have;
+    None if no delimiter gives most of the lines the same number of columns.
     """
-    some = sample(without_comments(filled))
-    plain = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
-    ways = []
-    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
-        candidate = replace(plain, delimiter=delimiter, strip=True, header=False)
-        widths = Counter(len(candidate.split(line)) for line in some)
-        width, count = widths.most_common(1)[0]
-        share = round(count / len(some), 2) if width > 1 else 0
-        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
-        ways.append((share, usual, width, replace(candidate, columns=width)))
-    most, _, _, chosen = max(ways, key=lambda way: way[:3])
-    if most < ENOUGH:  # a blank is the last resort: it must separate two kinds of symbols
-        most = _symbols_after_word(some)
-        chosen = replace(plain, delimiter=" ", columns=2, strip=True, header=False)
-    if most < ENOUGH:
+    form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
+    lines = without_comments(filled)
+    found = _delimited(sample(lines), replace(form, header=False, strip=True))
+    if found is None:
         return None
-    chosen = replace(chosen, comment=form.comment or comment_sign(filled, chosen))
-    rows = [chosen.split(line) for _, line in chosen.rows(filled)]
-    rows = [row for row in rows if len(row) == chosen.width]
-    names = rows[0] if chosen.delimiter != " " and is_header(rows[0], sample(rows[1:])) else []
-    values = list(zip(*rows[bool(names) :], strict=True))
-    roles = [role(sample(column)) for column in values]
-    return Columns(replace(chosen, header=bool(names)), names, values, roles)
+    rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
+    names = rows[0]
+    if found.delimiter == " " or not is_header(names, sample(rows[1:])):
+        names = [""] * found.width
+    columns = []
+    for number, (name, *cells) in enumerate(zip(names, *rows[any(names) :], strict=True), start=1):
+        unique = name if names.count(name) == 1 else ""
+        columns.append(Column(number, unique, cells, role(sample(cells))))
+    return replace(found, header=any(names)), columns
+
+
+def _delimited(lines: Texts, form: Format) -> Format | None:
+    """Return the format with the delimiter that gives the most lines the same number of columns."""
+    best: tuple[float, bool, int] = (0, False, 0)
+    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
+        candidate = replace(form, delimiter=delimiter)
+        widths = Counter(len(candidate.split(line)) for line in lines)
+        width, count = widths.most_common(1)[0]
+        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
+        fit = round(count / len(lines), 2), usual, width
+        if width > 1 and fit > best:
+            best, found = fit, replace(candidate, columns=width)
+    if best[0] >= ENOUGH:
+        return found
+    # a blank is the last resort: it must separate two kinds of symbols
+    is_blank = _symbols_after_word(lines) >= ENOUGH
+    return replace(form, delimiter=" ", columns=2) if is_blank else None
 
 
 def without_comments(lines: Texts) -> Texts:
-    """Return the lines that do not look like comments; all lines if all do."""
-    return [line for line in lines if not line.startswith(COMMENTS)] or lines
-
-
-def comment_sign(lines: Texts, form: Format) -> str:
-    """Return the sign that begins comments; empty if none does, or if it is a symbol, too."""
-    for sign in COMMENTS:
-        begin = [line for line in lines if line.startswith(sign)]
-        rows = [line for line in begin if line[len(sign) :][:1] not in (" ", "")]
-        rows = [line for line in rows if len(form.split(line)) == form.width]
-        inside = sum(f" {sign}" in line for line in lines)
-        if len(begin) > len(rows) and inside < 0.2 * len(lines):
-            return sign
-    return ""
+    """Return the lines that do not look like comments; a blank one if all do."""
+    return [line for line in lines if not line.startswith(COMMENTS)] or [""]
 
 
 def _symbols_after_word(lines: Texts) -> float:
     """Return the share of lines of a word, a blank, and symbols of few kinds or in another
     script.
     """
-    halves = [line.split(maxsplit=1) for line in lines if len(line.split()) > 1]
-    symbols = {symbol for _, rest in halves for symbol in rest.split()}
-    new = sum(word not in symbols for word, _ in halves)
-    rests = [rest for _, rest in halves]
-    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(halves):
-        return len(halves) / len(lines)
-    return sum("" != script(rest) != script(word) for word, rest in halves) / len(lines)
+    words, rests, others = [], [], 0
+    for line in lines:
+        word, *rest = line.split(maxsplit=1) or [""]
+        if rest:
+            words.append(word)
+            rests += rest
+            others += "" != script(rest[0]) != script(word)
+    symbols = set(parts_of(rests))
+    new = sum(word not in symbols for word in words)
+    if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):
+        return len(words) / len(lines)
+    return others / len(lines)
 
 
 def _is_table(lines: Texts) -> bool:
@@ -126,9 +125,8 @@ def _is_table(lines: Texts) -> bool:
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    columns = [
-        set(cells) for cells in zip(*(row for row in rows if len(row) == width), strict=True)
-    ]
+    rows_of_width = [row for row in rows if len(row) == width]
+    columns = list(map(set, zip(*rows_of_width, strict=True)))
     kinds = set().union(*columns)
     return count > 0.95 * len(rows) and sum(map(len, columns)) < 1.5 * len(kinds)
 
@@ -144,6 +142,11 @@ def sample(values: Sequence[Any]) -> list[Any]:
     """
     chosen = random.Random(0).sample(range(len(values)), min(len(values), SAMPLE))
     return [values[index] for index in sorted(chosen)]
+
+
+def parts_of(texts: Texts, separator: str | None = None) -> list[str]:
+    """Return the parts of all texts, by default what blanks separate."""
+    return list(chain.from_iterable(text.split(separator) for text in texts))
 
 
 def share_of(pattern: str, texts: Texts) -> float:
@@ -176,14 +179,14 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     same = sum(script(cell) == script(name) for cell in cells)
     kind = role(cells)
     if kind == "segments":
-        return not {symbol for cell in cells for symbol in cell.split()}.issuperset(name.split())
+        return not set(name.split()).issubset(parts_of(cells))
     return kind in ("number", "category", "features") or same < 0.1 * len(cells)
 
 
 def is_segmented(texts: Texts, share: float = 0.9) -> bool:
     """Return True if this share of texts are symbols with blanks between them, such as phonemes."""
     longer = [text for text in texts if len(text) > 3] or texts
-    symbols = [symbol for text in texts for symbol in text.split(" ")]
+    symbols = parts_of(texts, " ")
     return (
         sum(" " in text for text in longer) > share * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
@@ -192,7 +195,7 @@ def is_segmented(texts: Texts, share: float = 0.9) -> bool:
 
 
 def role(cells: Texts) -> str:
-    """Return what a column holds, as `Columns` says."""
+    """Return what a column holds, as `Column` says."""
     filled = [cell for cell in cells if cell not in ("", "_", "-")]
     kinds = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
@@ -204,7 +207,7 @@ def role(cells: Texts) -> str:
     has_digits = share_of(r".*\d.*", filled) > 0.9
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
         return "id"
-    parts = [part for cell in filled for part in re.split("[;|]", cell)]
+    parts = re.split("[;|]", ";".join(filled))
     if (
         share_of(TAG, filled) > 0.95
         and 3 < len(set(parts)) < 0.2 * len(parts)
@@ -218,35 +221,29 @@ def role(cells: Texts) -> str:
 # ---- which column is what ----
 
 
-def choose(found: Columns) -> tuple[dict[str, Any], bool]:
-    """Choose source, target and features, as a `Format` names them; and say whether that is sure.
-    Nothing is chosen if fewer than two columns hold words.
+def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
+    """Choose the columns of source, target and, if there are some, features; and say whether that
+    is sure. None is chosen if fewer than two columns hold words.
     """
-    words = [at for at, role in enumerate(found.roles) if role in ("words", "segments")]
-    tags = [at for at, role in enumerate(found.roles) if role == "features"]
-    if found.names:
-        tags = [at for at in tags if is_name(FEATURES, found.names[at])]
-    sure = True
-    chosen = _named(found, words)
-    if chosen and not tags and _are_forms_of_lemmas(found, *chosen):
-        chosen.reverse()
-    if not chosen:
-        if found.names:
-            words = [at for at in words if not is_name(OTHER, found.names[at])]
-        chosen = _different(found, words)
-        if len(chosen) == 1 and "number" in found.roles and _has_parts(found.values[chosen[0]]):
-            chosen = [found.roles.index("number"), *chosen]
-        if len(chosen) < 2:
-            return {}, False
-        is_classified = any(is_name("label|class|score", name) for name in found.names)
-        sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
-        if found.roles[chosen[0]] == "segments":
+    words, tags = [], []
+    for column in columns:
+        if column.role in ("words", "segments") and not is_name(OTHER, column.name):
+            words.append(column)
+        elif column.role == "features" and is_name(FEATURES, column.name):
+            tags.append(column)
+    chosen = _named(words)
+    if chosen:
+        if not tags and _are_forms_of_lemmas(*chosen):
             chosen.reverse()
-    columns: dict[str, Any] = {}
-    for key, at in zip(COLUMNS, [*chosen[:2], *tags[:1]], strict=False):
-        name = found.names[at] if found.names else ""
-        columns[key] = name if name and [*found.names].count(name) == 1 else at + 1
-    return columns, sure
+        return [*chosen, *tags[:1]], True
+    chosen = _different(words)
+    if len(chosen) < 2:
+        return [], False
+    if chosen[0].role == "segments":
+        chosen.reverse()
+    is_classified = any(is_name("label|class|score", column.name) for column in columns)
+    sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
+    return [*chosen[:2], *tags[:1]], sure
 
 
 def is_name(pattern: str, name: str) -> bool:
@@ -254,30 +251,23 @@ def is_name(pattern: str, name: str) -> bool:
     return bool(re.fullmatch(pattern, name, re.IGNORECASE))
 
 
-def _has_parts(texts: Texts) -> bool:
-    """Return True if texts are built of the same few parts, as the names of numbers are."""
-    few = sample(texts)[:300]
-    parts = [text[at : at + 4] for text in few for at in range(len(text) - 3)]
-    return len(set(parts)) < 0.3 * len(parts)
-
-
-def _named(found: Columns, words: Sequence[int]) -> list[int]:
+def _named(words: Sequence[Column]) -> list[Column]:
     """Return the columns that a header names as source and target; none if it does not."""
-    for patterns in NAMED if found.names else ():
-        chosen: list[int] = []
+    for patterns in NAMED:
+        chosen: list[Column] = []
         for pattern in patterns:
-            fits = [at for at in words if is_name(pattern, found.names[at])]
-            chosen += [at for at in fits if at not in chosen][:1]
+            rest = [column for column in words if column not in chosen]
+            chosen += [column for column in rest if is_name(pattern, column.name)][:1]
         if len(chosen) == 2:
             return chosen
     return []
 
 
-def _are_forms_of_lemmas(found: Columns, source: int, target: int) -> bool:
+def _are_forms_of_lemmas(source: Column, target: Column) -> bool:
     """Return True if a header names a lemma and its forms, and a lemma has several."""
     lemma, form = NAMED[1]
-    named = is_name(lemma, found.names[source]) and is_name(form, found.names[target])
-    return named and is_one_of_many(found.values[source], found.values[target])
+    named = is_name(lemma, source.name) and is_name(form, target.name)
+    return named and is_one_of_many(source.cells, target.cells)
 
 
 def is_one_of_many(sources: Texts, targets: Texts) -> bool:
@@ -288,14 +278,13 @@ def is_one_of_many(sources: Texts, targets: Texts) -> bool:
     return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
 
 
-def _different(found: Columns, columns: Sequence[int]) -> list[int]:
+def _different(columns: Sequence[Column]) -> list[Column]:
     """Return the columns without those that repeat one before them, as CLDF's Form repeats
     Value.
     """
-    kept: list[int] = []
-    for at in columns:
-        cells = found.values[at]
-        same = [sum(map(str.__eq__, cells, found.values[other])) for other in kept]
-        if max(same, default=0) < 0.9 * len(cells):
-            kept.append(at)
+    kept: list[Column] = []
+    for column in columns:
+        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]
+        if max(same, default=0) < 0.9 * len(column.cells):
+            kept.append(column)
     return kept

@@ -65,6 +65,11 @@ class Format:
         """The number of columns that each line must have; of named ones, `named` knows it."""
         return self.columns or max(column for column in (1, *self.used) if isinstance(column, int))
 
+    def differing(self, other: "Format | None" = None) -> dict[str, Any]:
+        """Return the fields that are unlike those of another format, by default the usual one."""
+        usual = vars(other or Format())
+        return {name: value for name, value in vars(self).items() if value != usual[name]}
+
     def named(self, line: str, *, answers: bool = True) -> "Format":
         """Return the format of the lines below a header, whose names become numbers.
 
@@ -125,10 +130,8 @@ class Format:
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
-        quotation = self.quotation
-        if quotation is None:
-            quotation = self.delimiter not in "\t "
-        if quotation:
+        usual = self.delimiter not in "\t "
+        if usual if self.quotation is None else self.quotation:
             try:
                 line = line.strip(" ") if self.strip else line
                 (fields,) = csv.reader(
@@ -149,7 +152,7 @@ class Format:
         word, tab, features = self.without_comment(source).partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        return word + tab + self._features_of(features)
+        return word + tab + self._features_of(features) if tab else word
 
     def _features_of(self, text: str) -> str:
         parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)

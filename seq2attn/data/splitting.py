@@ -11,7 +11,7 @@ from seq2attn.data.pairs import PairFile
 from seq2attn.data.vocabulary import FEATURES, normal_form
 from seq2attn.errors import Seq2AttnError
 
-MOST_COLUMNS = 5  # that are counted beside source and target
+MOST_COLUMNS = 5  # that are compared beside source and target
 Units = Mapping[int, str]
 """the number of each line that has pairs -> what must not be on two sides"""
 Parts = Mapping[str, list[int]]
@@ -22,13 +22,14 @@ def words_of(file: PairFile) -> Units:
     """Return the word of each line: its source without features, and without what a warning knows
     to be no part of it: a comment, or the number of a variant.
     """
-    words = {number: row[0][0].partition(FEATURES)[0] for number, row in file.parsed.rows.items()}
+    words = {}
+    for number, ((source, _), *_) in file.parsed.rows.items():
+        words[number] = source.partition(FEATURES)[0]
     known = set(words.values())
-    units = {}
     for number, word in words.items():
         base = VARIANT.sub("", word.partition(" #")[0])
-        units[number] = normal_form(base if base in known else word, "nfc")
-    return units
+        words[number] = normal_form(base if base in known else word, "nfc")
+    return words
 
 
 def without_case(units: Units) -> Units:
@@ -78,21 +79,31 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
     """Say how many lines of each other part share their source, their target or the value of
     another column with a line of train.
     """
-    train, *others = parts.items()
-    rows = file.parsed.rows
-    words = without_case(words_of(file))
-    columns = {"share their source with train": {number: [words[number]] for number in rows}}
-    columns["their target"] = {number: [answer for _, answer in rows[number]] for number in rows}
-    for at in range(1, file.parsed.form.width + 1):
-        values = values_of(file, str(at))
-        name = file.parsed.names[at - 1] if file.parsed.names else f"column {at}"
-        if at not in file.parsed.form.used and 1 < len(set(values.values())) < 0.9 * len(values):
-            columns[f"their {name}"] = {number: [value] for number, value in values.items()}
-    for part, numbers in others:
+    columns = _compared(file)
+    for part, numbers in parts.items():
+        if part == "train" or not numbers:
+            continue
         counts = []
-        for name, cells in list(columns.items())[: 2 + MOST_COLUMNS]:
-            known = {value for number in train[1] for value in cells[number]}
-            shared = sum(not known.isdisjoint(cells[number]) for number in numbers)
+        for name, values in columns.items():
+            known = {value for number in parts["train"] for value in values[number]}
+            shared = sum(not known.isdisjoint(values[number]) for number in numbers)
             counts.append(f"{shared:,} {name}")
-        if numbers:
-            yield f"{part}: of {len(numbers):,} lines, {', '.join(counts)}"
+        yield f"{part}: of {len(numbers):,} lines, {', '.join(counts)}"
+
+
+def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
+    """Return what is compared: its name -> the values of each line."""
+    words = without_case(words_of(file))
+    sources, targets = {}, {}
+    for number, row in file.parsed.rows.items():
+        sources[number] = [words[number]]
+        targets[number] = [answer for _, answer in row]
+    columns = {"share their source with train": sources, "their target": targets}
+    form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
+    others = [at for at in range(form.width) if at + 1 not in form.used]
+    for at in others:
+        values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
+        kinds = len({value for (value,) in values.values()})
+        if 1 < kinds < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
+            columns[f"their {names[at]}" if names else f"their column {at + 1}"] = values
+    return columns

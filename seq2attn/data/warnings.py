@@ -13,9 +13,16 @@ from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
-from seq2attn.data.columns import NAME, is_name, is_one_of_many, is_segmented, sample
+from seq2attn.data.columns import (
+    NAME,
+    is_name,
+    is_one_of_many,
+    is_segmented,
+    parts_of,
+    sample,
+)
 from seq2attn.data.format import VARIANT, Format, Pair, Texts
-from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, normal_form
+from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, normal_form
 from seq2attn.text import character_name, first_of, quoted
 
 LOOKS: tuple[
@@ -36,6 +43,7 @@ LOOKS: tuple[
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
+WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 SMALL = 0.05  # share of a dev set that deserves a note, not a warning
 
 
@@ -58,99 +66,107 @@ class Oddity:
 
 def settings(changes: Mapping[str, Any]) -> str:
     """Return the options of a command for these fields of a `Format`."""
-    words = [shlex.quote(f"task.{name}={as_value(value)}") for name, value in changes.items()]
-    return " ".join(f"--set {word}" for word in words)
+    return " ".join(f"--set {shlex.quote(word)}" for word in key_values(changes))
 
 
-def as_value(value: Any) -> str:
-    """Return a value as a config writes it."""
-    is_word = isinstance(value, str) and re.fullmatch(r"(?!true|false|null)[A-Za-z][\w./-]*", value)
-    return str(value) if is_word else json.dumps(value, ensure_ascii=False)
+def key_values(changes: Mapping[str, Any]) -> list[str]:
+    """Return `KEY=VALUE` for each of these fields of a `Format`, as a config writes the value."""
+    words = []
+    for name, value in changes.items():
+        is_word = isinstance(value, str) and re.fullmatch(WORD, value)
+        written = value if is_word else json.dumps(value, ensure_ascii=False)
+        words.append(f"task.{name}={written}")
+    return words
 
 
 def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> Iterator[Oddity]:
     """Yield what is odd about pairs that were read in a format. dev: the pairs of a dev file."""
-    first = " -> ".join(map(quoted, pairs[0]))
-    in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
-    are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
-    if not form.has_header and (in_both or are_names):
-        text = f"line 1, {first}, is read as a pair, not as a header"
-        yield Oddity(text, {"header": True}, are_names)
-    sides, others = _sides(pairs), _sides(dev)
+    if not form.has_header:
+        yield from _header(pairs, dev)
+    sides = _sides(pairs)
     for side, pattern, share, looks, changes in LOOKS:
         texts = sides[side]
+        if form.comment and "comment" in changes:
+            continue
         alike = [text for text in texts if re.fullmatch(pattern, text)]
-        if len(alike) > share * len(texts) and not (form.comment and "comment" in changes):
+        if len(alike) > share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
             yield Oddity(f"{count} {len(texts):,} {side} {looks}, as {quoted(alike[0])}", changes)
     for side in ("sources", "targets"):
-        yield from _separator(side, sides[side], others[side], form)
-    yield from _alternatives(sides, form)
-    bases = [VARIANT.sub("", source) for source in sides["sources"]]
-    known = set(sides["sources"])
-    variants = [
-        text
-        for text, base in zip(sides["sources"], bases, strict=True)
-        if base != text and base in known
-    ]
-    if variants:
-        text = f"{len(variants):,} of the sources count right answers, as {quoted(variants[0])}"
-        yield Oddity(text, {"variants": True})
-    yield from _comments(sides["targets"], form)
-    yield from _direction(pairs, form)
+        yield from _separator(side, sides[side], form)
+    spaced = bool(form.target_separator) or is_segmented(sides["targets"])
+    if not form.target_alternatives:
+        yield from _alternatives(sides["sources"], sides["targets"], spaced)
+    yield from _variants(sides["sources"])
+    if spaced and not form.comment:
+        yield from _comments(sides["targets"])
+    if form.used == (1, 2) and not spaced:  # columns that were chosen are meant so
+        yield from _direction(pairs)
 
 
 def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    sources = [source.partition(FEATURES) for source, _ in pairs]
-    return {
-        "sources": [word for word, _, _ in sources],
-        "features": [features for _, _, features in sources if features],
-        "targets": [target for _, target in pairs],
-    }
+    sides: dict[str, list[str]] = {"sources": [], "features": [], "targets": []}
+    for source, target in pairs:
+        word, _, features = source.partition(FEATURES)
+        sides["sources"].append(word)
+        sides["targets"].append(target)
+        if features:
+            sides["features"].append(features)
+    return sides
 
 
-def _separator(side: str, texts: Texts, dev: Texts, form: Format) -> Iterator[Oddity]:
+def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
+    """The first pair is of names of columns, or is also the first one of another file."""
+    in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
+    are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
+    if in_both or are_names:
+        first = " -> ".join(map(quoted, pairs[0]))
+        text = f"line 1, {first}, is read as a pair, not as a header"
+        yield Oddity(text, {"header": True}, are_names)
+
+
+def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
+    """Blanks are between symbols, or the separator is in few texts."""
     name = f"{side[:-1]}_separator"
     separator = getattr(form, name)
+    if not separator:
+        sure = is_segmented(texts)
+        if sure or is_segmented(texts, 0.5):
+            spaced = next(text for text in texts if " " in text)
+            some = "the" if sure else "some of the"
+            text = f"{some} {side} are symbols with blanks between them, as {quoted(spaced)}"
+            yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "}, sure)
+        return
     longer = [text for text in texts if len(text) > 1]
-    sure = is_segmented(texts)
-    if not separator and (sure or is_segmented(texts, 0.5)):
-        spaced = next(text for text in texts if " " in text)
-        text = f"{'the' if sure else 'some of the'} {side} are symbols with blanks between them"
-        text += f", as {quoted(spaced)}, and each blank is read as a symbol"
-        yield Oddity(text, {name: " "}, sure)
-    elif separator:
-        whole = sum(separator not in text for text in longer)
-        symbols = {symbol for text in texts for symbol in text.split(separator)}
-        if whole > 0.3 * len(longer) and len(symbols) > 0.3 * len(texts):
-            share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
-            text = f"{share} do not contain the separator {separator!r}: each is one symbol"
-            if lacking := sum(not symbols.issuperset(other.split(separator)) for other in dev):
-                text += f"; {lacking:,} of {len(dev):,} dev {side} have symbols that training lacks"
-            yield Oddity(text, {name: ""})
+    whole = sum(separator not in text for text in longer)
+    symbols = set(parts_of(texts, separator))
+    if whole > 0.3 * len(longer) and len(symbols) > 0.3 * len(texts):
+        share = f"{whole:,} of {len(longer):,} {side} ({whole / len(longer):.0%})"
+        text = f"{share} do not contain the separator {separator!r}: each is one symbol"
+        yield Oddity(text, {name: ""})
 
 
-def _alternatives(sides: Mapping[str, list[str]], form: Format) -> Iterator[Oddity]:
-    """Several answers of one source are similar, or are quoted each by itself."""
-    targets = sides["targets"]
-    spaced = bool(form.target_separator) or is_segmented(targets)
-    are_sentences = not spaced and median(target.count(" ") for target in targets) > 5
-    for sign in () if form.target_alternatives or are_sentences else BETWEEN:
-        several = [
-            target.split(sign)
-            for source, target in zip(sides["sources"], targets, strict=True)
-            if sign in target.strip(sign)
-            and sign not in source
-            and not (sign == "/" and target.startswith(f"{source}/"))  # how a symbol is read
-        ]
-        is_notation = spaced and " " not in sign  # inside a symbol
-        if is_notation or len(several) <= 0.002 * len(targets):
+def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
+    """Several answers of one source are similar, or are quoted each by itself. spaced: targets are
+    symbols with a separator.
+    """
+    if not spaced and median(target.count(" ") for target in targets) > 5:
+        return  # sentences
+    for sign in BETWEEN:
+        if spaced and " " not in sign:
+            continue  # it is inside a symbol
+        several = []
+        for source, target in zip(sources, targets, strict=True):
+            is_reading = sign == "/" and target.startswith(f"{source}/")  # of a symbol
+            if sign in target.strip(sign) and sign not in source and not is_reading:
+                several.append(target.split(sign))
+        if len(several) <= 0.002 * len(targets):
             continue
-        quoted_ones = sum(_is_quoted(*parts[:2]) for parts in several)
-        if len(several) > 0.95 * len(targets) and quoted_ones < len(several):
+        all_quoted = all(_is_quoted(*parts[:2]) for parts in several)
+        if len(several) > 0.95 * len(targets) and not all_quoted:
             continue  # all answers have the sign
-        near = sum(_is_similar(*parts[:2]) for parts in several[:COMPARED])
-        sure = near > 0.5 * len(several[:COMPARED])
+        some = several[:COMPARED]
+        sure = sum(_is_similar(*parts[:2]) for parts in some) > 0.5 * len(some)
         if sure or " " in sign:
             example = quoted(sign.join(several[0]))
             text = f"{len(several):,} of {len(targets):,} targets contain {sign!r}, as {example}"
@@ -169,30 +185,37 @@ def _is_quoted(one: str, other: str) -> bool:
     return one[-1:] + other[:1] in ("//", "][")
 
 
-def _comments(targets: Texts, form: Format) -> Iterator[Oddity]:
+def _variants(sources: Texts) -> Iterator[Oddity]:
+    """A number in parentheses follows another source."""
+    known = set(sources)
+    numbered = filter(VARIANT.search, sources)
+    variants = [source for source in numbered if VARIANT.sub("", source) in known]
+    if variants:
+        text = f"{len(variants):,} of the sources count right answers, as {quoted(variants[0])}"
+        yield Oddity(text, {"variants": True})
+
+
+def _comments(targets: Texts) -> Iterator[Oddity]:
     """A comment follows spaced symbols, and has others than these."""
     commented = [target for target in targets if " #" in target]
-    symbols = {symbol for target in targets for symbol in target.partition(" #")[0].split()}
-    others = {symbol for target in commented for symbol in target.partition(" #")[2].split()}
-    spaced = form.target_separator or is_segmented(targets)
-    if others - symbols and spaced and not form.comment:
+    halves = [target.partition(" #") for target in targets]
+    symbols, others = (set(parts_of([half[at] for half in halves])) for at in (0, 2))
+    if others - symbols:
         text = f"{len(commented):,} of the targets end in a comment, as {quoted(commented[0])}"
         yield Oddity(text, {"comment": "#"})
 
 
-def _direction(pairs: Sequence[Pair], form: Format) -> Iterator[Oddity]:
+def _direction(pairs: Sequence[Pair]) -> Iterator[Oddity]:
     """If a source has several answers, and an answer one source, the answer is the better source:
     forms of a lemma ask for the lemma.
     """
-    columns = [*zip(*pairs, strict=True)]
-    is_chosen = (form.source_column, form.target_column, form.features_column) != (1, 2, None)
+    sources, targets = zip(*pairs, strict=True)
     some = sample(pairs)[:COMPARED]
     alike = sum(_is_similar(*pair) for pair in some) > 0.5 * len(some)
-    if alike and not is_chosen and is_one_of_many(*columns):
-        several = len(set(pairs)) / len(set(columns[0]))
+    if alike and is_one_of_many(sources, targets):
+        several = len(set(pairs)) / len(set(sources))
         text = f"a source has {several:.1f} answers on average, and an answer one source"
-        exchanged = {"source_column": form.target_column, "target_column": form.source_column}
-        yield Oddity(text, exchanged)
+        yield Oddity(text, {"source_column": 2, "target_column": 1})
 
 
 # ---- what else spoils a training ----
@@ -209,30 +232,36 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
     sources = {source for source, _ in pairs}
     folded = {source.casefold() for source in sources}
     if alike := sum(source not in sources and source.casefold() in folded for source, _ in dev):
-        text = (
-            f"warning: {alike:,} of {len(dev):,} dev sources differ from one of the training file"
-        )
-        yield f"{text} only in case"
+        text = f"{alike:,} of {len(dev):,} dev sources differ from one of the training file"
+        yield f"warning: {text} only in case"
     lengths = [max(map(len, pair)) for pair in pairs]
     longest, usual = max(lengths), median(lengths)
     if longest > max(1000, 20 * usual):
         text = f"warning: a pair has {longest:,} characters, the median {usual:g}"
         yield f"{text}; memory grows with the longest squared"
-    for side, vocabulary in enumerate(form.vocabularies()):
-        name = ("sources", "targets")[side]
-        symbols = {symbol for pair in pairs for symbol in vocabulary.symbols_of(pair[side])}
-        if special := [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in symbols]:
-            yield (
-                f"note: the {name} contain {first_of(special)}, read as a symbol of the file, "
-                "beside the model's own of that name"
-            )
-        unseen = [set(vocabulary.symbols_of(pair[side])) - symbols for pair in dev]
-        if count := sum(map(bool, unseen)):
-            lacking = sorted(set().union(*unseen))
-            level = "warning" if count > SMALL * len(dev) else "note"
-            text = f"{level}: {count:,} of {len(dev):,} dev {name} have symbols that the training "
-            text += f"file lacks: {first_of(list(map(character_name, lacking)))}"
-            composed = any(symbol != normal_form(symbol, "nfd") for symbol in lacking)
-            if composed and not vocabulary.separator:
-                text += "; --set task.normalise=nfd reads and writes a character's parts"
-            yield text
+    source_vocabulary, target_vocabulary = form.vocabularies()
+    for name, side, vocabulary in (
+        ("sources", 0, source_vocabulary),
+        ("targets", 1, target_vocabulary),
+    ):
+        texts, others = ([pair[side] for pair in some] for some in (pairs, dev))
+        yield from _symbols(name, vocabulary, texts, others)
+
+
+def _symbols(name: str, vocabulary: Vocabulary, texts: Texts, dev: Texts) -> Iterator[str]:
+    """Texts have symbols called like the model's own, or lack those of a dev set."""
+    symbols = {symbol for text in texts for symbol in vocabulary.symbols_of(text)}
+    if special := [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in symbols]:
+        text = f"the {name} contain {first_of(special)}, read as a symbol of the file"
+        yield f"note: {text}, beside the model's own of that name"
+    unseen = [set(vocabulary.symbols_of(text)) - symbols for text in dev]
+    count = sum(map(bool, unseen))
+    if not count:
+        return
+    lacking = sorted(set().union(*unseen))
+    level = "warning" if count > SMALL * len(dev) else "note"
+    text = f"{level}: {count:,} of {len(dev):,} dev {name} have symbols that the training file "
+    text += f"lacks: {first_of(list(map(character_name, lacking)))}"
+    if not vocabulary.separator and any(normal_form(one, "nfd") != one for one in lacking):
+        text += "; --set task.normalise=nfd reads and writes a character's parts"
+    yield text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
@@ -183,15 +183,11 @@ class Evaluation(Tabular):
             )
         wrong = [answer for answer in self.answers if not answer.is_right]
         counts = Counter(answer.edits for answer in wrong)
-        return sorted(
-            wrong,
-            key=lambda answer: (
-                len(answer.edits),
-                -counts[answer.edits],
-                answer.edits,
-                answer.source,
-            ),
-        )
+
+        def rank(answer: PairAnswer) -> tuple[object, ...]:
+            return len(answer.edits), -counts[answer.edits], answer.edits, answer.source
+
+        return sorted(wrong, key=rank)
 
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
@@ -331,7 +327,7 @@ def length_label(row: Row) -> str:
     return f"{row.length}{'' if row.trained else '*'}"
 
 
-def untrained_note(rows: Sequence[Row]) -> list[str]:
+def untrained_note(rows: Iterable[Row]) -> list[str]:
     """Return what the asterisk of a row means, if a row has one."""
     return [] if all(row.trained for row in rows) else ["* never seen in training"]
 

@@ -7,7 +7,7 @@ from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, length_label, lines_left_out, untrained_note
 from seq2attn.results.metrics import METRICS
-from seq2attn.results.rows import FamilyLength
+from seq2attn.results.rows import FamilyLength, Row
 
 ERRORS = ("source", "features", "right", "answer", "edits", "what")
 ERRORS_HEADER = "\t".join(ERRORS) + "\n"
@@ -18,35 +18,40 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     """Return tables of several evaluations, by the name of their run: of pairs the error rates, a
     row for each run; and exact match, a row for each length and a column for each run.
     """
-    tables = []
     of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
-    if of_files:
-        metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
-        rows = []
-        for name, one in of_files.items():
-            rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
-        columns = [Column("run"), Column("words", right=True)]
-        columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
-        files = {one.data["name"] for one in of_files.values() if one.data}
-        tables.append(Table(columns, rows, f"error rates on {', '.join(sorted(files))}"))
-    places: dict[FamilyLength, str] = {}
+    tables = [_rates_table(of_files)] if of_files else []
+    return [*tables, _accuracy_table(evaluations)]
+
+
+def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    columns = [Column("run"), Column("words", right=True)]
+    metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
+    columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
+    rows = []
+    for name, one in evaluations.items():
+        rows.append([name, one.words, *(one.get(metric.name) for metric in metrics)])
+    files = {one.data["name"] for one in evaluations.values() if one.data}
+    return Table(columns, rows, f"error rates on {', '.join(sorted(files))}")
+
+
+def _accuracy_table(evaluations: Mapping[str, Evaluation]) -> Table:
+    places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
         for row in one.by_length("exact_match"):
-            places.setdefault((row.family, row.length or 0), length_label(row))
-    families = {family for family, _ in places}
+            places.setdefault((row.family, row.length or 0), row)
     rows = []
-    for (family, length), shown in sorted(places.items(), key=lambda item: item[0][1]):
+    for (family, length), row in sorted(places.items(), key=lambda item: item[0][1]):
         cells = [one.get("exact_match", length, family) for one in evaluations.values()]
-        rows.append([shown, family, *cells])
+        rows.append([length_label(row), family, *cells])
+    families = {family for family, _ in places}
     columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
-    columns += [Column(name) for name in evaluations]
-    every = [row for one in evaluations.values() for row in one.by_length("exact_match")]
+    columns += map(Column, evaluations)
     notes = [
-        *untrained_note(every),
+        *untrained_note(places.values()),
         "--json has every measure",
         *lines_left_out(evaluations.values()),
     ]
-    return [*tables, Table(columns, rows, "exact match", notes)]
+    return Table(columns, rows, "exact match", notes)
 
 
 def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -73,10 +78,15 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
         Column("only B right", right=True),
         Column("p", form=".2g"),
     ]
+    note = f"p: {_test(evaluations)}; the smaller, the less it can be chance"
+    return Table(columns, rows, notes=[note, *lines_left_out(evaluations.values())])
+
+
+def _test(evaluations: Mapping[str, Evaluation]) -> str:
+    """Return the name of the test that `Evaluation.paired` makes."""
     by_lines = any(answer.words > 1 for one in evaluations.values() for answer in one.answers)
     test = "a permutation test over sources" if by_lines else "McNemar's exact test"
-    note = f"p: of {test}, two-sided; the smaller, the less it can be chance"
-    return Table(columns, rows, notes=[note, *lines_left_out(evaluations.values())])
+    return f"{test}, two-sided"
 
 
 def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
@@ -84,30 +94,32 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     the same file the error rates, and each run's difference from the first; of strings that a task
     draws, exact match by length. seeds: of their training; an ensemble has none.
     """
-    first, baseline = next(iter(evaluations.items()))
+    baseline = next(iter(evaluations.values()))
     columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
-    rows: list[list[object]]
     if baseline.get("wer"):
         columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
         columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
-        rows = []
-        for name, one in evaluations.items():
-            compared = one.paired(baseline) if name != first else None
-            difference = compared and (compared.difference, compared.p)
-            rates = one.get("wer"), one.get("ser")
-            rows.append([name, seeds.get(name), one.words, *rates, *(difference or (None, None))])
         notes = ["brackets: 95 % intervals; n: words or lines"]
-        if len(rows) > 1:
-            test = "McNemar's exact test, or per token a permutation test over sources"
-            notes.append(f"difference: in WER from {first}; p: {test}, two-sided")
+        if len(evaluations) > 1:
+            notes.append(
+                f"difference: in WER from {next(iter(evaluations))}; p: {_test(evaluations)}"
+            )
     else:
         places = baseline.by_length("exact_match")
         columns += [Column(f"length {length_label(place)}", right=True) for place in places]
-        rows = []
-        for name, one in evaluations.items():
-            cells = [one.get("exact_match", place.length, place.family) for place in places]
-            rows.append([name, seeds.get(name), one.rows[0].samples, *cells])
         notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
+    rows: list[list[object]] = []
+    for name, one in evaluations.items():
+        row = [name, seeds.get(name)]
+        if not baseline.get("wer"):
+            cells = [one.get("exact_match", place.length, place.family) for place in places]
+            rows.append([*row, one.rows[0].samples, *cells])
+        elif one is baseline:
+            rows.append([*row, one.words, one.get("wer"), one.get("ser"), None, None])
+        else:
+            paired = one.paired(baseline)
+            rates = one.get("wer"), one.get("ser")
+            rows.append([*row, one.words, *rates, paired.difference, paired.p])
     title = baseline.data["name"] if baseline.data else "exact match"
     return Table(columns, rows, title, [*notes, *lines_left_out(evaluations.values())])
 

@@ -76,11 +76,9 @@ class Pairs(Task):
         """Read words, or lines of a file, of which the columns after the last one that a source
         needs may be missing. Comments, and the header of a file, have no source.
         """
-        form, is_first = self.form, True
-        for number, line in self.form.rows(lines):
-            is_header = is_first and form.has_header and len(form.split(line)) > 1
-            is_first = False
-            if is_header:
+        form = self.form
+        for index, (number, line) in enumerate(self.form.rows(lines)):
+            if index == 0 and form.has_header and len(form.split(line)) > 1:
                 form = self._named(line)
             else:
                 yield number, form.source_of(line)
