@@ -179,11 +179,16 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
 
 
 def graph_of(
-    call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real", seed: int = 0
+    call: Call,
+    inputs: Tensors,
+    tracing: Literal["real", "fake"] = "real",
+    seed: int = 0,
+    lines: bool = False,
 ) -> Graph:
     """Trace a function of `inputs`. Gradients that it computes are operations like all others.
 
     seed: of what it draws while it is traced.
+    lines: whether lines of Python are kept, which takes as long again; only a refusal names them.
     """
     outputs: list[str] = []
 
@@ -195,8 +200,13 @@ def graph_of(
     with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
         torch.default_generator.manual_seed(seed)
         formulas_ = {**formulas(), **FORMULAS}
-        traced = make_fx(named, formulas_, tracing, record_stack_traces=True)(inputs)
-    return trace_json(traced, inputs, outputs)
+        traced = make_fx(named, formulas_, tracing, record_stack_traces=lines)(inputs)
+    try:
+        return trace_json(traced, inputs, outputs)
+    except Lacking:
+        if lines:
+            raise
+    return graph_of(call, inputs, tracing, seed, lines=True)
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
