@@ -19,7 +19,6 @@ from pages import (
     random_changes,
     random_texts,
 )
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
 from seq2attn.build import build_model, load_task
@@ -29,7 +28,7 @@ from seq2attn.data.tasks import Examples, Solution, Task
 from seq2attn.data.vocabulary import EOS, Vocabulary
 from seq2attn.inference.changes import Changes
 from seq2attn.pages.functions import Function
-from seq2attn.pages.graphs import program_json, trace_json
+from seq2attn.pages.graphs import program_json
 from seq2attn.pages.models import untrained_models
 from seq2attn.pages.page import answer_json, model_json
 from seq2attn.pages.spelling import operations
@@ -364,12 +363,19 @@ def mask_in_place(x):
     return torch.zeros_like(x).masked_fill_(x > 0, float("-inf")).add_(x).exp()
 
 
-WRITING = [add_to_a_part, write_into_a_transposed_copy, mask_in_place]
+def show_what_was_written(x):
+    y = x * 1
+    shown = y.t()
+    y.mul_(2)
+    return shown + x.t().reshape(3, 2)
+
+
+WRITING = [add_to_a_part, write_into_a_transposed_copy, mask_in_place, show_what_was_written]
 
 
 def traced(function):
-    graph = make_fx(lambda given: {"y": function(given["x"])})({"x": A})
-    return {"graph": trace_json(graph, ["x"], ["y"]), "inputs": {"x": plain(A)}}
+    graph = graph_of(lambda given: {"y": function(given["x"])}, {"x": A})
+    return {"graph": graph, "inputs": {"x": plain(A)}}
 
 
 def test_what_writes_becomes_what_makes_another(told):
@@ -378,20 +384,6 @@ def test_what_writes_becomes_what_makes_another(told):
     for function in WRITING:
         names = [node[1] for node in traced(function)["graph"]["nodes"]]
         assert not any(name.endswith("_") and not name.startswith("_") for name in names)
-
-
-def test_a_write_that_a_later_tensor_shows_is_refused():
-    def write(given):
-        shown = given["x"].t()
-        kept = shown.reshape(3, 2)
-        given["x"].clone()
-        other = given["x"] * 1
-        turned = other.t()
-        other.mul_(2)
-        return {"y": turned + kept}
-
-    with pytest.raises(ValueError, match="writes into memory that another tensor shows"):
-        trace_json(make_fx(write)({"x": A}), ["x"], ["y"])
 
 
 # ---- decoding ----

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, fx
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
@@ -25,7 +26,7 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, Lacking, trace_json
+from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, trace_json
 from seq2attn.pages.spelling import formulas
 from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
@@ -42,6 +43,7 @@ CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
 Call = Callable[[Tensors], Tensors]
+Tracing = Literal["real", "fake"]
 aten = torch.ops.aten
 
 
@@ -178,17 +180,10 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
         return graph_of(*make())
 
 
-def graph_of(
-    call: Call,
-    inputs: Tensors,
-    tracing: Literal["real", "fake"] = "real",
-    seed: int = 0,
-    lines: bool = False,
-) -> Graph:
+def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real", seed: int = 0) -> Graph:
     """Trace a function of `inputs`. Gradients that it computes are operations like all others.
 
     seed: of what it draws while it is traced.
-    lines: whether lines of Python are kept, which takes as long again; only a refusal names them.
     """
     outputs: list[str] = []
 
@@ -197,16 +192,20 @@ def graph_of(
         outputs[:] = made
         return made
 
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        torch.default_generator.manual_seed(seed)
-        formulas_ = {**formulas(), **FORMULAS}
-        traced = make_fx(named, formulas_, tracing, record_stack_traces=lines)(inputs)
+    def traced(*, lines: bool) -> fx.GraphModule:
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
+            torch.default_generator.manual_seed(seed)
+            table = {**formulas(), **FORMULAS}
+            return make_fx(named, table, tracing, record_stack_traces=lines)(inputs)
+
+    graph = traced(lines=False)  # which takes half the time
     try:
-        return trace_json(traced, inputs, outputs)
+        return trace_json(graph, inputs, outputs)
+    except SharedMemory:
+        graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
     except Lacking:
-        if lines:
-            raise
-    return graph_of(call, inputs, tracing, seed, lines=True)
+        graph = traced(lines=True)
+    return trace_json(graph, inputs, outputs)
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
