@@ -279,7 +279,7 @@ def told(drawn, traced_once):
     calls["writes"] = ONE_BY_ONE, [traced(function) for function in WRITING]
     calls["answers"] = RULES, rules()
     calls |= {name: decoding(name) for name in GOLDEN}
-    calls["drawn"] = DRAWN, {name: graph_of(drawing(*one), {}) for name, one in drawn.items()}
+    calls["drawn"] = DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}
     calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
     return dict(zip(calls, run(list(calls.values())), strict=True))
 

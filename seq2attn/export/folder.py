@@ -102,9 +102,7 @@ def _compare(
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
-        run = Run(program)
-        run.run(function.inputs)
-        raise ValueError(said + first_difference(run.graph, run.values, found))
+        raise ValueError(said + first_difference(Run(program, function.inputs), found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:

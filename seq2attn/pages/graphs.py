@@ -180,8 +180,10 @@ class _Writer:
             return {"number": str(value).replace("inf", "Infinity")}
         return value
 
-    def graph(self, graph: fx.Graph, outputs: Iterable[str]) -> Graph:
+    def graph(self, graph: fx.Graph, names: Iterable[str]) -> Graph:
         """Return a graph as JSON, with what its outputs need.
+
+        names: of the outputs.
 
         Raises `Lacking`.
         """
@@ -189,9 +191,8 @@ class _Writer:
         for node in graph.nodes:
             if node.op == "call_function" and node not in self.values:
                 self.values[node] = self.write(node)
-        results: Any = graph.output_node().args[0]
-        values = self.argument(list(results.values() if isinstance(results, dict) else results))
-        needed = set(_values(values))
+        results = self.argument(graph.output_node().args[0])
+        needed = set(_values(results))
         nodes = []
         for node in reversed(self.nodes):
             if f"%{node[0]}" in needed:
@@ -218,7 +219,7 @@ class _Writer:
             "weights": sorted(name for name in self.weights.values() if f"%{name}" in needed),
             "constants": constants,
             "nodes": nodes[::-1],
-            "outputs": dict(zip(outputs, values, strict=True)),
+            "outputs": dict(zip(names, results, strict=True)),
         }
 
 

@@ -69,13 +69,12 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    with exporting(failure, hint):
-        draw = drawing(config, task)
-        with torch.random.fork_rng(devices=[]):
-            examples = draw({})
+    with exporting(failure, hint), torch.random.fork_rng(devices=[]):
+        draw, drawn = drawing(config, task)
+        examples = draw({})
         return {
             "first": _graph_of_shapes(lambda: (first, {})),
-            "draw": graph_of(draw, {}),
+            "draw": drawn,
             "train": _graph_of_shapes(lambda: _train(config, task, examples)),
         }
 
@@ -90,9 +89,9 @@ def training_settings(config: Config) -> dict[str, Any]:
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
-def drawing(config: Config, task: Task) -> Call:
-    """Return what draws the examples of a batch: the task's own drawing if it can be traced,
-    otherwise the choice among examples that the page carries.
+def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
+    """Return what draws the examples of a batch, and its graph: the task's own drawing if it can be
+    traced, otherwise the choice among examples that the page carries.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -101,9 +100,9 @@ def drawing(config: Config, task: Task) -> Call:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            graph, other = (graph_of(draw, {}, seed=seed) for seed in (1, 2))
-            if graph["inputs"] and graph == other:  # no number that was drawn is a constant in it
-                return draw
+            graph, again = (graph_of(draw, {}) for _ in range(2))
+            if graph["inputs"] and graph == again:  # nothing that Python draws is a constant in it
+                return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
         examples = task.encode(list(task.training_set[:CARRIED]), CPU)
@@ -113,7 +112,7 @@ def drawing(config: Config, task: Task) -> Call:
         rows = torch.randint(len(carried["source"]), (count,))
         return {name: tensor.index_select(0, rows) for name, tensor in carried.items()}
 
-    return choose
+    return choose, graph_of(choose, {})
 
 
 def _tensors(examples: Examples) -> Tensors:
@@ -180,11 +179,9 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
         return graph_of(*make())
 
 
-def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real", seed: int = 0) -> Graph:
-    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
+def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
 
-    seed: of what it draws while it is traced.
-    """
     outputs: list[str] = []
 
     def named(tensors: Tensors) -> Tensors:
@@ -193,9 +190,8 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real", seed: int =
         return made
 
     def traced(*, lines: bool) -> fx.GraphModule:
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-            torch.default_generator.manual_seed(seed)
-            table = {**formulas(), **FORMULAS}
+        table = {**formulas(), **FORMULAS}
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             return make_fx(named, table, tracing, record_stack_traces=lines)(inputs)
 
     graph = traced(lines=False)  # which takes half the time
