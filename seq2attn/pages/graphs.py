@@ -61,7 +61,7 @@ def program_json(traced: Traced) -> Graph:
 
 
 def _program_json(traced: Traced) -> Graph:
-    function, program, outputs = traced
+    function, program, _, outputs = traced
     signature = program.graph_signature
     held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     held |= signature.inputs_to_lifted_tensor_constants

@@ -34,10 +34,11 @@ last one is for tasks only"""
 
 
 class Traced(NamedTuple):
-    """A function, its graph, and the names of what it returns."""
+    """A function, its graph, the graph as a module, and the names of what it returns."""
 
     function: Function
     program: ExportedProgram
+    module: fx.GraphModule
     outputs: list[str]
 
 
@@ -59,7 +60,7 @@ def trace_model(
         traced = [trace(model, *map(change, same)) for same in zip(*examples, strict=True)]
         for length in CHECKED_LENGTHS[:-1]:
             for function, one in zip(checked_functions(model, length), traced, strict=True):
-                run = Run(one.program, function.inputs)
+                run = Run(one.module, function.inputs)
                 if not agrees(run, function):
                     said = f"of a source of length {length}, {function.name} gives other numbers"
                     raise ValueError(said + _reason(model, one, run, function))
@@ -80,7 +81,7 @@ def trace_answer(task: Task) -> Traced | None:
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         checked = [right_answer(task, length) for length in CHECKED_LENGTHS]
-        if all(agrees(Run(traced.program, one.inputs), one) for one in checked):
+        if all(agrees(Run(traced.module, one.inputs), one) for one in checked):
             return traced
     return None
 
@@ -171,7 +172,8 @@ def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
     module = _Module(model, function)
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
-    return Traced(function, program, list(function.call(function.inputs)))
+    runs_any_size = program.module(check_guards=False)
+    return Traced(function, program, runs_any_size, list(function.call(function.inputs)))
 
 
 # ---- the comparison ----
@@ -182,8 +184,8 @@ class Run(fx.Interpreter):
     made; and the one that failed.
     """
 
-    def __init__(self, program: ExportedProgram, inputs: Tensors) -> None:
-        super().__init__(program.module(check_guards=False))
+    def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
+        super().__init__(module)
         self.values: Tensors = {}
         self.results: Tensors = {}
         self.failed: fx.Node | None = None
@@ -229,7 +231,7 @@ def _reason(model: nn.Module, traced: Traced, run: Run, function: Function) -> s
     if fixed:
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
-    again = Run(trace(model, function).program, function.inputs)
+    again = Run(trace(model, function).module, function.inputs)
     return first_difference(again, run.values)
 
 
