@@ -280,6 +280,8 @@ def told(drawn, traced_once):
     calls["answers"] = RULES, rules()
     calls |= {name: decoding(name) for name in GOLDEN}
     calls["drawn"] = DRAWN, {name: drawing(*one)[1] for name, one in drawn.items()}
+    calls["exam"] = EXAM, exam()[0]
+    calls["exam strings"] = DRAWN_STRINGS, None
     calls["training"] = STEPS, {"spec": trained(), "steps": 20, "rate": 8e-3, "mask": None}
     return dict(zip(calls, run(list(calls.values())), strict=True))
 
@@ -449,9 +451,14 @@ def test_every_mechanism_decodes_as_in_pytorch(name):
 # ---- the exam ----
 
 
-def test_the_exam_counts_letters_and_strings():
-    """Right answers are what an untrained model writes, every other one with a letter changed."""
-    shown = make_shown("scaled")
+EXAM = "return examine(new Model(given_.spec), given_.strings, null);"
+
+
+def exam():
+    """Strings whose right answers are what an untrained model writes, every other one with a letter
+    changed; and the shares of right letters and strings.
+    """
+    shown = make_shown("none")
     predictor = shown.predictor
     symbols = predictor.task.target_vocabulary.tokens
     strings = []
@@ -470,28 +477,34 @@ def test_the_exam_counts_letters_and_strings():
         right["given"] += sum(one == other for one, other in zip(given, target, strict=False))
         right["whole"] += own == wanted
     letters = sum(len(one["target"]) for one in strings)
-    code = "return examine(new Model(given_.spec), given_.strings, null);"
-    (found,) = run([(code, {"spec": model_json(shown), "strings": strings})])
     shares = (right["given"] / letters, right["own"] / letters, right["whole"] / 6)
+    return {"spec": model_json(shown), "strings": strings}, shares
+
+
+def test_the_exam_counts_letters_and_strings(told):
+    _, shares = exam()
+    found = told["exam"]
     assert (found["given"], found["own"], found["whole"]) == pytest.approx(shares)
     assert 0 < found["own"] < 1
 
 
-def test_strings_of_the_exam_are_the_longest_and_without_padding():
-    draw = """
-    const table = rows => tensor("int", [rows.length, 3], Float64Array.from(rows.flat()));
-    const counts = rows => Float64Array.from(rows, row => row.filter(Boolean).length);
-    const batch = rows => ({
-      source: table(rows),
-      target: table(rows.map(row => row.map(id => id && id + 1))),
-      source_lengths: tensor("int", [2], counts(rows)),
-      target_lengths: tensor("int", [2], counts(rows)),
-    });
-    const drawn = [batch([[4, 0, 0], [5, 6, 7]]), batch([[8, 9, 0], [4, 0, 0]])];
-    let n = 0;
-    return examStrings({draw: {spec: {inputs: {}}, run: () => drawn[n++ % 2]}}, () => 0);
-    """
-    (found,) = run([(draw, None)])
+DRAWN_STRINGS = """
+const table = rows => tensor("int", [rows.length, 3], Float64Array.from(rows.flat()));
+const counts = rows => Float64Array.from(rows, row => row.filter(Boolean).length);
+const batch = rows => ({
+  source: table(rows),
+  target: table(rows.map(row => row.map(id => id && id + 1))),
+  source_lengths: tensor("int", [2], counts(rows)),
+  target_lengths: tensor("int", [2], counts(rows)),
+});
+const drawn = [batch([[4, 0, 0], [5, 6, 7]]), batch([[8, 9, 0], [4, 0, 0]])];
+let n = 0;
+return examStrings({draw: {spec: {inputs: {}}, run: () => drawn[n++ % 2]}}, () => 0);
+"""
+
+
+def test_strings_of_the_exam_are_the_longest_and_without_padding(told):
+    found = told["exam strings"]
     assert len(found) == 16
     assert found[0] == {"source": [5, 6, 7], "target": [6, 7, 8]}
     assert found[-1] == {"source": [4], "target": [5]}
