@@ -30,8 +30,12 @@ from seq2attn.pages.spelling import KINDS, formulas, is_same, is_view, operation
 from seq2attn.pages.tracing import Traced, line_of
 
 Graph = dict[str, Any]
-WIDTHS = {"float": [torch.float32], "int": [torch.int8, torch.int16, torch.int32], "bool": []}
-"""how a constant of each kind may be stored, the smallest first; a last one is float64"""
+WIDTHS = {
+    "float": [torch.float32, torch.float64],
+    "int": [torch.int8, torch.int16, torch.int32, torch.float64],
+    "bool": [torch.int8],
+}
+"""how a constant of each kind may be stored, the smallest first"""
 
 
 class Lacking(ValueError):
@@ -96,11 +100,9 @@ def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
 
 def constant_json(tensor: Tensor) -> list[Any]:
     """Return kind, shape, numbers and width of a tensor, in as few bytes as hold it exactly."""
-    kind = KINDS.get(tensor.dtype, "float")
-    width = torch.int8 if kind == "bool" else torch.float64
-    for smaller in WIDTHS[kind]:
-        if torch.equal(tensor.to(smaller).to(tensor.dtype), tensor) or smaller == tensor.dtype:
-            width = smaller
+    kind = KINDS[tensor.dtype]
+    for width in WIDTHS[kind]:
+        if torch.equal(tensor.to(width).to(tensor.dtype), tensor):
             break
     numbers = tensor.to(width).flatten().numpy().tobytes()
     name = str(width).removeprefix("torch.")
