@@ -20,6 +20,7 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -56,37 +57,19 @@ def program_json(traced: Traced) -> Graph:
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
+    function, program, module, outputs = traced
     try:
-        return _program_json(traced)
+        return graph_json(module, function.inputs, outputs)
     except Lacking as lacking:
         table = formulas(lacking.operations)
     with sdpa_kernel(SDPBackend.MATH):  # no operation that is left writes
-        return _program_json(traced._replace(program=traced.program.run_decompositions(table)))
+        apart = program.run_decompositions(table).module(check_guards=False)
+    return graph_json(apart, function.inputs, outputs)
 
 
-def _program_json(traced: Traced) -> Graph:
-    function, program, _, outputs = traced
-    signature = program.graph_signature
-    held = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    held |= signature.inputs_to_lifted_tensor_constants
-    given = dict(zip(signature.user_inputs, function.inputs, strict=True))
-    inputs = {}
-    weights = {}
-    constants = {}
-    for node in program.graph.find_nodes(op="placeholder"):
-        kept = program.state_dict.get(held.get(node.name, ""))
-        if node.name in given:
-            inputs[node] = given[node.name]
-        elif kept is not None and kept.is_floating_point():
-            weights[node] = held[node.name].removeprefix("model.")
-        else:
-            constants[node] = program.constants[held[node.name]] if kept is None else kept
-    return _Writer(inputs, weights, constants).graph(program.graph, outputs)
-
-
-def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
-    """Return the graph of a trace by make_fx. Its random numbers become inputs `random.N`, uniform
-    in [0, 1).
+def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
+    """Return a graph whose placeholders have these names. Its random numbers become inputs
+    `random.N`, uniform in [0, 1); the saved tensors of its `model` are weights.
 
     Raises `Lacking`.
     """
@@ -94,8 +77,16 @@ def trace_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     named = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
     named |= {node: f"random.{number}" for number, node in enumerate(drawn)}
-    constants = {node: getattr(traced, node.target) for node in graph.find_nodes(op="get_attr")}
-    return _Writer(named, {}, constants).graph(graph, outputs)
+    saved = {name for name in traced.state_dict() if name.startswith("model.")}
+    weights = {}
+    constants = {}
+    for node in graph.find_nodes(op="get_attr"):
+        tensor = attrgetter(node.target)(traced)
+        if node.target in saved and tensor.is_floating_point():
+            weights[node] = node.target.removeprefix("model.")
+        else:
+            constants[node] = tensor
+    return _Writer(named, weights, constants).graph(graph, outputs)
 
 
 def constant_json(tensor: Tensor) -> list[Any]:

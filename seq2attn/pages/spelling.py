@@ -210,5 +210,6 @@ _SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
     "index": _index,
     "linalg_vector_norm": _norm,
     "rsub": _reverse_difference,
+    "square": lambda _, given: ["pow", given["self"], 2],
 }
 """operations that are written with other arguments than torch's"""

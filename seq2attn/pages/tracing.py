@@ -227,7 +227,7 @@ def _reason(model: nn.Module, traced: Traced, run: Run, function: Function) -> s
     """Say why a run of a graph gave other numbers than its function; empty where that cannot be
     found.
     """
-    fixed = _fixed_sizes(traced.program, function)
+    fixed = _fixed_sizes(traced.module, function)
     if fixed:
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
@@ -246,13 +246,12 @@ def first_difference(run: Run, found: Tensors) -> str:
     return ""
 
 
-def _fixed_sizes(program: ExportedProgram, function: Function) -> list[str]:
+def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
     """Return the inputs that the graph takes in one size only, where the function has another."""
     fixed = []
-    traced = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder")]
-    given = function.inputs.items()
-    for (name, tensor), example in zip(given, traced[-len(given) :], strict=True):
-        for size, known in zip(tensor.shape, map(str, example.shape), strict=True):
+    traced = module.graph.find_nodes(op="placeholder")
+    for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):
+        for size, known in zip(tensor.shape, map(str, node.meta["val"].shape), strict=True):
             if known.isdigit() and int(known) != size:  # another name, such as s15: any size
                 fixed.append(f"{name} became fixed at {known}")
     return fixed

@@ -26,7 +26,7 @@ from seq2attn.data.vocabulary import PAD
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.points import Hook, Rank, named_hooks, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, trace_json
+from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
 from seq2attn.pages.spelling import formulas
 from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
@@ -196,12 +196,12 @@ def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
 
     graph = traced(lines=False)  # which takes half the time
     try:
-        return trace_json(graph, inputs, outputs)
+        return graph_json(graph, inputs, outputs)
     except SharedMemory:
         graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
     except Lacking:
         graph = traced(lines=True)
-    return trace_json(graph, inputs, outputs)
+    return graph_json(graph, inputs, outputs)
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
