@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from seq2attn.display.console import json_text
@@ -61,7 +61,7 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
         for length in CHECKED_LENGTHS[:-1]:
             functions = checked_functions(model, length)
             for function, one, graph in zip(functions, traced, graphs, strict=True):
-                _compare(graph, one.program, function, length)
+                _compare(graph, one.module, function, length)
     return graphs
 
 
@@ -75,7 +75,7 @@ def _apart(function: Function) -> Function:
 
 
 def _compare(
-    graph: onnx.ModelProto, program: ExportedProgram, function: Function, length: int
+    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, length: int
 ) -> None:
     """Raise `ValueError` unless a graph computes what a function does for its example inputs."""
     from onnx import reference
@@ -102,16 +102,14 @@ def _compare(
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
-        run = Run(program)
-        run.run(function.inputs)
-        raise ValueError(said + first_difference(run.graph, run.values, found))
+        raise ValueError(said + first_difference(Run(module, function.inputs), found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:
     """Translate one graph. An output with the name of an input is called `NAME.next`, since ONNX
     names each tensor once.
     """
-    function, program, outputs = traced
+    function, program, _, outputs = traced
     inputs = function.inputs
     if any(node.target in DECOMPOSITIONS for node in program.graph.nodes):
         program = program.run_decompositions(DECOMPOSITIONS)

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -172,9 +171,12 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
     def step(tensors: Tensors) -> Tensors:
         given = nested(inputs, tensors)
         seen: dict[str, list[Tensor]] = defaultdict(list)
+
+        def observe(value: Tensor, at: At) -> None:
+            seen[OBSERVED[at.name]].append(value)
+
+        observing = dict.fromkeys(observed, observe)  # of what was there before the changes
         hooks = _hooks(given["change"]) if change else {}
-        observing = {point: partial(_append, seen, OBSERVED[point]) for point in observed}
-        # what is observed is what was there before the changes
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
@@ -223,7 +225,3 @@ def _hooks(change: Tensors) -> dict[str, Hook]:
             weights, change["forced"], change["weights"]
         )
     return hooks
-
-
-def _append(seen: dict[str, list[Tensor]], name: str, value: Tensor, _: At) -> None:
-    seen[name].append(value)

@@ -3,7 +3,7 @@ ones.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -82,24 +82,11 @@ def run_models(
         elif recorded:  # the run keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
-        about = {
-            "run": run.name,
-            **_about(config, trained.predictor),
-            "trained": f"{trained.step:,} steps",
-        }
         weights = _snapshots(trained, recorded, snapshots)
         trained.module.float()  # as the page's numbers are, whatever the run's
-        models.append(
-            PageModel(
-                run.name,
-                trained.predictor,
-                about,
-                texts,
-                weights,
-                parts_of(config),
-                title=_title(config),
-            )
-        )
+        shown = _shown(run.name, config, trained.predictor, texts)
+        about = {"run": run.name, **shown.about, "trained": f"{trained.step:,} steps"}
+        models.append(replace(shown, about=about, snapshots=weights))
     _check(models, examples)
     return models
 
@@ -118,19 +105,8 @@ def untrained_models(
     for name, config in configs.items():
         task = load_task(config)
         predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
-        about = _about(config, predictor)
-        texts = [*examples, *_examples(task)]
-        models.append(
-            PageModel(
-                name,
-                predictor,
-                about,
-                texts,
-                parts=parts_of(config),
-                config=config,
-                title=_title(config),
-            )
-        )
+        shown = _shown(name, config, predictor, [*examples, *_examples(task)])
+        models.append(replace(shown, config=config))
     _check(models, examples)
     for first, second in pairwise(configs.values()):
         if (first.task, first.training.batch_size) != (second.task, second.training.batch_size):
@@ -179,19 +155,18 @@ def _label(step: int) -> str:
     return "after 1 step" if step == 1 else f"after {step:,} steps"
 
 
-def _about(config: Config, predictor: Predictor) -> dict[str, str]:
-    return {
+def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[str]) -> PageModel:
+    """Return a model with what its config and the catalogue say about it."""
+    score = config.score_name
+    about = {
         "task": config.task.name,
-        "score": config.score_name,
+        "score": score,
         "width": f"{config.model.hidden:,}",
         "parameters": f"{sum(map(Tensor.numel, predictor.model.parameters())):,}",
     }
-
-
-def _title(config: Config) -> str:
-    score = config.score_name
     how = "without attention" if score == "none" else f"with {score} attention"
-    return f"{config.task.name} {how}"
+    title = f"{config.task.name} {how}"
+    return PageModel(name, predictor, about, examples, parts=parts_of(config), title=title)
 
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:

@@ -6,11 +6,10 @@ import base64
 import contextlib
 import hashlib
 import html
-import itertools
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,7 +42,7 @@ ELSEWHERE = "`seq2attn export` writes the model's graphs for any ONNX runtime."
 def render(models: Sequence[PageModel], display: Display | None = None) -> str:
     """Return the page for one model or two, with styles, scripts, graphs and weights inline.
 
-    display: shows which graphs are being exported.
+    display: shows which model is being exported.
     """
     data = {
         "models": _models_json(models, display or Display()),
@@ -83,42 +82,31 @@ def script(folder: str, names: Sequence[str]) -> str:
 
 
 def _models_json(models: Sequence[PageModel], display: Display) -> list[dict[str, Any]]:
-    phases = sum(3 if model.config else 2 for model in models)
-    display.begin("", phases)
-    counted = itertools.count()
-
-    def tell(text: str) -> None:
-        phase = next(counted)
-        display.step("", phase, f"exporting {text} ({phase + 1} of {phases})")
-
-    described = [model_json(model, tell) for model in models]
+    display.begin("", len(models))
+    described = []
+    for number, model in enumerate(models):
+        display.step("", number, f"exporting {model.name} ({number + 1} of {len(models)})")
+        described.append(model_json(model))
     display.end("")
     return described
 
 
-def model_json(
-    page_model: PageModel, tell: Callable[[str], None] = lambda text: None
-) -> dict[str, Any]:
+def model_json(page_model: PageModel) -> dict[str, Any]:
     """Return manifest, graphs and weights of one model as JSON values.
-
-    tell: called with what is exported next.
 
     Raises `Seq2AttnError` for an operation that the page's interpreter lacks, and as
     `trace_model` does.
     """
     predictor = page_model.predictor
     task = predictor.task
-    tell(f"the model of {page_model.name}")
     traced = trace_model(predictor.model)
     with exporting(f"the page cannot run {page_model.name}", ELSEWHERE):
         graphs = {one.function.name: program_json(one) for one in traced}
     described = manifest(predictor, list(graphs))
     training: dict[str, Any] | None = None
     if page_model.config:
-        tell(f"the training of {page_model.name}")
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-    tell(f"the task of {page_model.name}")
     answers = {}
     rule = answer_json(task)
     if rule:

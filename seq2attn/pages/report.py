@@ -27,6 +27,7 @@ from seq2attn.plotting.curves import (
     curves_figure,
 )
 from seq2attn.plotting.style import svg
+from seq2attn.results.tables import side_by_side
 from seq2attn.runs.logs import latest_by_length, read_attention, read_metrics
 from seq2attn.runs.run import Run, state_of
 from seq2attn.text import first_of
@@ -190,19 +191,10 @@ def _lengths(runs: Sequence[Run]) -> str:
             scores.append(run.config.score_name)
     if not results:
         return ""
-    title = "; ".join(sources)
-    figure = accuracy_figure(results, scores)
-    places: set[tuple[str, int]] = set()
-    for evaluation in results.values():
-        places.update((family or "", length) for family, length in evaluation.places)
-    rows = []
-    for family, length in sorted(places):
-        row: list[Any] = [family, length]
-        for evaluation in results.values():
-            row.append(evaluation.get("exact_match", length, family or None))
-        rows.append(row)
-    table = _table(["family", "length", *results], rows, f"exact match; {title}")
-    return _figures([figure]) + table
+    *rates, lengths = side_by_side(results)
+    title = f"{lengths.title}; {'; '.join(sources)}"
+    tables = [*rates, replace(lengths, title=title, notes=())]
+    return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))
 
 
 def _common(groups: Groups) -> Sections:

@@ -21,11 +21,28 @@ KINDS: dict[torch.dtype | None, str] = {
     torch.bool: "bool",
 }
 IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generator", "implicit"}
+IGNORED |= {"stable", "half_to_float", "non_blocking"}
 """arguments that change no number"""
 APART = {("max", "dim"), ("min", "dim")}
 """overloads that return something else"""
 SAME = {"detach", "alias", "dropout"}
 """operations whose result is their argument; a page's model is in evaluation mode"""
+RENAMED = {
+    **dict.fromkeys(("clone", "contiguous", "lift_fresh", "lift_fresh_copy"), "same"),
+    **dict.fromkeys(("view", "_unsafe_view"), "reshape"),
+    "_softmax": "softmax",
+    "__and__": "bitwise_and",
+    "__or__": "bitwise_or",
+    "clamp_min": "clamp",
+}
+"""torch's names of operations that the page calls otherwise; "same" is none: its value is that of
+its argument"""
+FILLED = {
+    **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), 0),
+    **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
+    **dict.fromkeys(("ones", "new_ones", "ones_like"), 1),
+}
+"""operations that fill a tensor with one number"""
 
 
 @cache
@@ -37,13 +54,15 @@ def operations() -> frozenset[str]:
     return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 
 
-def formulas(targets: Iterable[Any] = ()) -> dict[Any, Any]:
-    """Return torch's own formulas for the operations that the page lacks, and for `targets`, as far
+def formulas(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
+    """Return torch's own formulas for the operations that the page lacks, and for `wanted`, as far
     as there are some.
     """
-    every = _every_formula()
-    wanted = {target: every[target] for target in targets if target in every}
-    return {target: formula for target, formula in every.items() if not _is_known(target)} | wanted
+    chosen = {}
+    for target, formula in _every_formula().items():
+        if target in wanted or not _is_known(target):
+            chosen[target] = formula
+    return chosen
 
 
 @cache
@@ -53,7 +72,7 @@ def _every_formula() -> dict[Any, Any]:
 
 def _is_known(target: Any) -> bool:
     name = _base_name(target._schema) if hasattr(target, "_schema") else ""
-    return name in operations() or name in _SPELLED or name in SAME
+    return name in operations() or name in SAME or name in RENAMED or name in _SPELLED
 
 
 def _base_name(schema: Any) -> str:
@@ -64,11 +83,6 @@ def _base_name(schema: Any) -> str:
 
 def _schema(node: fx.Node) -> Any:
     return getattr(node.target, "_schema", None)
-
-
-def is_kept(node: fx.Node) -> bool:
-    """Return whether a node makes something: checks do not."""
-    return bool(node.users) or writes(node)
 
 
 def writes(node: fx.Node) -> bool:
@@ -107,81 +121,70 @@ def _name(node: fx.Node) -> str:
     return f"{name}_{schema.overload_name}" if (name, schema.overload_name) in APART else name
 
 
+Given = dict[str, Any]
+"""the arguments of a node by their names in torch's schema"""
+
+
 def spelled(node: fx.Node) -> list[Any]:
     """Return the operation of a node and its arguments, as the page calls them."""
     name = _name(node)
     schema = _schema(node)
     if schema is None:
         return [name, *node.args]
-    given: dict[str, Any] = {one.name: one.default_value for one in schema.arguments}
+    if _type(node) is not None and _type(node) not in KINDS:
+        return [f"{name} of {_type(node)}"]
+    given: Given = {one.name: one.default_value for one in schema.arguments}
     given |= {**dict(zip(given, node.args, strict=False)), **node.kwargs}
     for ignored in IGNORED & given.keys():
         del given[ignored]
-    if _type(node) is not None and _type(node) not in KINDS:
-        return [f"{name} of {_type(node)}"]
     if name in _SPELLED:
         return _SPELLED[name](node, given)
-    defaults = {one.name: one.default_value for one in schema.arguments if one.has_default_value()}
-    while given and next(reversed(given)) in defaults:
-        last = next(reversed(given))
-        if isinstance(given[last], fx.Node) or given[last] != defaults[last]:
+    for one in reversed([one for one in schema.arguments if one.name in given]):
+        is_default = (
+            not isinstance(given[one.name], fx.Node) and given[one.name] == one.default_value
+        )
+        if not (one.has_default_value() and is_default):
             break
-        del given[last]
-    return [name, *given.values()]
+        del given[one.name]
+    return [RENAMED.get(name, name), *given.values()]
 
 
-def _like(value: Any = None) -> Callable[[fx.Node, dict[str, Any]], list[Any]]:
-    """Spell what fills a tensor with one number."""
-
-    def spell(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-        number = given.get("fill_value", given.get("s", given.get("value", value)))
-        kind = KINDS[node.meta["val"].dtype]
-        if "size" in given or "s" in given:
-            return ["full", list(given.get("size", ())), number, kind]
-        return ["full_like", given["self"], number, kind]
-
-    return spell
+def _kind(node: fx.Node) -> str:
+    return KINDS[_type(node)]
 
 
-def _cast(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    kind = KINDS[node.meta["val"].dtype]
-    return (
-        ["same", given["self"]] if _is_kind(given["self"], kind) else ["cast", given["self"], kind]
-    )
+def _filled(node: fx.Node, given: Given) -> list[Any]:
+    """Spell what fills a tensor, of the size or like the tensor that the arguments end with."""
+    name = _name(node)
+    *shape, number = [*given.values(), FILLED[name]] if name in FILLED else given.values()
+    like = shape[-1] if shape else []
+    return ["full_like" if isinstance(like, fx.Node) else "full", like, number, _kind(node)]
 
 
-def _copied(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+def _cast(node: fx.Node, given: Given) -> list[Any]:
+    if _kind(given["self"]) == _kind(node):
+        return ["same", given["self"]]
+    return ["cast", given["self"], _kind(node)]
+
+
+def _copied(node: fx.Node, given: Given) -> list[Any]:
     """Spell what takes the place of all numbers of a tensor."""
-    kind = KINDS[node.meta["val"].dtype]
     source = given["src"]
-    if _is_kind(source, kind) and source.meta["val"].shape == node.meta["val"].shape:
+    if _kind(source) == _kind(node) and source.meta["val"].shape == node.meta["val"].shape:
         return ["same", source]
     return ["copy", given["self"], source]
 
 
-def _is_kind(node: Any, kind: str) -> bool:
-    return KINDS.get(_type(node) or torch.bool) == kind
+def _arange(node: fx.Node, given: Given) -> list[Any]:
+    return ["arange", given.get("start", 0), given["end"], given.get("step", 1), _kind(node)]
 
 
-def _arange(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    bounds = [given.get("start", 0), given["end"], given.get("step", 1)]
-    return ["arange", *bounds, KINDS[node.meta["val"].dtype]]
-
-
-def _ordered(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    return [_name(node), given["self"], given["dim"], given["descending"]]
-
-
-def _norm(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+def _norm(node: fx.Node, given: Given) -> list[Any]:
     name = _name(node)
     return [name if given["ord"] == 2 else f"{name} of another order", *given.values()]
 
 
-def _clamp(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    return ["clamp", given["self"], given.get("min"), given.get("max")]
-
-
-def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+def _convolution(node: fx.Node, given: Given) -> list[Any]:
     axes = len(given["stride"])
     if axes > 1 or given.pop("transposed"):
         return [f"convolution of {axes} axes" if axes > 1 else "transposed convolution"]
@@ -189,40 +192,24 @@ def _convolution(node: fx.Node, given: dict[str, Any]) -> list[Any]:
     return ["conv1d", *given.values()]
 
 
-def _index(node: fx.Node, given: dict[str, Any]) -> list[Any]:
+def _index(node: fx.Node, given: Given) -> list[Any]:
     masks = [one for one in given["indices"] if _type(one) == torch.bool]
     return ["index by a mask" if masks else "index", *given.values()]
 
 
-def _called(name: str, count: int | None = None) -> Callable[[fx.Node, dict[str, Any]], list[Any]]:
-    """Spell an operation by another name, with its first arguments."""
-    return lambda node, given: [name, *list(given.values())[:count]]
+def _reverse_difference(node: fx.Node, given: Given) -> list[Any]:
+    return ["sub", given["other"], given["self"], given["alpha"]]
 
 
-def _same(node: fx.Node, given: dict[str, Any]) -> list[Any]:
-    return ["same", given["self"]]
-
-
-_SPELLED: dict[str, Callable[[fx.Node, dict[str, Any]], list[Any]]] = {
-    **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), _like(0)),
-    **dict.fromkeys(("empty", "new_empty", "empty_like"), _like(0)),
-    **dict.fromkeys(("ones", "new_ones", "ones_like"), _like(1)),
-    **dict.fromkeys(("full", "new_full", "full_like", "fill", "scalar_tensor"), _like()),
-    **dict.fromkeys(("clone", "contiguous", "lift_fresh", "lift_fresh_copy"), _same),
+_SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
+    **dict.fromkeys((*FILLED, "full", "new_full", "full_like", "fill", "scalar_tensor"), _filled),
     **dict.fromkeys(("to", "_to_copy", "type_as"), _cast),
-    **dict.fromkeys(("sort", "argsort"), _ordered),
     "copy": _copied,
     "arange": _arange,
     "convolution": _convolution,
     "index": _index,
     "linalg_vector_norm": _norm,
-    **dict.fromkeys(("clamp", "clamp_min", "clamp_max"), _clamp),
-    **dict.fromkeys(("view", "_unsafe_view"), _called("reshape")),
-    "_softmax": _called("softmax", 2),
-    "__and__": _called("bitwise_and"),
-    "__or__": _called("bitwise_or"),
-    "square": lambda node, given: ["pow", given["self"], 2],
-    "rsub": lambda node, given: ["sub", given["other"], *list(given.values())[::2]],
+    "rsub": _reverse_difference,
+    "square": lambda _, given: ["pow", given["self"], 2],
 }
-"""operations that are written with other arguments than torch's; "same" is no operation: its value
-is that of its argument"""
+"""operations that are written with other arguments than torch's"""

@@ -34,10 +34,11 @@ last one is for tasks only"""
 
 
 class Traced(NamedTuple):
-    """A function, its graph, and the names of what it returns."""
+    """A function, its graph, the graph as a module, and the names of what it returns."""
 
     function: Function
     program: ExportedProgram
+    module: fx.GraphModule
     outputs: list[str]
 
 
@@ -59,9 +60,10 @@ def trace_model(
         traced = [trace(model, *map(change, same)) for same in zip(*examples, strict=True)]
         for length in CHECKED_LENGTHS[:-1]:
             for function, one in zip(checked_functions(model, length), traced, strict=True):
-                if not agrees(one.program, function):
+                run = Run(one.module, function.inputs)
+                if not agrees(run, function):
                     said = f"of a source of length {length}, {function.name} gives other numbers"
-                    raise ValueError(said + _reason(model, one.program, function))
+                    raise ValueError(said + _reason(model, one, run, function))
     return traced
 
 
@@ -79,7 +81,7 @@ def trace_answer(task: Task) -> Traced | None:
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
         checked = [right_answer(task, length) for length in CHECKED_LENGTHS]
-        if all(agrees(traced.program, function) for function in checked):
+        if all(agrees(Run(traced.module, one.inputs), one) for one in checked):
             return traced
     return None
 
@@ -152,7 +154,6 @@ class _Module(nn.Module):
         super().__init__()
         self.model = model
         self.function = function
-        self.eval()
 
     def forward(self, tensors: Tensors) -> Tensors:
         return self.function.call(tensors)
@@ -169,30 +170,43 @@ def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
         sizes = map(set, zip(*shapes, strict=True))
         dynamic[name] = [Dim.AUTO if len(different) > 1 else Dim.STATIC for different in sizes]
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
-    outputs: list[str] = []
-
-    def call(tensors: Tensors) -> Tensors:
-        results = function.call(tensors)
-        outputs[:] = results
-        return results
-
-    module = _Module(model, function._replace(call=call))
+    module = _Module(model, function)
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
-    return Traced(function, program, outputs)
+    runs_any_size = program.module(check_guards=False)
+    return Traced(function, program, runs_any_size, list(function.call(function.inputs)))
 
 
 # ---- the comparison ----
 
 
-def agrees(program: ExportedProgram, function: Function) -> bool:
-    """Return whether a graph computes what a function does for its example inputs."""
-    expected = function.call(function.inputs)
-    try:
-        return are_close(Run(program).run(function.inputs), expected)
-    except Exception as error:  # of shapes that do not fit
-        if is_out_of_memory(error):
-            raise
-        return False
+class Run(fx.Interpreter):
+    """A run of a graph on inputs of any size: its results, none if it failed; what each operation
+    made; and the one that failed.
+    """
+
+    def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
+        super().__init__(module)
+        self.values: Tensors = {}
+        self.results: Tensors = {}
+        self.failed: fx.Node | None = None
+        try:
+            self.results = self.run(inputs)
+            self.failed = None
+        except Exception as error:  # of shapes that do not fit
+            if is_out_of_memory(error):
+                raise
+
+    def run_node(self, n: fx.Node) -> Any:
+        self.failed = n
+        value = super().run_node(n)
+        if n.op == "call_function" and isinstance(value, Tensor):
+            self.values[n.name] = value
+        return value
+
+
+def agrees(run: Run, function: Function) -> bool:
+    """Return whether a graph made what a function does of its example inputs."""
+    return are_close(run.results, function.call(function.inputs))
 
 
 def are_close(found: Tensors, expected: Tensors) -> bool:
@@ -202,67 +216,42 @@ def are_close(found: Tensors, expected: Tensors) -> bool:
     """
     for name, tensor in expected.items():
         relative = 0.02 if tensor.is_floating_point() else 0.0
-        if found[name].shape != tensor.shape:
+        if name not in found or found[name].shape != tensor.shape:
             return False
         if not torch.allclose(found[name], tensor, rtol=relative, atol=0.02, equal_nan=True):
             return False
     return True
 
 
-def _reason(model: nn.Module, program: ExportedProgram, function: Function) -> str:
-    """Say why a graph gives other numbers than its function; empty where that cannot be found."""
-    run = Run(program)
-    with contextlib.suppress(Exception):
-        run.run(function.inputs)
-    fixed = _fixed_sizes(program, function)
+def _reason(model: nn.Module, traced: Traced, run: Run, function: Function) -> str:
+    """Say why a run of a graph gave other numbers than its function; empty where that cannot be
+    found.
+    """
+    fixed = _fixed_sizes(traced.module, function)
     if fixed:
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
-    again = Run(trace(model, function).program)
-    again.run(function.inputs)
-    return first_difference(again.graph, again.values, run.values)
+    again = Run(trace(model, function).module, function.inputs)
+    return first_difference(again, run.values)
 
 
-def first_difference(graph: fx.Graph, expected: Tensors, found: Tensors) -> str:
-    """Say from which operation on a run of a graph, `found`, has other values than `expected`, and
-    where it was called; empty if there is none.
+def first_difference(run: Run, found: Tensors) -> str:
+    """Say from which operation on `found` has other values than a run, and where it was called;
+    empty if there is none.
     """
-    for node in graph.nodes:
-        if node.name in expected and node.name in found:
-            wanted = {node.name: expected[node.name]}
-            if not are_close(found, wanted):
-                return f", from {node.name} on{line_of(node)}"
+    names = run.values.keys() & found.keys()
+    for node in run.graph.nodes:
+        if node.name in names and not are_close(found, {node.name: run.values[node.name]}):
+            return f", from {node.name} on{line_of(node)}"
     return ""
 
 
-def _fixed_sizes(program: ExportedProgram, function: Function) -> list[str]:
+def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
     """Return the inputs that the graph takes in one size only, where the function has another."""
     fixed = []
-    traced = [node.meta["val"] for node in program.graph.find_nodes(op="placeholder")]
-    given = function.inputs.items()
-    for (name, tensor), example in zip(given, traced[-len(given) :], strict=True):
-        for size, known in zip(tensor.shape, map(str, example.shape), strict=True):
+    traced = module.graph.find_nodes(op="placeholder")
+    for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):
+        for size, known in zip(tensor.shape, map(str, node.meta["val"].shape), strict=True):
             if known.isdigit() and int(known) != size:  # another name, such as s15: any size
                 fixed.append(f"{name} became fixed at {known}")
     return fixed
-
-
-class Run(fx.Interpreter):
-    """Runs a graph for inputs of any size. Keeps what each operation makes, and the one that
-    failed.
-    """
-
-    def __init__(self, program: ExportedProgram) -> None:
-        super().__init__(program.module(check_guards=False))
-        self.values: Tensors = {}
-        self.failed: fx.Node | None = None
-
-    def run_node(self, n: fx.Node) -> Any:
-        try:
-            value = super().run_node(n)
-        except Exception:
-            self.failed = self.failed or n
-            raise
-        if n.op == "call_function" and isinstance(value, Tensor):
-            self.values[n.name] = value
-        return value

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, fx
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim.adamw import adamw
@@ -26,7 +27,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.model.hooks import Rank, named_hooks
 from seq2attn.model.points import Hook, places
 from seq2attn.pages.functions import Tensors, nested
-from seq2attn.pages.graphs import Graph, Lacking, trace_json
+from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
 from seq2attn.pages.spelling import formulas
 from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
@@ -43,6 +44,7 @@ CARRIED = 2000
 """examples that the page carries of a task whose drawing cannot be exported"""
 CPU = torch.device("cpu")
 Call = Callable[[Tensors], Tensors]
+Tracing = Literal["real", "fake"]
 aten = torch.ops.aten
 
 
@@ -68,13 +70,12 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
     def first(_: Tensors) -> Tensors:
         return dict(build_model(config, task).named_parameters())
 
-    with exporting(failure, hint):
-        draw = drawing(config, task)
-        with torch.random.fork_rng(devices=[]):
-            examples = draw({})
+    with exporting(failure, hint), torch.random.fork_rng(devices=[]):
+        draw, drawn = drawing(config, task)
+        examples = draw({})
         return {
             "first": _graph_of_shapes(lambda: (first, {})),
-            "draw": graph_of(draw, {}),
+            "draw": drawn,
             "train": _graph_of_shapes(lambda: _train(config, task, examples)),
         }
 
@@ -89,9 +90,9 @@ def training_settings(config: Config) -> dict[str, Any]:
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
 
-def drawing(config: Config, task: Task) -> Call:
-    """Return what draws the examples of a batch: the task's own drawing if it can be traced,
-    otherwise the choice among examples that the page carries.
+def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
+    """Return what draws the examples of a batch, and its graph: the task's own drawing if it can be
+    traced, otherwise the choice among examples that the page carries.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -100,9 +101,9 @@ def drawing(config: Config, task: Task) -> Call:
             return _tensors(task.examples(generator(CPU), count))
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
-            graph, other = (graph_of(draw, {}, seed=seed) for seed in (1, 2))
-            if graph["inputs"] and graph == other:  # no number that was drawn is a constant in it
-                return draw
+            graph, again = (graph_of(draw, {}) for _ in range(2))
+            if graph["inputs"] and graph == again:  # nothing that Python draws is a constant in it
+                return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
         examples = task.encode(list(task.training_set[:CARRIED]), CPU)
@@ -112,7 +113,7 @@ def drawing(config: Config, task: Task) -> Call:
         rows = torch.randint(len(carried["source"]), (count,))
         return {name: tensor.index_select(0, rows) for name, tensor in carried.items()}
 
-    return choose
+    return choose, graph_of(choose, {})
 
 
 def _tensors(examples: Examples) -> Tensors:
@@ -179,13 +180,9 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
         return graph_of(*make())
 
 
-def graph_of(
-    call: Call, inputs: Tensors, tracing: Literal["real", "fake"] = "real", seed: int = 0
-) -> Graph:
-    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
+def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
 
-    seed: of what it draws while it is traced.
-    """
     outputs: list[str] = []
 
     def named(tensors: Tensors) -> Tensors:
@@ -193,11 +190,19 @@ def graph_of(
         outputs[:] = made
         return made
 
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]), sdpa_kernel(SDPBackend.MATH):
-        torch.default_generator.manual_seed(seed)
-        formulas_ = {**formulas(), **FORMULAS}
-        traced = make_fx(named, formulas_, tracing, record_stack_traces=True)(inputs)
-    return trace_json(traced, inputs, outputs)
+    def traced(*, lines: bool) -> fx.GraphModule:
+        table = {**formulas(), **FORMULAS}
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+            return make_fx(named, table, tracing, record_stack_traces=lines)(inputs)
+
+    graph = traced(lines=False)  # which takes half the time
+    try:
+        return graph_json(graph, inputs, outputs)
+    except SharedMemory:
+        graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
+    except Lacking:
+        graph = traced(lines=True)
+    return graph_json(graph, inputs, outputs)
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
