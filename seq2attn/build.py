@@ -30,13 +30,13 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
-            others = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
-            transformer = Transformer(len(source), len(target), config.model.hidden, **others)
+            options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
+            transformer = Transformer(len(source), len(target), config.model.hidden, **options)
             transformer.unknown = target.unknown
             return transformer
-        model = _build_reverser(config.model, len(source), len(target))
+        model = _build_recurrent(config.model, len(source), len(target))
     model.unknown = target.unknown
-    if isinstance(model.decoder, PointerDecoder):
+    if isinstance(model.decoder, PointerDecoder):  # which copies symbols from source to target
         model.decoder.same = _same(source, target)
     if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
         raise Seq2AttnError(
@@ -64,7 +64,7 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
     return same
 
 
-def _build_reverser(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
+def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
     cells = Cells(
         lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
         width=model.hidden,

@@ -94,7 +94,7 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
         last = first + weights.size(-2)
         while len(orders) < last:
             keys = torch.rand(valid.shape, generator=random, device=source.device)
-            orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays in place
+            orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays behind
         order = torch.cat(orders[first:last], dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))
 

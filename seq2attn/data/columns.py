@@ -120,15 +120,16 @@ def _symbols_after_word(lines: Texts) -> float:
 
 
 def _is_table(lines: Texts) -> bool:
-    """Return True if blanks separate columns, such as tags of a word: lines have equally many, and
-    each has values of its own.
+    """Return True if blanks separate columns, such as tags after a word, and not symbols: lines
+    have equally many parts, and a part rarely occurs in more than one column.
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
     rows_of_width = [row for row in rows if len(row) == width]
-    columns = list(map(set, zip(*rows_of_width, strict=True)))
-    kinds = set().union(*columns)
-    return count > 0.95 * len(rows) and sum(map(len, columns)) < 1.5 * len(kinds)
+    if count <= 0.95 * len(rows):
+        return False
+    values = [set(column) for column in zip(*rows_of_width, strict=True)]
+    return sum(map(len, values)) < 1.5 * len(set().union(*values))  # 1: none in two columns
 
 
 def script(text: str) -> str:

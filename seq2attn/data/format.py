@@ -110,10 +110,11 @@ class Format:
     def parse_all(self, lines: Texts) -> "Parsed":
         """Parse the lines of a file. Raises `ValueError` if the header lacks a name."""
         rows = self.rows(lines)
-        parsed = Parsed(replace(self, columns=self.width))
         if self.has_header:
             _, header = next(rows, (0, ""))
             parsed = Parsed(self.named(header), self.split(header))
+        else:
+            parsed = Parsed(replace(self, columns=self.width))
         for number, line in rows:
             try:
                 parsed.rows[number] = parsed.form.parse(line)

@@ -228,15 +228,18 @@ def _limit() -> None:
 
 
 def _guard(seconds: float) -> None:
-    """Go on in a child; this process ends as the child does, and ends it when time is up, even if
-    nobody waits for it any more.
+    """Fork, and return in the child only. The parent waits, and ends as the child does; after
+    `seconds` it kills both, even if nobody waits for them any more.
+
+    Call it after `os.setsid`: all processes of the group are killed.
     """
     child = os.fork()
-    if child:
-        signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))
-        signal.alarm(int(seconds) + 1)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code < 0:
-            os.kill(os.getpid(), -code)
-            signal.pause()
-        os._exit(code)
+    if not child:
+        return
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # 0: its own group
+    signal.alarm(int(seconds) + 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code < 0:  # a signal ended the child: end by the same
+        os.kill(os.getpid(), -code)
+        signal.pause()  # until it arrives
+    os._exit(code)

@@ -46,15 +46,15 @@ class Attended(NamedTuple):
 class AttentionPoints(nn.Module):
     """The hook points that every attention has.
 
-    each: what the points that share these names are: heads, or layers. heads: axes before those
+    each: what the points that share these names are: heads, or layers. head_axes: axes before those
         named here, if one call computes several heads.
     """
 
-    def __init__(self, each: str, *heads: str) -> None:
+    def __init__(self, each: str, *head_axes: str) -> None:
         super().__init__()
         point = partial(Point, each=each)
-        matrix = (*heads, "step", "source")
-        self.query = point("query", *heads, "step", "width")
+        matrix = (*head_axes, "step", "source")  # (B, L, S) below; (B, H, L, S) with that of heads
+        self.query = point("query", *head_axes, "step", "width")
         """(B, L, ...) what is compared with the keys"""
         self.keys = point("keys", "source", "width")
         """(B, S, ...) as `Score.project` returns them; visited once a sequence"""

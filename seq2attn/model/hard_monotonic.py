@@ -75,52 +75,60 @@ class HardMonotonicDecoder(Decoder):
     def forward(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
-        """As `Decoder.forward`.
+        """As `Decoder.forward`; log_x is the logarithm of x in the docstring of the class.
 
-        States do not depend on alignments, so that only the recursion over these is a loop. With a
-        history every position is computed alone; without gradients too, in less memory than
-        (B, L, S, V).
+        States do not depend on alignments, so that only `_priors` is a loop. With a history every
+        position is computed alone; without gradients too, in less memory than (B, L, S, V).
         """
         one_by_one = state.past is not None or not torch.is_grad_enabled()
         if one_by_one and tokens.size(1) > 1:
-            outputs = []
-            for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
-                decoded, state = self(token, state, memory)
-                outputs.append(decoded)
-            logits = torch.cat([output.logits for output in outputs], dim=1)
-            weights: Any = [output.weights for output in outputs]  # it always attends
-            return Decoded(logits, torch.cat(weights, dim=1)), state
+            return self._one_by_one(tokens, state, memory)
         set_position(state.position)  # which the hooks of points are told
         states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)
         assert weights is not None
-        logs = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S) log w
-        logs = logs.masked_fill((weights == 0) & ~memory.valid, NEVER)
-        of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
-        of_values = self.combine_value(memory.values).unsqueeze(1)  # (B, 1, S, D)
-        mixed = self.dropout(torch.tanh(of_states + of_values))
-        emissions = at_least_float32(self.output(mixed)).log_softmax(dim=3)  # (B, L, S, V) log e
-        priors = self._priors(logs, emissions, tokens, state.joint)  # (B, L, S)
-        joint = priors.unsqueeze(3) + emissions  # (B, L, S, V) log (p e)
-        # Nothing writes <pad>: its column has log p, since q = p after a replaced token.
-        prior = priors[:, -1].unsqueeze(2)  # (B, S, 1)
-        last = torch.cat([prior, joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
+        # a banned key keeps a tiny weight, so that one can always be reached; padding has none
+        log_w = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S)
+        log_w = log_w.masked_fill((weights == 0) & ~memory.valid, NEVER)
+        log_e = self._log_emissions(states, memory.values)  # (B, L, S, V)
+        log_p = self._priors(log_w, log_e, tokens, state.joint)  # (B, L, S)
+        log_joint = log_p.unsqueeze(3) + log_e  # (B, L, S, V) of p e
+        # The next call reads the column of the token that it gets. Nothing writes <pad>, which only
+        # stands in place of a token that word dropout removed; then q = p: its column is log p.
+        of_pad = log_p[:, -1].unsqueeze(2)  # (B, S, 1)
+        last = torch.cat([of_pad, log_joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
         after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
-        return Decoded(joint.logsumexp(dim=2), self.prior(priors.exp())), after
+        return Decoded(log_joint.logsumexp(dim=2), self.prior(log_p.exp())), after
 
-    def _priors(
-        self, logs: Tensor, emissions: Tensor, tokens: Tensor, joint: Tensor | None
-    ) -> Tensor:
+    def _one_by_one(
+        self, tokens: Tensor, state: DecoderState, memory: Memory
+    ) -> tuple[Decoded, DecoderState]:
+        outputs = []
+        for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
+            decoded, state = self(token, state, memory)
+            outputs.append(decoded)
+        logits = torch.cat([output.logits for output in outputs], dim=1)
+        weights: Any = [output.weights for output in outputs]  # it always attends
+        return Decoded(logits, torch.cat(weights, dim=1)), state
+
+    def _log_emissions(self, states: Tensor, values: Tensor) -> Tensor:
+        """Compute log e (B, L, S, V) from states (B, L, D) and values (B, S, Dv)."""
+        of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
+        of_values = self.combine_value(values).unsqueeze(1)  # (B, 1, S, D)
+        mixed = self.dropout(torch.tanh(of_states + of_values))
+        return at_least_float32(self.output(mixed)).log_softmax(dim=3)
+
+    def _priors(self, log_w: Tensor, log_e: Tensor, tokens: Tensor, joint: Tensor | None) -> Tensor:
         """Compute log p (B, L, S) from log w (B, L, S), log e (B, L, S, V) and the tokens before
         (B, L), of which the first was written with `joint` (B, S, V).
         """
         if self.order == 0:
-            return logs.log_softmax(dim=2)
+            return log_w.log_softmax(dim=2)
         assert joint is not None
-        onward = logs.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
-        written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, logs.size(2), 1)
-        emitted = emissions[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S) log e
+        onward = log_w.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
+        written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, log_w.size(2), 1)
+        emitted = log_e[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S) log e
         emitted = emitted.masked_fill(tokens[:, 1:, None] == PAD, 0)
         # log p + log e of the token before
         reached = joint.gather(2, written[:, 0]).squeeze(2)  # (B, S)
@@ -129,5 +137,7 @@ class HardMonotonicDecoder(Decoder):
             if position:
                 reached = priors[-1] + emitted[:, position - 1]
             posterior = reached.log_softmax(dim=1)
-            priors.append(logs[:, position] + (posterior - onward[:, position]).logcumsumexp(dim=1))
+            priors.append(
+                log_w[:, position] + (posterior - onward[:, position]).logcumsumexp(dim=1)
+            )
         return torch.stack(priors, dim=1)

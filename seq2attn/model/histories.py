@@ -247,7 +247,7 @@ class ShiftByKey(Shift):
             rereading=rereading,
             evaluation_power=evaluation_power,
         )
-        distances = len(self.logits)  # 2 reach + 1; the logits are b of the formula above
+        distances = len(self.logits)  # 2 reach + 1; the logits are b in the docstring of the class
         # W: what a key adds to the logit of each distance
         self.by_key = nn.Parameter(torch.zeros(distances, self.key_width))
         # F: what the past weights around a key add to it

@@ -133,18 +133,18 @@ def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
 def _snapshots(
     trained: TrainedModel, recorded: Sequence[Snapshot], count: int
 ) -> dict[str, dict[str, Tensor]]:
-    """Return weights through training by label: at most `count` of those that the run kept, and
-    last those of `trained`.
-
-    Attention changes by about as much from each to the next.
+    """Return the model's weights through training by label: those of `trained` last, and before
+    them at most `count` that the run kept, chosen so that attention (`recorded`) changes by about
+    as much from each to the next.
     """
     model = trained.module
-    maps = dict(recorded)
+    maps = dict(recorded)  # step -> attention maps
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
     steps = [*kept, trained.step]
-    chosen = choose_evenly([(step, maps.get(step, ())) for step in steps], count + 1)
+    candidates = [(step, maps.get(step, ())) for step in steps]
+    *earlier, _ = choose_evenly(candidates, count + 1)  # the last is always `trained`
     snapshots = {}
-    for index in chosen[:-1]:
+    for index in earlier:
         path = trained.run.checkpoint(f"step-{steps[index]}")
         snapshots[_label(steps[index])] = load_checkpoint(path, model).part(MODEL)
     snapshots[_label(trained.step)] = model.state_dict()
@@ -172,13 +172,14 @@ def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[s
 def parts_of(config: Config) -> dict[str, dict[str, str]]:
     """Return what the catalogue says about the parts that make a model attend, by kind."""
     model = config.model
-    if not isinstance(model, RecurrentConfig):
+    if not isinstance(model, RecurrentConfig):  # its formula is shown in the score's place
         return {"score": _describe(ARCHITECTURES.get("transformer"))}
     attention = model.attention
     score = SCORES.get(attention.score.name)
     history = HISTORIES.get(attention.history.name)
-    if getattr(history.load(), "scores", History.scores) is not History.scores:
-        score, history = history, HISTORIES.get("none")  # it scores in place of the score
+    own_scores = getattr(history.load(), "scores", History.scores)
+    if own_scores is not History.scores:  # it scores in place of the score
+        score, history = history, HISTORIES.get("none")
     chosen = {
         "encoder": ENCODERS.get(model.encoder.name),
         "score": score,

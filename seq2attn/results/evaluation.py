@@ -306,20 +306,21 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
     for metric in evaluation.metrics:
         if metric.heading and metric.of_file:
             rows.append((metric.heading, evaluation.get(metric.name)))
+    measured = title or "pairs"
     if title and evaluation.data:
-        title += f" on {evaluation.data['name']}"
-    title = f"{title or 'pairs'}: {evaluation.counted}"
+        measured = f"{title} on {evaluation.data['name']}"
     edits = Counter[Edit]()
     for answer in evaluation.answers:
         for edit in answer.edits:
-            edits[edit] += answer.words
+            edits[edit] += answer.words  # of the file that this answer stands for
     common = edits.most_common(MAX_EDITS)
     counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
     notes = lines_left_out([evaluation])
     if counts:
         signs = "a>b: b written for a; a>: left out; >b: added"
         notes.append(f"most frequent edits ({signs}): {', '.join(counts)}")
-    return Table([Column("rate"), Column("%", form=".1%")], rows, title, notes)
+    columns = [Column("rate"), Column("%", form=".1%")]
+    return Table(columns, rows, f"{measured}: {evaluation.counted}", notes)
 
 
 def length_label(row: Row) -> str:

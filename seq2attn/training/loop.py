@@ -72,9 +72,9 @@ class Trainer:
         remove_leftovers(run.path, "*")
         remove_leftovers(run.checkpoints, "*")
         self.progress = self._restore()
-        self.progress.formulas |= self.formulas
+        self.progress.formulas |= self.formulas  # or the run has changed over to them before
         if self.progress.formulas:
-            self.step.leaf = None
+            self.step.leaf = None  # no kernels
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""

@@ -31,10 +31,11 @@ def is_due(step: int) -> bool:
 
 
 def prove(step: TrainingStep, batch: Batch, number: int) -> None:
-    """Raise `LeafDiffers` unless the leaf, if there is one, computes what the model does.
+    """Raise `LeafDiffers` unless the leaf (the step's kernels, if it has any) computes the loss and
+    gradients of the formulas.
 
-    Changes nothing. Rounding in float32 exceeds the tolerance where scores are large, as those of
-    `dot` become, and over many steps of attention that moves: such a difference is judged in
+    Changes nothing. In float32 rounding alone may exceed the tolerance: of large scores, such as
+    those of `dot`, or of attention that moves over many steps. Such a difference is judged in
     float64.
     """
     if step.leaf is None or is_hooked(step.model):
@@ -45,9 +46,10 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
         return
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
     if formulas[0].dtype == torch.float32 and exact.leaf is not None:
-        prove(exact, batch, number)
+        prove(exact, batch, number)  # raises if they differ in float64, too
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)
         right = [tensor.float() for tensor in computed]
+        # the leaf may be as far from what is right as the formulas in float32 are, times a factor
         allowed = MOST_ROUNDING * max(1.0, largest_error(formulas, right))
         if largest_error(leaf, right) <= allowed:
             return
