@@ -108,6 +108,35 @@ class Attention(nn.Module):
         return (weights.unsqueeze(2) * keys).sum(1)
 """
 """no query"""
+EQUAL = """\
+import torch
+
+def Attention(q, k, v):
+    batch, heads, length, width = q.shape
+    apart = torch.arange(k.size(2)) - torch.arange(length)[:, None]
+    scores = q @ k.mT / width**0.5 - torch.eye(length)
+    return scores.masked_fill(apart > 0, -torch.inf).softmax(-1) @ v
+"""
+"""as many queries as keys, in heads"""
+STEPS = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x, past=None):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)
+        place, first = torch.arange(k.size(1)), k.size(1) - q.size(1)
+        closed = place > place[first:, None]
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        return scores.masked_fill(closed, -math.inf).softmax(-1) @ v, (k, v)
+"""
+"""a causal row for each key, with a cache"""
 SPLIT = """\
 import torch
 
@@ -183,7 +212,10 @@ JOINT = SELF.replace(PROJECTED, "self.all(x).chunk(3, 2)").replace(
 )
 SCALE = "math.sqrt(q.size(-1))"
 START = "x, mask=None):"
-MASKLESS = SELF.replace(START, "x):\n        mask = None")
+NO_MASK = "x):\n        mask = None"
+MASKLESS = SELF.replace(START, NO_MASK)
+NAMED = MASKLESS.replace("Attention", "CausalRows") + "\nAttention = CausalRows\n"
+KEEP = ONE.replace("valid", "keep")
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
 HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
@@ -379,6 +411,7 @@ CASES = [
     ),
     Case("mask-is-added", SELF, MASK, "scores = scores + mask", MASK),
     Case("mask-inverted", ONE, "~valid", "valid", "~valid"),
+    Case("mask-inverted", KEEP, "~keep", "keep", "~keep"),
     Case("mask-inverted", CROSS, "key_padding_mask[", "~key_padding_mask[", "key_padding_mask["),
     Case("mask-inverted", SELF, START, documented("0.0 = kept"), documented("1.0 = kept")),
     Case("mask-inverted", SELF, START, documented("True if ignored"), documented("(B, 1, S)")),
@@ -456,6 +489,13 @@ CASES = [
         "closed = (apart > 0) | (apart % 12 == 1)",
     ),
     Case("sees-ahead", SELF, CLOSED, "closed = apart > 1", "closed = (apart > 1) | (apart < -1)"),
+    Case("sees-ahead", EQUAL, "apart > 0", "apart > 1", "apart > 0"),
+    Case("not-causal", NAMED, CLOSED, CLOSED, "closed = apart > 0"),
+    Case(
+        "not-causal", NAMED, CLOSED, "closed = (apart > 0) & (apart % 2 > 0)", "closed = apart > 0"
+    ),
+    Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
+    Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
     Case("sees-later-only", SELF, CLOSED, "closed = apart < 0", "closed = apart > 0"),
     Case("keys-hidden", ONE, SCORE, first("scores[:, 0] = -math.inf"), first("scores[:, 0] -= 9")),
     Case(
@@ -571,6 +611,13 @@ CASES = [
         {"expect": "scaled_general", "widths": ()},
     ),
     # ---- the examination itself ----
+    Case(
+        "decoding", STEPS, "place[first:, None]", "place[: len(q[0]), None]", "place[first:, None]"
+    ),
+    Case(
+        "decoding", STEPS, "self.k(x), ", "self.k(x) + torch.eye(16)[: x.size(1)], ", "self.k(x), "
+    ),
+    Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),
     Case("unchecked", ONE, SOFT, "torch.softmax(scores.log(), dim=1)", SOFT),
 ]

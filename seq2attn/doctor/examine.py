@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, rows, weights
+from seq2attn.doctor import masks, numbers, rows, steps, weights
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
@@ -45,6 +45,8 @@ RULES: tuple[engine.Rule, ...] = (
     masks.padding_amount,
     masks.empty_row,
     masks.places,
+    masks.named,
+    steps.decoding,
     masks.required,
     numbers.length,
     numbers.strides,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2attn.doctor.names import is_named_causal
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
@@ -137,6 +138,14 @@ def _band(subject: Subject) -> Found:
         yield "window-open", before
     elif (before, after) != (last, last):
         yield "window", before + after + 1, before, after
+
+
+def named(subject: Subject) -> Found:
+    """What has a causal name, and takes no mask, sees nothing ahead."""
+    ahead = subject.seen.triu(1).sum(1)
+    is_free = subject.own.any() and ahead.any() and not subject.has_mask
+    if is_free and is_named_causal(subject.call.attention):
+        yield "not-causal", int(ahead.max())
 
 
 def required(subject: Subject) -> Found:

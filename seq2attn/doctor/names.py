@@ -18,7 +18,7 @@ from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH = (
+SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH, CACHES = (
     set(words.split()) for words in WORDS["words"].values()
 )
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
@@ -50,7 +50,7 @@ def words(name: str) -> set[str]:
 def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     """Yield what the arguments may be, the likeliest first. Those with weak names are the query and
     the keys, in this order unless their words, or the name of a mask, say which are the keys; one
-    alone is both.
+    alone is both. Last, one sequence is the query and the keys.
     """
     found, rest = _told(names)
     of_masks = {word for name in found["mask"] for word in words(name)}
@@ -76,6 +76,8 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
+    if told >= {"query", "keys"}:
+        yield {**found, "keys": found["keys"] + found["query"], "query": []}
 
 
 def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
@@ -194,6 +196,22 @@ def said_of(attention: Any, first: bool = False) -> str:
     docs = [getattr(owner, "__name__", ""), owner.__doc__, function_of(attention).__doc__]
     docs = [doc.strip() for doc in docs if doc]
     return "\n".join(doc.partition("\n")[0] if first else doc for doc in docs)
+
+
+def is_named_causal(attention: Any) -> bool:
+    """Return whether the name of an attention says that it is causal, and nothing that it is given,
+    a mask or a flag, can decide that.
+    """
+    owner = type(attention) if isinstance(attention, nn.Module) else attention
+    told = words(getattr(owner, "__name__", ""))
+    flags = [*inspect.signature(owner).parameters, *vars(attention)]
+    if "causal" not in told or told & NEGATIONS or any("causal" in words(name) for name in flags):
+        return False
+    given = inspect.signature(function_of(attention)).parameters.values()
+    return not any(
+        one.kind is one.VAR_KEYWORD or words(one.name) & {*ROLES["mask"], "bias", "causal"}
+        for one in given
+    )
 
 
 def function_of(attention: Any) -> Any:

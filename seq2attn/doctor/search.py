@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 from seq2attn.doctor.call import B, Call, Inputs, L, S, draw, padded
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.names import (
+    OF_TOKENS,
     WORDS,
     Roles,
     axes_of,
@@ -263,7 +264,7 @@ def _shapes(result: Result) -> list[Any]:
 
 
 def _means_padding(mask: str) -> bool:
-    return bool(words(mask) & MEANT) and "valid" not in words(mask)
+    return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
 
 
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
@@ -273,7 +274,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
     is_inverse = "~" in call.form
     means_padding, quoted = documented(call.mask, said_of(call.attention))
     by = f'its docstring, "{quoted}",'
-    if means_padding is None and words(call.mask) & (MEANT | {"valid"}):
+    if means_padding is None and words(call.mask) & (MEANT | OF_TOKENS):
         means_padding, by = _means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
