@@ -101,13 +101,13 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5; left of the step before, all are zero." in told
+    assert "at 1, 2, 3, 4, 5; left of where the step before was, each is below .005." in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
-    assert "“soft_back”: right. The largest weights of hard_back are at 5, 5, 5, 5, 5." in told
-    assert "40 (soft_back) and 0 (hard_back) are right." in told
+    assert "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
+    assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 
 
 def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):

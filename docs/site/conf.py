@@ -78,7 +78,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "monotonic": (
         "only to the right",
-        "Hard monotonic attention copies: it leaves zeros behind it.",
+        "Hard monotonic attention copies: a position that it has left gets almost nothing.",
     ),
     "stuck": ("stuck", "Hard monotonic attention was to reverse: it cannot go back."),
     "window": (

@@ -115,7 +115,9 @@ function showMedians({largest, passes}) {
     by("so"),
     isLost
       ? "Without the division the softmax has decided before anything is learned."
-      : "Here the softmax is soft either way: the division has nothing to mend."
+      : largest[0] > 2 * largest[1]
+        ? "Without the division the best key has most of the weight, but a gradient still passes."
+        : "Here the softmax is soft either way: the division has nothing to mend."
   )
   by("so").classList.toggle("lost", isLost)
 }

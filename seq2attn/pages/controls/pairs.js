@@ -7,8 +7,9 @@ const PAIR_STOPS = [
     guess: () => ["all positions alike", "one more than others"],
     truth: () =>
       isEven(blank()) ? "all positions alike" : "one more than others",
-    ask: () => `${blank().spec.name} attends before its cell has read anything:
-      the query of its first step is 0. What will that step attend to?`,
+    ask: () => `Here both decoders start from zeros, not from what the encoder has read.
+      ${blank().spec.name} attends before its cell has read anything: the query of its first step
+      is 0. What will that step attend to?`,
     press: "Uncover both",
     act: () => choose(0, null),
     tell: () => {
@@ -23,8 +24,9 @@ const PAIR_STOPS = [
     covered: true,
     guess: () => ["both", ...modelNames(), "neither"],
     truth: rightOnes,
-    ask: () => `The attention of ${oneWay().spec.name} can only move to the right. Both were trained
-      on the task ${oneWay().spec.about.task}. Which one is right on “${state.text}”?`,
+    ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each step is at
+      one position, and a weight is the probability of being there. Both were trained on the task
+      ${oneWay().spec.about.task}. Which one is right on “${state.text}”?`,
     press: "Uncover both",
     act: () => choose(Math.max(0, firstWrong(oneWay())), null),
     tell: () => {
@@ -32,7 +34,7 @@ const PAIR_STOPS = [
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
       const behind =
         mostBehind(view) < 0.005
-          ? "; left of the step before, all are zero"
+          ? "; left of where the step before was, each is below .005"
           : ""
       const isStuck = peaks[0] === view.count && !isRight(view)
       const why = isStuck ? " It begins at the end, and cannot go back." : ""
@@ -58,6 +60,7 @@ const PAIR_STOPS = [
     tell: () => {
       const largest = each(view => {
         const {weight, ...found} = strongest(view, state.step)
+        if (isEven(view, state.step)) return `no position: all have ${weight}`
         return `${place(found)}, with ${weight}`
       })
       return `${loser.spec.name} writes ${answerOf(loser)}.
@@ -96,7 +99,7 @@ const PAIR_STOPS = [
       const read = readBefore(winner, state.step)
       const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
       return `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.
-        ${winner.spec.name} adds w C to its scores, so that it knows what it has read;
+        ${winner.spec.name} adds w C to its scores: what it attended to, not what it wrote;
         ${loser.spec.name} has to count in its state.`
     }
   },
@@ -113,13 +116,11 @@ const PAIR_STOPS = [
       showScores(view)
     },
     tell: () => {
-      const hasTanh = views.some(({spec}) =>
-        spec.parts.score.formula.includes("tanh")
-      )
-      const why =
-        "A product grows with query and key; each tanh in the sum is at most 1."
+      const why = contrast().includes("tanh")
+        ? "A product grows with query and key; each tanh in the sum is at most 1."
+        : ""
       const ranges = each(({scale}) => scale.map(short).join(" to "))
-      return `Scores go from ${ranges}. ${hasTanh ? why : ""}`
+      return `Scores go from ${ranges}. ${why}`
     }
   },
   {
@@ -149,9 +150,9 @@ const blank = () =>
     ({attends, now}) => attends && !now.steps[0].query.data.some(Boolean)
   )
 
-// Whether the first step attends to all positions alike.
-function isEven({now}) {
-  const {data: row} = now.steps[0].weights
+// Whether a step attends to all positions alike.
+function isEven({now}, t = 0) {
+  const {data: row} = now.steps[t].weights
   return Math.max(...row) - Math.min(...row) < 1e-4
 }
 

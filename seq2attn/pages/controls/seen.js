@@ -122,11 +122,10 @@ const modelNames = () => views.map(view => view.spec.name)
 
 // What they differ in.
 function contrast() {
-  const nothing = {score: "no attention", history: "no history"}
   const called = ({name, formula, summary}, kind) => {
-    if (name === "none") return nothing[kind]
-    if (kind === "decoder") return plainly(summary)
-    return formula && kind !== "history" ? written(formula) : name
+    if (name === "none") return "nothing"
+    const isFormula = formula && /score|window/.test(kind)
+    return isFormula ? written(formula) : plainly(summary)
   }
   const told = ["score", "window", "history", "decoder"]
     .filter(differing)

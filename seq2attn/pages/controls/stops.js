@@ -54,9 +54,11 @@ const STOPS = [
     press: "Add them",
     act: view => set({padding: lacking(view)}),
     tell: view => {
-      const learned = isSame(view) ? "" : ": it learned to count on them"
+      const why = isEven(view)
+        ? ": its query is 0, so that all positions count alike, as in training"
+        : ""
       return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
-        empty positions${learned}.`
+        empty positions${why}.`
     }
   },
   {
@@ -154,7 +156,8 @@ const STOPS = [
       return now === before
         ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
         : `It writes ${now}, not ${before}.
-          ${compared(view)}: so a weight is a cause, not only a picture.`
+          ${compared(view)}: the letter came through the attention. Does the end, too? Try the step
+          that writes ⏎.`
     }
   },
   {

@@ -83,7 +83,7 @@ class Explanation {
   of(name, cell) {
     const place = this.graph.at(name)
     return {
-      text: this.term(place, [cell]).text,
+      text: this.term(place, [cell]).text.replaceAll("+ -", "− "),
       numbers: this.numbers(place, [cell])
     }
   }

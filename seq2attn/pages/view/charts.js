@@ -140,6 +140,7 @@ function drawShare(chart, left, room, share, k) {
   const x = left + k * size
   const top = chart.y(share)
   const height = chart.y(0) - top
+  if (!height) return
   if (k) pen.frame(x + 1.5, top, Math.max(1, size - 3), height, colours[k], 2)
   else pen.fill(x, top, Math.max(1, size - 1), height, colours[k])
 }

@@ -127,7 +127,7 @@ function drawTools(view) {
 }
 
 function cellText({sources, map}, t, j) {
-  const weight = map.weights[t][j].toFixed(3)
+  const weight = short(map.weights[t][j])
   const outside = map.outside(t, j) ? ", outside the window" : ""
   return `step ${t + 1}, position ${j + 1}: ${sources[j]} with the weight ${weight}${outside}`
 }

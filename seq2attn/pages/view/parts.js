@@ -36,12 +36,16 @@ function encoding({layers, parts: {encoder}}) {
   return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
-function output(view, step) {
+function output(view, step, t) {
   const share = probabilities(step.logits.data)[step.written]
-  const givers = view.attends ? "State and context give" : "The state gives"
+  const mixed = view.attends ? "State and context give" : "The state gives"
+  const givers = view.fixed
+    ? "Each position, by itself and as much as its weight α, gives"
+    : mixed
+  const written = state.write.has(t) ? "What you chose" : "The likeliest"
   return {
-    sum: `p(${view.wrote(step)}) = ${short(share)}`,
-    why: `${givers} each symbol a probability. The likeliest is written, and read at the next step.`
+    sum: `p(${view.wrote(step)}) = ${share.toFixed(3)}`,
+    why: `${givers} each symbol a probability. ${written} is written, and read at the next step.`
   }
 }
 
@@ -184,10 +188,10 @@ class AttentionParts {
     const query = this.query()
     const last = this.view.ids.length - 1
     if (!query.some(Boolean))
-      return "It is still 0, so that it fits no key better than another."
+      return "It is still 0, as the decoder's first state is here."
     if (!this.states || `${query}` !== `${this.stateAt(last)}`) return ""
     return `It is still the encoder's last state, from which the key of position ${last + 1} is
-      made: that is why the two fit.`
+      made: once trained, the two may fit for that reason.`
   }
 
   ofScore() {
@@ -246,20 +250,28 @@ class AttentionParts {
     const around = view.windowAt(t, ", R = ")
     const isOut = view.map.outside(t, j)
     const out = isOut ? `: position ${j + 1} is outside, its weight is 0` : ""
-    return around && `In this step it is around position ${around}${out}.`
+    return (
+      around &&
+      `Counted from 1, this step's is around position ${around}${out}.`
+    )
   }
 
   heated() {
-    if (state.temperature === 1) return ""
-    if (!isUnscaled()) return "Scores are divided by the temperature."
-    return `The temperature 1/√D = ${exact(state.temperature)} undoes the division by √D.`
+    return state.temperature === 1
+      ? ""
+      : `Scores are divided by the temperature, ${exact(state.temperature)}.`
   }
 
   ofWeight() {
     const history = !this.readsPast && described(this.parts.history)
     return {
       sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
-      why: sentences(this.attending(), history)
+      why: sentences(
+        this.attending(),
+        history,
+        this.view.fixed &&
+          `${this.view.fixed} A number beside ln p sums up the paths that lead here.`
+      )
     }
   }
 
@@ -290,12 +302,6 @@ class AttentionParts {
   }
 
   ofContext() {
-    if (!this.e.reads("logits", "context")) {
-      return {
-        why: `There is no mean of positions: each one predicts a symbol by itself, and counts as
-          much as its weight α.`
-      }
-    }
     const sign = this.value.text.includes("h") ? "h" : "v"
     const weight = short(this.step.weights.data[this.j])
     return {

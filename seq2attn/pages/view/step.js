@@ -49,7 +49,8 @@ function buildStep(view) {
   view.find(".next").onclick = move(1)
   view.find(".play").onclick = togglePlay
   view.find(".attending").hidden = !view.attends
-  const parts = Object.keys(PARTS).filter(part => part !== "vector")
+  const absent = ["vector", view.fixed && "context"]
+  const parts = Object.keys(PARTS).filter(part => !absent.includes(part))
   view.parts = view.attends ? parts : WITHOUT
   view.rows = {}
   for (const part of view.parts) addRow(view, part)
@@ -81,9 +82,8 @@ function drawStep(view) {
   const explained = view.attends
     ? new AttentionParts(view, steps[t], t).all()
     : bottleneck(view)
-  explained.output = output(view, steps[t])
-  for (const [part, row] of Object.entries(explained))
-    drawRow(view, part, row)
+  explained.output = output(view, steps[t], t)
+  for (const part of view.parts) drawRow(view, part, explained[part])
   showLit(view)
 }
 
@@ -149,7 +149,7 @@ function drawLikeliest(view, step, before, t) {
   )
   say(
     view.find(".beside h4"),
-    `Likeliest next${others ? "; ❙ without your changes" : ""}`
+    `Likeliest next${others ? "; the tick ❙: without your changes" : ""}`
   )
   refill(view.find(".likeliest"), rows)
 }

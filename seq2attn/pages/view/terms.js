@@ -36,9 +36,9 @@ function showTip(element) {
   tip.textContent = element.dataset.tip
   tip.hidden = false
   const {width, height} = tip.getBoundingClientRect(),
-    below = box.bottom + 6
+    above = box.top - height - 6
   tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`
-  tip.style.top = `${below + height < innerHeight ? below : Math.max(0, box.top - height - 6)}px`
+  tip.style.top = `${above > 0 ? above : box.bottom + 6}px`
 }
 
 // A tip also describes its element to a screen reader; Escape closes it.
