@@ -101,6 +101,7 @@ def test_further_settings(options):
         ({"window": "local_m"}, True, False),
         ({"score": "cosine", "arrangement": "luong"}, True, False),
         ({"layers": 2, "dropout": 0.3, "bidirectional": True}, True, False),
+        ({"layers": 3, "dropout": 0.3}, True, False),  # whose masks are drawn in the same order
         ({"score": "none", "arrangement": "feeding"}, True, False),
         ({"arrangement": "pointer"}, True, False),
         ({"arrangement": "hard_monotonic"}, True, False),

@@ -106,7 +106,9 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
-    assert "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
+    assert (
+        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
+    )
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 
 

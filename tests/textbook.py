@@ -468,14 +468,16 @@ class Textbook:
         return logits, weights
 
     def greedy(self, source, most):
-        """The tokens emitted, with the `<eos>` if there is one among the first `most`."""
+        """The tokens emitted, with the `<eos>` if there is one among the first `most`; `<pad>` and
+        `<sos>`, which come before `<eos>`, never are.
+        """
         encoded = self.encode(source)
         step = self.begin(encoded)
         token = SOS
         emitted = []
         while len(emitted) < most and token != EOS:
             logits, _, step = self.step(token, step, encoded)
-            token = max(range(len(logits)), key=logits.tolist().__getitem__)
+            token = max(range(EOS, len(logits)), key=logits.tolist().__getitem__)
             emitted.append(token)
         return emitted
 

@@ -41,6 +41,7 @@ class FusedGRU(Fused, GRU):
         first = state[0].unsqueeze(0)
         weights = _weights(self)
         outputs, last = torch.gru(inputs, first, weights, True, 1, 0.0, True, False, True)
+        outputs = outputs.contiguous()  # dropout draws in the order of memory
         if lengths is None:
             return outputs, (last.squeeze(0),)
         index = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
