@@ -16,7 +16,7 @@ from seq2attn.inference.predictor import Predictor
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.rows import PairAnswer, rows_of
-from seq2attn.results.statistics import Estimate, share
+from seq2attn.results.statistics import share
 from seq2attn.results.tables import errors_table
 from seq2attn.runs.records import parse
 
@@ -141,8 +141,12 @@ def test_lines_of_a_source_count_together(tmp_path):
     assert [(row.value, row.samples) for row in rates.values()] == [(1 / 2, 6), (5 / 6, 6), (0, 6)]
     (by_length,) = result.by_length("exact_match")
     assert (by_length.value, by_length.samples) == (1 / 2, 6)
-    # of three sources drawn with replacement, all are a in 1 of 27: within 95 % of the resamples
-    assert (rates["wer"].low, rates["wer"].high) == (0, 1)
+    # 3, 1 and 2 lines are worth (3 + 1 + 2)^2 / (9 + 1 + 4) = 18/7 independent ones; Wilson's
+    # interval of p = 1/2 is 1/2 +- z / (2 sqrt(n + z^2)), of p = 0 from 0 to z^2 / (n + z^2)
+    half = 1.959964 / 2 / (18 / 7 + 1.959964**2) ** 0.5
+    assert (rates["wer"].low, rates["wer"].high) == pytest.approx((1 / 2 - half, 1 / 2 + half))
+    assert (by_length.low, by_length.high) == pytest.approx((1 / 2 - half, 1 / 2 + half))
+    assert rates["cut_off"].high == pytest.approx(4 * half**2)
 
 
 def test_pairs_of_answers_are_found_by_their_source(tmp_path):
@@ -152,8 +156,10 @@ def test_pairs_of_answers_are_found_by_their_source(tmp_path):
     # are at least 2 from 0
     *counts, difference = good.paired(bad)
     assert counts == [3, 1, 1.0]
-    # of three sources drawn, 1 of 27 times only a is drawn, as often only b
-    assert difference == Estimate(-2 / 6, -1, 1)
+    # of 18/7 independent lines, 9/7 only for the first and 3/7 only for the second; in the
+    # interval n + 2 = 32/7 lines, the centre (3/7 - 9/7) / (32/7)
+    half = 1.959964 * (12 / 7 + 1 - (6 / 7) ** 2 / (32 / 7)) ** 0.5 / (32 / 7)
+    assert difference == pytest.approx((-2 / 6, -6 / 32 - half, -6 / 32 + half))
     once = measured(tmp_path, TWICE, {"a": "b'", "b": "a'", "c": "a'"})
     assert once.paired(once)[:3] == (0, 0, 1.0)
     with refused("'a' counts 3 times in A, 1 in B"):

@@ -1,14 +1,13 @@
 """Measures a model by string length on strings that its task draws, or on the pairs of a file."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2attn.data.batches import Batch, generator
@@ -23,7 +22,7 @@ from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.rows import PairAnswer, Row, rows_of
-from seq2attn.results.statistics import Estimate, bootstrap
+from seq2attn.results.statistics import Estimate, bootstrap, effective_count
 
 BLOCK = 1000  # examples drawn together at most
 CELLS = 2**20  # characters of their sources at most, except for a single example
@@ -89,15 +88,24 @@ def evaluate_pairs(
     found = tuple(kept.values())
     words = sum(answer.words for answer in found)
     rates = error_rates(found) | {"loss": loss}
-    rows = rows_of(rates, words, length=None, trained=True, family=None)
+    worth = effective_count(answer.words for answer in found)
+    rows = rows_of(rates, words, length=None, trained=True, family=None, independent=worth)
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, answer in kept.items():
         by_length[answer.source_length].append(index)
     for length, indices in sorted(by_length.items()):
-        counts = np.array([kept[index].words for index in indices])
-        means = _means({name: values[indices].numpy() for name, values in metrics.items()}, counts)
-        trained = predictor.task.is_trained(length)
-        rows += rows_of(means, int(counts.sum()), length=length, trained=trained, family=None)
+        counts = [kept[index].words for index in indices]
+        means = {}
+        for name, values in metrics.items():
+            means[name] = float(np.average(values[indices], weights=counts))
+        rows += rows_of(
+            means,
+            sum(counts),
+            length=length,
+            trained=predictor.task.is_trained(length),
+            family=None,
+            independent=effective_count(counts),
+        )
     return Evaluation(tuple(rows), found)
 
 
@@ -107,20 +115,6 @@ def _by_source(pairs: Sequence[Pair]) -> Iterable[list[int]]:
     for index, (source, _) in enumerate(pairs):
         by_source[source].append(index)
     return by_source.values()
-
-
-def _means(
-    values: Mapping[str, NDArray[np.floating]], words: NDArray[np.integer]
-) -> dict[str, Estimate | float]:
-    """Return the mean of each metric (N,) over sources that count as so many words (N,).
-
-    Where a source counts more than once, with an interval over sources: its words are not
-    independent.
-    """
-    if (words == 1).all():
-        return {name: float(of_sources.mean()) for name, of_sources in values.items()}
-    parts = [words * of_sources for of_sources in values.values()]
-    return dict(zip(values, bootstrap(parts, words), strict=True))
 
 
 def _measure_pairs(
@@ -156,11 +150,13 @@ def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
     edits = [len(answer.edits) for answer in answers]
     symbols = [answer.right_length for answer in answers]
     (ser,) = bootstrap([words * edits], words * symbols)
-    shares = {
-        "wer": np.array([not answer.is_right for answer in answers]),
-        "cut_off": np.array([not answer.finished for answer in answers]),
+    wrong = [not answer.is_right for answer in answers]
+    cut_off = [not answer.finished for answer in answers]
+    return {
+        "wer": float(np.average(wrong, weights=words)),
+        "cut_off": float(np.average(cut_off, weights=words)),
+        "ser": ser,
     }
-    return {**_means(shares, words), "ser": ser}
 
 
 def _batches(

@@ -19,7 +19,7 @@ from seq2attn.parts import RANDOM
 from seq2attn.results.edits import Edit
 from seq2attn.results.metrics import METRICS, Metric
 from seq2attn.results.rows import FamilyLength, PairAnswer, Row, worst_place
-from seq2attn.results.statistics import Estimate, bootstrap, paired_difference, sign_flips
+from seq2attn.results.statistics import Estimate, effective_count, paired_difference, sign_flips
 from seq2attn.text import left_out_notes, quoted
 
 MAX_EDITS = 12  # different ones that a note lists
@@ -200,10 +200,9 @@ class Evaluation(Tabular):
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)
         words = [a.words for a, _ in pairs]
-        if max(words) == 1:
-            difference = paired_difference(only_a, only_b, len(words))
-        else:  # the lines of a source share an answer
-            (difference,) = bootstrap([[-more for more in differences]], words)
+        count = effective_count(words)
+        worth = count / sum(words)  # of a word, since those of a source share an answer
+        difference = paired_difference(only_a * worth, only_b * worth, count)
         return Paired(only_a, only_b, sign_flips(differences), difference)
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:

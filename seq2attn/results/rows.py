@@ -56,15 +56,18 @@ def rows_of(
     length: int | None,
     trained: bool,
     family: str | None = RANDOM,
+    independent: float | None = None,
 ) -> list[Row]:
     """Return a row for each metric; none for a number that is not possible, such as the entropy of
-    a model that has diverged.
+    a model that has diverged. independent: how many independent samples theirs are worth; None: as
+    many as there are.
     """
     rows = []
     for name, number in measured.items():
         metric = METRICS[name]
         if not isinstance(number, Estimate):
-            number = share(number, samples) if metric.is_share else Estimate(number)
+            count = independent or samples
+            number = share(number, count) if metric.is_share else Estimate(number)
         if 0 <= number.value <= metric.largest:  # nan is not, nor an entropy of weights below 0
             rows.append(Row(family, length, name, *number, samples, trained))
     return rows

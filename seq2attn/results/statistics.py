@@ -26,7 +26,15 @@ class Estimate(NamedTuple):
     high: float | None = None
 
 
-def share(value: float, count: int) -> Estimate:
+def effective_count(words: Iterable[int]) -> float:
+    """Return how many independent answers as many sources are worth, of which each counts as so
+    many words: (sum w)^2 / sum w^2 (Kish 1965). The words of a source share its answer.
+    """
+    counts = list(words)
+    return sum(counts) ** 2 / sum(count**2 for count in counts)
+
+
+def share(value: float, count: float) -> Estimate:
     """Return the mean `value` of `count` independent numbers from [0, 1] with Wilson's 95 % score
     interval (Wilson 1927).
 
@@ -105,9 +113,9 @@ def sign_flips(differences: Iterable[int]) -> float:
     return (1 + as_far) / (1 + DRAWS)
 
 
-def paired_difference(only_a: int, only_b: int, count: int) -> Estimate:
-    """Return how much higher the error rate of A is than that of B on the same `count` words, of
-    which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
+def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
+    """Return how much higher the error rate of A is than that of B on the same `count` independent
+    words, of which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
     """
     difference, total = only_b - only_a, count + 2
     half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
