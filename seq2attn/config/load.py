@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from seq2attn.config.rules import combination_problems
 from seq2attn.config.schema import PARTS, Config, all_keys, registry_of
 from seq2attn.config.yaml_files import MAX_LEVELS, find_config, read_file, read_text, write_yaml
-from seq2attn.errors import ConfigError, Problem, Seq2AttnError
+from seq2attn.errors import MAX_PROBLEMS, ConfigError, Problem, Seq2AttnError
 from seq2attn.text import did_you_mean, quoted, sentence
 
 Values = Mapping[str, Any]
@@ -257,12 +257,13 @@ def describe_errors(
     if section is Config and any(detail["type"] == "extra_forbidden" for detail in details):
         for key, _ in all_keys():
             by_name[key.rpartition(".")[2]].append(key)
-    for detail in details:
-        message = (
-            _unknown_key(detail["loc"], section, values, by_name)
-            if detail["type"] == "extra_forbidden"
-            else sentence(detail)
-        )
+    for number, detail in enumerate(details):
+        if detail["type"] != "extra_forbidden":
+            message = sentence(detail)
+        elif number < MAX_PROBLEMS:
+            message = _unknown_key(detail["loc"], section, values, by_name)
+        else:  # which is not listed: to guess what is meant takes time
+            message = "unknown key"
         problems.append(Problem(".".join(map(str, detail["loc"])), message))
     return problems
 
