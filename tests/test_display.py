@@ -231,7 +231,11 @@ def test_the_display_suits_standard_error(monkeypatch, terminal, wanted, kind):
 
 def test_a_latex_table_escapes_what_latex_reads_as_a_command():
     columns = [Column("a_b"), Column("x, %", right=True, form=".1%"), Column("", key="hidden")]
-    rows = [["10 & $5 #~^ {x}\\", Estimate(-0.125, -0.25, 0.5), 1], ["t͡ʃ", None, 2]]
+    rows = [
+        ["10 & $5 #~^ {x}\\", Estimate(-0.125, -0.25, 0.5), 1],
+        ["t͡ʃ", None, 2],
+        ["[a|b]<c>--1", 1, 3],
+    ]
     table = Table(columns, rows, "50 %", ["a note"])
     assert table.latex().splitlines() == [
         "% 50 %",
@@ -242,7 +246,10 @@ def test_a_latex_table_escapes_what_latex_reads_as_a_command():
         r"\midrule",
         r"10 \& \$5 \#\textasciitilde{}\textasciicircum{} \{x\}\textbackslash{} & "
         r"$-$12.5 [$-$25.0, 50.0] \\",
-        r"t͡ʃ & - \\",
+        r"t͡ʃ & -- \\",
+        r"{}[a\textbar{}b]\textless{}c\textgreater{}-{}-1 & 100.0 \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
+    rows = Table([Column("p", form=".2g")], [[1.23e-5], [0.03]]).latex().splitlines()[4:6]
+    assert rows == [r"$1.2 \cdot 10^{-5}$ \\", r"0.03 \\"]

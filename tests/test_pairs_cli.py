@@ -184,7 +184,7 @@ def test_a_table_for_a_paper_has_rates_intervals_differences_and_seeds(cli, run)
     ends = [100 * (centre + sign * 1.96 * width / (count + 2)) for sign in (-1, 1)]
     assert [low, high] == pytest.approx(ends, abs=0.06)  # Agresti and Min 2005
     assert float(other["p"]) == pytest.approx(pair["p"], rel=0.01)
-    assert one["difference"] == one["p"] == "-"
+    assert one["difference"] == one["p"] == "--"
     assert "difference: in WER from words; p: McNemar's exact test" in comments
 
 

@@ -26,8 +26,11 @@ LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
 }
-"""what LaTeX reads as a command -> how it is written"""
+"""what LaTeX reads as a command, or shows as another sign -> how it is written"""
 MOST_ITEMS = 4  # of a sequence in one cell, for people
 
 
@@ -280,12 +283,20 @@ class Tabular:
 
 def _row(cells: Sequence[str]) -> str:
     """Return a row of a LaTeX table."""
-    return " & ".join(map(_escaped, cells)) + r" \\"
+    row = " & ".join(map(_escaped, cells)) + r" \\"
+    is_option = row.startswith(("[", "*"))  # of the line end before it
+    return f"{{}}{row}" if is_option else row
 
 
 def _escaped(text: str) -> str:
-    text = re.sub(r"[&%$#_{}\\~^]", lambda sign: LATEX[sign[0]], text)
-    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
+    """Return the text of a cell as LaTeX has to read it."""
+    if text == "-":
+        return "--"  # a dash, for what is missing
+    if tiny := re.fullmatch(r"(\d\.?\d*)e-0*(\d+)", text):  # a p-value
+        return rf"${tiny[1]} \cdot 10^{{-{tiny[2]}}}$"
+    text = re.sub(r"[&%$#_{}\\~^<>|]", lambda sign: LATEX[sign[0]], text)
+    text = re.sub("-(?=-)", "-{}", text)  # two hyphens would be a dash
+    return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)
 
 
 def _widest(pieces: Sequence[str]) -> int:
