@@ -196,7 +196,14 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "No two of them hold words: 1 (id, such as '0.')",
         ),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
-        ("a.txt", "\\t abc abd\n\\m ab-c\n\\g X-Y\n\n" * 9, "It is interlinear glosses."),
+        ("a.txt", "\\gll ab-c ab\\\\\nX-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
+        (
+            "a.csv",
+            "Form,Cognateset_ID,Alignment\n"
+            + lines(lambda number, word: f"{word},{word}-{number // 4},{' '.join(word)} -"),
+            "Choose --set task.source_column=N --set task.target_column=N: 1 Form (words",
+        ),
+        ("a.tsv", lines(lambda number, word: f"{word}\t{number}").encode("utf-16-be"), "UTF-16BE"),
         ("a.lex", '("abc" n (((a) 1)))\n' * 9, "It is s-expressions."),
         ("a.txt", "\n".join(SENTENCES), "No delimiter gives its lines equally many columns."),
         ("a.txt", lines(lambda _, word: "-".join(word)), 'awk \'{w = $0; gsub(/[-·|=]/, "", w)'),
@@ -241,6 +248,32 @@ def test_no_command_is_printed_for_a_file_that_needs_its_user(cli, name, content
     refusal = cli(f"split {name}").refusal
     assert says in refusal
     assert "Try: " not in refusal
+
+
+@pytest.mark.parametrize(
+    "name, content, kind",
+    [
+        (  # with a translation of several words, and a marker that begins like another
+            "a.sfm",
+            lines(lambda _, word: f"\\lx {word}\n\\lxp x\n\\ge {phones(word)}\n\\dt 1/May/2000\n"),
+            "a file of fields with markers",
+        ),
+        (
+            "leipzig.txt",
+            lines(lambda _, word: f"{word}\n{phones(word)}\neat-PST dog-PL\n'Dogs, and cats'\n"),
+            "interlinear glosses",
+        ),
+    ],
+)
+def test_the_commands_that_are_printed_take_two_lines_of_each_block(cli, name, content, kind):
+    Path(name).write_text(content, "utf-8")
+    refusal = cli(f"split {name}").refusal
+    assert f"It is {kind}" in refusal
+    command = refusal[refusal.index("awk") :].splitlines()[0]
+    command = command.replace("KEY", "lx").replace("OTHER", "ge")
+    subprocess.run(command, shell=True, check=True)
+    pairs = [f"{word}\t{phones(word)}" for word in WORDS]
+    assert Path("words.tsv").read_text("utf-8").splitlines() == pairs
 
 
 def test_a_treebank_becomes_a_file_of_pairs_by_the_commands_that_are_printed(cli):

@@ -21,7 +21,7 @@ TRIES = 10  # oddities that follow from each other
 MOST_COLUMNS = 40  # in one message
 TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
-ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "GB18030")
+ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "CP932", "GB18030")
 Kind = tuple[str, str, str, float, str]
 """a kind of file, what its first line that is no comment and more than a share of all lines look
 like, what helps"""
@@ -30,13 +30,8 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a su
     ("compressed", "\udcfd7zXZ.*", ".*", 0, "First: unxz FILE"),
     ("compressed", "BZh.*", ".*", 0, "First: bunzip2 FILE"),
     ("compressed", "PK\x03\x04.*", ".*", 0, "First: unzip FILE"),
-    (
-        "UTF-16",
-        ".*\0.*",
-        ".*\0.*",
-        BAD,
-        "Without a byte order mark: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt",
-    ),
+    ("UTF-16BE", "\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16BE -t UTF-8 FILE > utf8.txt"),
+    ("UTF-16LE", ".\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt"),
     ("XML", r"<\?xml.*", ".*", 0.5, "a parser has to take the words out"),
     ("XML or HTML", r"\s*<[?!\w].*", r"\s*<.*", 0.5, "a parser has to take the words out"),
     (
@@ -45,6 +40,14 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a su
         r'\s*[\[\]{}"\d][^\t]*',
         0.9,
         f"choose two of its keys: jq -r '[.KEY, .OTHER] | @tsv' FILE {TO}",
+    ),
+    (
+        "a file of fields with markers, as Toolbox writes it",
+        r"\\\w+\s.*",
+        r"\\\w+\b.*",
+        0.9,
+        r"choose two of its markers: awk -v OFS='\t' '/^\\KEY[ \t]/ {key = $0} "
+        rf"/^\\OTHER[ \t]/ {{print key, $0}}' FILE | sed -E 's/\\\w+\s+//g' {TO}",
     ),
     ("interlinear glosses", r"\\\w+ .*", r"\\\w+\b.*", 0.5, "an example is several lines"),
     ("s-expressions", r"[(;\w].*", r"\s*[();][^\t]*", 0.9, "a script has to take the words out"),
@@ -58,6 +61,14 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a su
     ),
 )
 UNDIVIDED: tuple[Kind, ...] = (  # files whose lines no delimiter splits
+    (
+        "interlinear glosses",
+        ".*",
+        r".*\w[-=.]([A-Z]{2}|[1-3][A-Z]).*",  # eat-PST, go-3SG
+        0.15,
+        "choose two lines of each block between blank lines: "
+        rf"awk -v RS= -F '\n' -v OFS='\t' '{{print $1, $2}}' FILE {TO}",
+    ),
     (
         "a file with a sign between two columns",
         ".*",

@@ -27,7 +27,11 @@ NAMED = (  # names of sources, and of their answers, in a header; those that dec
         r"target|tgt|trg|output|correct.*|expected|translit.*|roman.*|latin|normali[sz]ed",
     ),
 )
-OTHER = r"id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number"
+COGNATES = "(.*_)?cog.*"  # forms beside them are rarely each other's answers
+OTHER = (
+    "id|.*_id|id_.*|.*_gloss|lang.*|pos|feat.*|.*name|count|freq.*|gloss|tags?|no|number|"
+    + COGNATES
+)
 NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
 FEATURES = r"|feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
 TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
@@ -242,7 +246,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
         return [], False
     if chosen[0].role == "segments":
         chosen.reverse()
-    is_classified = any(is_name("label|class|score", column.name) for column in columns)
+    is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)
     sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
     return [*chosen[:2], *tags[:1]], sure
 
