@@ -116,11 +116,16 @@ class Findings:
 
 
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
-    """Find out what a file is, and which options read it, beginning with the user's own."""
+    """Find out what a file is, and which options read it, beginning with the user's own.
+
+    If it is none of the files that are known by their look, its columns are found. The user's
+    choice of columns stands if they are there; else headers and contents decide, or the user is
+    asked.
+    """
     filled = [line for line in lines if line.strip()] or [""]
     if found := _recognised(UNLIKE, filled, path) or _encoded(filled, path):
         return found
-    if -_cost(lines, form) > 0.8 * len(filled):
+    if _gain(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
         return _tried(lines, form, form, "a file of pairs")
     split = find_columns(filled, form)
     if split is None or split[0].delimiter == " ":
@@ -149,18 +154,18 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     return _tried(lines, form, best, kind)
 
 
-def _cost(lines: Texts, form: Format) -> int:
-    """Return how many more lines a format does not read than it reads."""
+def _gain(lines: Texts, form: Format) -> int:
+    """Return how many more lines a format reads than it does not."""
     try:
         parsed = form.parse_all(lines)
-    except ValueError:
-        return len(lines)
-    return len(parsed.problems) - len(parsed.rows)
+    except ValueError:  # its header lacks a column
+        return -len(lines)
+    return len(parsed.rows) - len(parsed.problems)
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return the format with the user's own options where they read as many lines, and with the
-    sign of comments that reads more; and its cost.
+    """Return the format with the sign of comments that reads most lines, and with each of the
+    user's own options that reads as many; and its gain.
     """
     tries: list[dict[str, Any]] = []
     for sign in COMMENTS:
@@ -168,21 +173,22 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
     form = replace(form, strip=True)
-    cost = _cost(lines, form)
+    gain = _gain(lines, form)
     for change in tries:
         other = replace(form, **change)
-        found = cost if other == form else _cost(lines, other)
-        if found < cost or (found == cost and "comment" not in change):
-            form, cost = other, found
-    return form, cost
+        found = gain if other == form else _gain(lines, other)
+        is_own = "comment" not in change
+        if found > gain or (found == gain and is_own):
+            form, gain = other, found
+    return form, gain
 
 
 def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
-    """Read all lines, with what ends each oddity of their pairs, and note what differs from the
-    user's own format.
+    """Read all lines in a format. Where their pairs are odd in a way that an option ends, such as
+    blanks between symbols, read them again with it; ending one may reveal another.
     """
-    form, cost = _simplest(lines, own, form)
-    if cost == len(lines):
+    form, gain = _simplest(lines, own, form)
+    if gain == -len(lines):
         return Findings(kind, [])
     for _ in range(TRIES):
         parsed = form.parse_all(lines)
@@ -204,16 +210,15 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
         notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
     if bad > MANY * read:
         return Findings(kind, notes)
-    return Findings(
-        kind, notes, sure, form.differing(own), read, parsed.pairs[:: read // 3 + 1][:3]
-    )
+    examples = parsed.pairs[:: read // 3 + 1][:3]
+    return Findings(kind, notes, sure, form.differing(own), read, examples)
 
 
 # ---- files without columns ----
 
 
 def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | None:
-    """Return the kind that a file looks like, and what helps."""
+    """Return the first kind whose patterns a file fits, and what helps."""
     first = next((line for line in lines if not line.startswith("#")), lines[0])
     for kind, head, line, share, help in kinds:
         if re.fullmatch(head, first) and share_of(line, lines) > share:
@@ -222,7 +227,9 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
 
 
 def _encoded(lines: Texts, path: Path) -> Findings | None:
-    """Recognise other encodings."""
+    """Show what a line would be in each of the usual encodings, if lines are not UTF-8; only
+    people know which is right.
+    """
     broken = [line for line in lines if re.search("[\0\ud800-\udfff]", line)]
     if not broken or len(broken) < BAD * len(lines):
         return None

@@ -19,9 +19,10 @@ MOST_SYMBOLS = 1000  # text in short words has more kinds of them than any list 
 ENOUGH = 0.8  # share of the lines that have the same number of columns
 COMMENTS = ("#", ";;;", "//", "sep=")
 PHONES = r"segments|tokens|phones?|phonemes?|ipa.*|phon.*|pron.*|transcription"
+LEMMAS = r"lemma|base|root|stem|singular|infinitive", r"form|inflected.*|word|surface.*|plural"
 NAMED = (  # names of sources, and of their answers, in a header; those that decide most first
     (r"form|word|orth.*|graphemes?|spelling|headword|lemma|entry|text|written", PHONES),
-    (r"lemma|base|root|stem|singular|infinitive", r"form|inflected.*|word|surface.*|plural"),
+    LEMMAS,
     (
         r"source|src|input|wrong|error|misspell.*|original|native.*",
         r"target|tgt|trg|output|correct.*|expected|translit.*|roman.*|latin|normali[sz]ed",
@@ -65,6 +66,8 @@ class Column:
 def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | None:
     """Return how to split lines that are not blank, at least one, and the columns that they have;
     None if no delimiter gives most of the lines the same number of columns.
+
+    The user's own columns are set aside, since the file has perhaps none of these.
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     lines = without_comments(filled)
@@ -72,30 +75,31 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     if found is None:
         return None
     rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
-    names = rows[0]
-    if found.delimiter == " " or not is_header(names, sample(rows[1:])):
-        names = [""] * found.width
+    header = found.delimiter != " " and is_header(rows[0], sample(rows[1:]))
+    names = rows.pop(0) if header else [""] * found.width
     columns = []
-    for number, (name, *cells) in enumerate(zip(names, *rows[any(names) :], strict=True), start=1):
+    for number, (name, *cells) in enumerate(zip(names, *rows, strict=True), start=1):
         unique = name if names.count(name) == 1 else ""
         columns.append(Column(number, unique, cells, role(sample(cells))))
-    return replace(found, header=any(names)), columns
+    return replace(found, header=header), columns
 
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
-    """Return the format with the delimiter that gives the most lines the same number of columns."""
+    """Return the format with the delimiter that gives the most lines the same number of columns;
+    of several, with the user's own or a tab, and then with the one that gives most columns. A blank
+    is the last resort: words have to precede symbols. None if nothing fits.
+    """
     best: tuple[float, bool, int] = (0, False, 0)
     for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
         candidate = replace(form, delimiter=delimiter)
         widths = Counter(len(candidate.split(line)) for line in lines)
         width, count = widths.most_common(1)[0]
-        usual = delimiter in (form.delimiter, "\t")  # of several, or the one with most columns
-        fit = round(count / len(lines), 2), usual, width
+        is_usual = delimiter in (form.delimiter, "\t")
+        fit = round(count / len(lines), 2), is_usual, width
         if width > 1 and fit > best:
             best, found = fit, replace(candidate, columns=width)
     if best[0] >= ENOUGH:
         return found
-    # a blank is the last resort: it must separate two kinds of symbols
     is_blank = _symbols_after_word(lines) >= ENOUGH
     return replace(form, delimiter=" ", columns=2) if is_blank else None
 
@@ -106,21 +110,21 @@ def without_comments(lines: Texts) -> Texts:
 
 
 def _symbols_after_word(lines: Texts) -> float:
-    """Return the share of lines of a word, a blank, and symbols of few kinds or in another
-    script.
+    """Return the share of lines such as `cat K AE T`: a word, a blank, and symbols, which are few
+    in all lines together, and which no word is; or such as `cat кат`, in two scripts.
     """
-    words, rests, others = [], [], 0
+    words, rests, in_two_scripts = [], [], 0
     for line in lines:
         word, *rest = line.split(maxsplit=1) or [""]
         if rest:
             words.append(word)
             rests += rest
-            others += "" != script(rest[0]) != script(word)
+            in_two_scripts += "" != script(rest[0]) != script(word)
     symbols = set(parts_of(rests))
     new = sum(word not in symbols for word in words)
     if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):
         return len(words) / len(lines)
-    return others / len(lines)
+    return in_two_scripts / len(lines)
 
 
 def _is_table(lines: Texts) -> bool:
@@ -129,11 +133,12 @@ def _is_table(lines: Texts) -> bool:
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    rows_of_width = [row for row in rows if len(row) == width]
     if count <= 0.95 * len(rows):
         return False
-    values = [set(column) for column in zip(*rows_of_width, strict=True)]
-    return sum(map(len, values)) < 1.5 * len(set().union(*values))  # 1: none in two columns
+    columns = zip(*(row for row in rows if len(row) == width), strict=True)
+    values = [set(column) for column in columns]
+    different = set().union(*values)
+    return sum(map(len, values)) < 1.5 * len(different)  # equal if none is in two columns
 
 
 def script(text: str) -> str:
@@ -176,8 +181,8 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if a name is no value of its column: that has few values, numbers, other symbols,
-    or another script.
+    """Return True if what stands in the first row is no value of its column but a name of it: all
+    others are numbers, features or a few values, or have other symbols or another script.
     """
     if not name or len(cells) < 10:
         return False
@@ -200,9 +205,9 @@ def is_segmented(texts: Texts, share: float = 0.9) -> bool:
 
 
 def role(cells: Texts) -> str:
-    """Return what a column holds, as `Column` says."""
+    """Return what a column holds: one of the roles that `Column` lists."""
     filled = [cell for cell in cells if cell not in ("", "_", "-")]
-    kinds = len(set(filled))
+    kinds = len(set(filled))  # how many different ones
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
     if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
@@ -229,6 +234,8 @@ def role(cells: Texts) -> str:
 def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
     """Choose the columns of source, target and, if there are some, features; and say whether that
     is sure. None is chosen if fewer than two columns hold words.
+
+    Where a header does not decide, symbols are the answer to words.
     """
     words, tags = [], []
     for column in columns:
@@ -236,10 +243,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
             words.append(column)
         elif column.role == "features" and is_name(FEATURES, column.name):
             tags.append(column)
-    chosen = _named(words)
-    if chosen:
-        if not tags and _are_forms_of_lemmas(*chosen):
-            chosen.reverse()
+    if chosen := _named(words, has_features=bool(tags)):
         return [*chosen, *tags[:1]], True
     chosen = _different(words)
     if len(chosen) < 2:
@@ -256,28 +260,25 @@ def is_name(pattern: str, name: str) -> bool:
     return bool(re.fullmatch(pattern, name, re.IGNORECASE))
 
 
-def _named(words: Sequence[Column]) -> list[Column]:
+def _named(words: Sequence[Column], *, has_features: bool) -> list[Column]:
     """Return the columns that a header names as source and target; none if it does not."""
     for patterns in NAMED:
         chosen: list[Column] = []
         for pattern in patterns:
             rest = [column for column in words if column not in chosen]
             chosen += [column for column in rest if is_name(pattern, column.name)][:1]
-        if len(chosen) == 2:
-            return chosen
+        if len(chosen) < 2:
+            continue
+        is_lemma = patterns == LEMMAS and not has_features
+        if is_lemma and is_one_of_many(chosen[0].cells, chosen[1].cells):
+            chosen.reverse()  # a lemma has many forms, but a form has one lemma
+        return chosen
     return []
 
 
-def _are_forms_of_lemmas(source: Column, target: Column) -> bool:
-    """Return True if a header names a lemma and its forms, and a lemma has several."""
-    lemma, form = NAMED[1]
-    named = is_name(lemma, source.name) and is_name(form, target.name)
-    return named and is_one_of_many(source.cells, target.cells)
-
-
 def is_one_of_many(sources: Texts, targets: Texts) -> bool:
-    """Return True if a source has several answers, and an answer one source, as a lemma has forms:
-    they ask for the lemma.
+    """Return True if most sources have several answers, but most answers one source, as lemmas and
+    their forms: it is better to ask for the source.
     """
     kinds = len(set(zip(sources, targets, strict=True)))
     return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))

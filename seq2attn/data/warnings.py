@@ -116,7 +116,7 @@ def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
-    """The first pair is of names of columns, or is also the first one of another file."""
+    """Warn if the first pair is of names of columns, or is also the first one of the dev file."""
     in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
     are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
     if in_both or are_names:
@@ -126,7 +126,9 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
-    """Blanks are between symbols, or the separator is in few texts."""
+    """Warn of blanks between symbols that no separator explains, and of a separator that most texts
+    lack. side: sources or targets.
+    """
     name = f"{side[:-1]}_separator"
     separator = getattr(form, name)
     if not separator:
@@ -147,8 +149,8 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Several answers of one source are similar, or are quoted each by itself. spaced: targets are
-    symbols with a separator.
+    """Warn of a sign that stands between several answers in some targets: these are similar, or
+    each is in quotes of its own. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences
@@ -186,7 +188,7 @@ def _is_quoted(one: str, other: str) -> bool:
 
 
 def _variants(sources: Texts) -> Iterator[Oddity]:
-    """A number in parentheses follows another source."""
+    """Warn of sources such as `about(2)`, where `about` is a source, too."""
     known = set(sources)
     numbered = filter(VARIANT.search, sources)
     variants = [source for source in numbered if VARIANT.sub("", source) in known]
@@ -196,7 +198,9 @@ def _variants(sources: Texts) -> Iterator[Oddity]:
 
 
 def _comments(targets: Texts) -> Iterator[Oddity]:
-    """A comment follows spaced symbols, and has others than these."""
+    """Warn of targets such as `K AE T # US`: what follows ` #` is a comment if it has a word that
+    is no symbol of the targets.
+    """
     commented = [target for target in targets if " #" in target]
     halves = [target.partition(" #") for target in targets]
     symbols, others = (set(parts_of([half[at] for half in halves])) for at in (0, 2))
@@ -206,8 +210,8 @@ def _comments(targets: Texts) -> Iterator[Oddity]:
 
 
 def _direction(pairs: Sequence[Pair]) -> Iterator[Oddity]:
-    """If a source has several answers, and an answer one source, the answer is the better source:
-    forms of a lemma ask for the lemma.
+    """Warn if a source has several answers but an answer one source, and both are similar, as
+    lemmas and their forms: only the other direction has one right answer.
     """
     sources, targets = zip(*pairs, strict=True)
     some = sample(pairs)[:COMPARED]
@@ -239,17 +243,16 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
     if longest > max(1000, 20 * usual):
         text = f"warning: a pair has {longest:,} characters, the median {usual:g}"
         yield f"{text}; memory grows with the longest squared"
-    source_vocabulary, target_vocabulary = form.vocabularies()
-    for name, side, vocabulary in (
-        ("sources", 0, source_vocabulary),
-        ("targets", 1, target_vocabulary),
-    ):
-        texts, others = ([pair[side] for pair in some] for some in (pairs, dev))
-        yield from _symbols(name, vocabulary, texts, others)
+    for side, vocabulary in enumerate(form.vocabularies()):
+        name = ("sources", "targets")[side]
+        texts = [pair[side] for pair in pairs]
+        yield from _symbols(name, vocabulary, texts, [pair[side] for pair in dev])
 
 
 def _symbols(name: str, vocabulary: Vocabulary, texts: Texts, dev: Texts) -> Iterator[str]:
-    """Texts have symbols called like the model's own, or lack those of a dev set."""
+    """Warn if texts have symbols called like the model's own, such as `<pad>`, or lack symbols that
+    the dev set has. name: sources or targets.
+    """
     symbols = {symbol for text in texts for symbol in vocabulary.symbols_of(text)}
     if special := [symbol for symbol in (*SPECIAL, UNKNOWN) if symbol in symbols]:
         text = f"the {name} contain {first_of(special)}, read as a symbol of the file"
