@@ -121,7 +121,9 @@ class TrainingData:
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
         """Yield batches number `start`, `start` + 1, ... without end, the longest sources of each
-        first: views of blocks.
+        first.
+
+        Many batches are drawn together, as a block, which is faster; each is a view of its block.
         """
         longest_target = self.task.target_length(self.task.max_length)
         per_block = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
@@ -138,10 +140,11 @@ class TrainingData:
         return self.batch_size, longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
+        """Draw the examples of a block, each batch of them with its longest sources first."""
         random = generator(self.device, self.seed, "training", block)
         batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
         by_length = batch.source_lengths.argsort(descending=True, stable=True)
-        in_batches = (by_length // self.batch_size).argsort(stable=True)
+        in_batches = (by_length // self.batch_size).argsort(stable=True)  # in the order drawn
         return drop_words(batch.select(by_length[in_batches]), self.word_dropout, random)
 
 

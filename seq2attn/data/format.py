@@ -71,7 +71,7 @@ class Format:
         return {name: value for name, value in vars(self).items() if value != usual[name]}
 
     def named(self, line: str, *, answers: bool = True) -> "Format":
-        """Return the format of the lines below a header, whose names become numbers.
+        """Return the format of the lines below a header, with numbers for the names of columns.
 
         answers: False if the column of the right answers may be missing. Raises `ValueError` for a
         name that is not there.
@@ -147,8 +147,9 @@ class Format:
         return [field.strip() for field in fields] if self.strip else fields
 
     def canonical(self, source: str) -> str:
-        """Return a source, with its features after a tab if it has any, as a model reads it: if
-        the format says so, `about` for `about(2)`, and a `;` between features.
+        """Return a source, with its features after a tab if it has any, as a model reads it:
+        without a comment, `about` for `about(2)` if the format has variants, and `;` between
+        features.
         """
         word, tab, features = self.without_comment(source).partition(FEATURES)
         if self.variants:
@@ -160,15 +161,15 @@ class Format:
         return FEATURE.join(part.strip() for part in parts)
 
     def source_of(self, line: str) -> str:
-        """Return the source of a line, of which the columns after the last one that a source needs
-        may be missing, or of a word alone; what is neither is returned as it is.
+        """Return the source of a line that may lack its last columns, such as the answer, or that
+        is one word. A line of another format is returned as it is, for the vocabulary to judge.
         """
         fields = self.split(line)
         source, features = self.source_column, self.features_column
         if len(fields) == 1:
             line = fields[0]
         elif isinstance(source, str) or isinstance(features, str):
-            pass  # without a header nobody knows
+            pass  # a name without a header says nothing
         elif max(source, features or 0) <= len(fields) <= self.width:
             line = fields[source - 1]
             line += FEATURES + fields[features - 1] if features else ""

@@ -19,12 +19,13 @@ Parts = Mapping[str, list[int]]
 
 
 def words_of(file: PairFile) -> Units:
-    """Return the word of each line: its source without features, and without what a warning knows
-    to be no part of it: a comment, or the number of a variant.
+    """Return the word of each line: its source without features. `about(2)` and `about # verb` are
+    the word `about` if that is a source, whether or not the format says so: else a model is tested
+    on a word that it was trained on.
     """
     words = {}
-    for number, ((source, _), *_) in file.parsed.rows.items():
-        words[number] = source.partition(FEATURES)[0]
+    for number, pairs in file.parsed.rows.items():
+        words[number] = pairs[0][0].partition(FEATURES)[0]
     known = set(words.values())
     for number, word in words.items():
         base = VARIANT.sub("", word.partition(" #")[0])
@@ -92,7 +93,9 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return what is compared: its name -> the values of each line."""
+    """Return what is compared, by what the sentence calls it: the values of each line. Besides
+    source and target these are the columns in which values recur but differ, such as concepts.
+    """
     words = without_case(words_of(file))
     sources, targets = {}, {}
     for number, row in file.parsed.rows.items():

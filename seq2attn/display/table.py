@@ -58,7 +58,7 @@ class Column:
 
 @dataclass
 class _Texts:
-    """A column as people see it."""
+    """A column as people see it, and how narrow it may become."""
 
     column: Column
     heading: str
@@ -306,7 +306,9 @@ def _widest(pieces: Sequence[str]) -> int:
 
 
 def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
-    """Return the widths of columns on a terminal: the widest gives way, but breaks no word."""
+    """Return the widths of columns on a terminal that has room for so many characters: the widest
+    column is narrowed, one character at a time, but not below its longest word.
+    """
     widths = [texts.unbroken for texts in columns]
     least = [texts.width for texts in columns]
     while 1 + sum(widths) > room and widths != least:

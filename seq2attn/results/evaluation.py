@@ -192,6 +192,9 @@ class Evaluation(Tabular):
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
+        Words of one source share an answer, so they are worth fewer independent words than they
+        are: the interval of the difference counts those.
+
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
         """
@@ -201,7 +204,7 @@ class Evaluation(Tabular):
         only_b = -sum(difference for difference in differences if difference < 0)
         words = [a.words for a, _ in pairs]
         count = effective_count(words)
-        worth = count / sum(words)  # of a word, since those of a source share an answer
+        worth = count / sum(words)  # of a word, in independent words
         difference = paired_difference(only_a * worth, only_b * worth, count)
         return Paired(only_a, only_b, sign_flips(differences), difference)
 
@@ -311,7 +314,7 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
     edits = Counter[Edit]()
     for answer in evaluation.answers:
         for edit in answer.edits:
-            edits[edit] += answer.words  # of the file that this answer stands for
+            edits[edit] += answer.words
     common = edits.most_common(MAX_EDITS)
     counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
     notes = lines_left_out([evaluation])

@@ -108,7 +108,8 @@ def sign_flips(differences: Iterable[int]) -> float:
     random = numpy.random.default_rng(0)
     totals = numpy.zeros(DRAWS, dtype=int)
     for size, count in sorted(sizes.items()):
-        totals += size * (2 * random.binomial(count, 0.5, size=DRAWS) - count)
+        positive = random.binomial(count, 0.5, size=DRAWS)  # of `count` random signs
+        totals += size * (2 * positive - count)
     as_far = int((abs(totals) >= abs(sum(differing))).sum())
     return (1 + as_far) / (1 + DRAWS)
 

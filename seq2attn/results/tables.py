@@ -94,32 +94,26 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     the same file the error rates, and each run's difference from the first; of strings that a task
     draws, exact match by length. seeds: of their training; an ensemble has none.
     """
-    baseline = next(iter(evaluations.values()))
+    first, baseline = next(iter(evaluations.items()))
     columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
+    rows: list[list[object]] = [[name, seeds.get(name)] for name in evaluations]
     if baseline.get("wer"):
         columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
         columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
         notes = ["brackets: 95 % intervals; n: words or lines"]
         if len(evaluations) > 1:
-            notes.append(
-                f"difference: in WER from {next(iter(evaluations))}; p: {_test(evaluations)}"
-            )
+            notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
+        for row, one in zip(rows, evaluations.values(), strict=True):
+            paired = None if one is baseline else one.paired(baseline)
+            row += [one.words, one.get("wer"), one.get("ser")]
+            row += [paired and paired.difference, paired and paired.p]
     else:
         places = baseline.by_length("exact_match")
         columns += [Column(f"length {length_label(place)}", right=True) for place in places]
         notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
-    rows: list[list[object]] = []
-    for name, one in evaluations.items():
-        row = [name, seeds.get(name)]
-        if not baseline.get("wer"):
-            cells = [one.get("exact_match", place.length, place.family) for place in places]
-            rows.append([*row, one.rows[0].samples, *cells])
-        elif one is baseline:
-            rows.append([*row, one.words, one.get("wer"), one.get("ser"), None, None])
-        else:
-            paired = one.paired(baseline)
-            rates = one.get("wer"), one.get("ser")
-            rows.append([*row, one.words, *rates, paired.difference, paired.p])
+        for row, one in zip(rows, evaluations.values(), strict=True):
+            row.append(one.rows[0].samples)
+            row += [one.get("exact_match", place.length, place.family) for place in places]
     title = baseline.data["name"] if baseline.data else "exact match"
     return Table(columns, rows, title, [*notes, *lines_left_out(evaluations.values())])
 

@@ -66,7 +66,8 @@ def load_checkpoint(path: Path, model: nn.Module | None = None) -> Checkpoint:
     """Read a checkpoint. Raises `Seq2AttnError` with file and reason if that fails.
 
     model: the model that the checkpoint is for, which is not changed. Names, shapes, types and
-        values of the `model.*` tensors must fit it; a far larger file is not read.
+        values of the `model.*` tensors must fit it; a far larger file is not read, since a run may
+        come from somebody else.
     """
     if not path.exists():
         raise Seq2AttnError(f"{path}: no such checkpoint")

@@ -55,9 +55,9 @@ class NewRun:
     """use exactly this name; otherwise a number is appended"""
     plugins: Sequence[str] = ()
     experiment: str | None = None
+    """the comparison that the run is a trial of"""
     loop: str = ""
     """the key of the comparison's own training loop"""
-    """the comparison that the run is a trial of"""
     note: str | None = None
 
 
@@ -88,8 +88,9 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
 
 
 def run_word(text: str) -> str:
-    """Return `text` in characters that a run's name may have."""
-    # where a `-` would look like the sign of a number, nothing: not `lengths_-3-5` nor `1e-30`
+    """Return `text` in characters that a run's name may have: `-` for others, and nothing where it
+    would look like the sign of a number, as in `lengths_-3-5` for [3, 5], or `1e-30` for 1e+30.
+    """
     text = re.sub(r"(?<![A-Za-z0-9])[^A-Za-z0-9._-]+|\+", "", text)
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")
 
@@ -223,7 +224,9 @@ def prepare_training(
     plugins: Sequence[str] = (),
     note: str | None = None,
 ) -> tuple[Config, Run | NewRun]:
-    """Return the config to train, and the run to continue or to make in `root`."""
+    """Return the config to train, and the run to continue (`resume`) or to make in `root`. Without
+    a name, the run is named after its config and overrides, with a number.
+    """
     if resume is not None:
         run = resume if isinstance(resume, Run) else find_run(root, resume)
         if config is not None or overrides or name or note:

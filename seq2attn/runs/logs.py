@@ -88,9 +88,9 @@ def evaluations(
 
 
 def latest_by_length(run: Run) -> tuple[str, Evaluation] | None:
-    """Return all that `eval` measured of the weights, and on the data, of its last call, the newest
-    row of each kind; or else the last evaluation in training. A text says which it is. None if
-    there is neither.
+    """Return the newest accuracy by length, and a text that says what it is: from all calls of
+    `eval` that measured the same weights on the same data as its last one, the newest row of each
+    kind; without any, the last evaluation in training. None if there is neither.
     """
     saved = [evaluation for _, evaluation in evaluations(run) if evaluation.lengths]
     if saved:

@@ -66,13 +66,16 @@ class StringTask(Task):
         return type(self).examples is StringTask.examples
 
     def share_drawn(self, length: int, examples: int) -> float | None:
+        """Return 1 - exp(-n p): how often a string is drawn is Poisson-distributed with mean n p,
+        of n examples of this length, each of which is this string with probability p.
+        """
         if not self._is_uniform:
             return None
         if not self.is_trained(length):
             return 0.0
         of_length = examples / (self.max_length - self.min_length + 1)
-        probability = float(len(self.source_vocabulary.symbols)) ** -length  # of a string
-        return -math.expm1(-of_length * probability)  # how often it is drawn is Poisson-distributed
+        probability = float(len(self.source_vocabulary.symbols)) ** -length
+        return -math.expm1(-of_length * probability)
 
     @property
     def families(self) -> Sequence[str]:
@@ -263,6 +266,7 @@ class DeDupe(Repeats):
         super().__init__(alphabet=DIGITS, min_length=min_length, max_length=max_length)
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
+        """Draw sources whose i-th run repeats the i-th character of a uniform random string."""
         drawn = super().examples(random, count, length)
         choices = draw_integers(random, 0, len(RUNS) - 1, *drawn.source.shape)
         sizes = torch.tensor(RUNS, device=random.device)[choices]  # (N, S)
