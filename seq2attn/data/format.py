@@ -131,8 +131,10 @@ class Format:
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
-        usual = self.delimiter not in "\t "
-        if usual if self.quotation is None else self.quotation:
+        has_quotation = self.quotation
+        if has_quotation is None:
+            has_quotation = self.delimiter not in "\t "
+        if has_quotation:
             try:
                 line = line.strip(" ") if self.strip else line
                 (fields,) = csv.reader(

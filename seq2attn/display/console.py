@@ -87,7 +87,7 @@ def json_text(value: Any, **options: Any) -> str:
     """Return printable JSON, with null for numbers that are not finite, which JSON lacks. options:
     of `json.dumps`.
     """
-    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)
+    finite = json.loads(json.dumps(value), parse_constant=lambda name: None)  # NaN, Infinity
     return printable(json.dumps(finite, **options))
 
 
@@ -152,6 +152,7 @@ def _innermost(stream: Any) -> Any:
 
 
 def _console(stream: Any) -> Console:
+    """Return a console of Rich that escapes all texts, but not the control codes of Rich itself."""
     from rich.console import Console
 
     class Escaping(Console):

@@ -31,7 +31,9 @@ class Addition(Task):
         self.max_length = 2 * max_digits + 1
 
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
-        """Draw numbers of uniformly many digits; none begins with 0."""
+        """Draw two numbers of uniformly many digits; none begins with 0, so that the digit that is
+        written last is drawn from 1 to 9.
+        """
         shortest, longest = self.min_digits, self.max_digits
         if length is not None:
             if length % 2 == 0 or length < 3:
@@ -40,9 +42,9 @@ class Addition(Task):
             shortest = longest = length // 2
         sizes = draw_integers(random, shortest, longest, count)
         digits = draw_integers(random, 0, 9, count, 2, longest)
-        first_digits = draw_integers(random, 1, 9, count, 2, 1)  # written last
-        last = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1)
-        digits = digits.scatter(2, last, first_digits)  # (N, 2, longest)
+        last_written = draw_integers(random, 1, 9, count, 2, 1)
+        at = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1)
+        digits = digits.scatter(2, at, last_written)  # (N, 2, longest)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):
             text = "+".join("".join(map(str, row[:size])) for row in rows)
