@@ -167,6 +167,7 @@ def test_what_the_refusal_and_then_split_print_leads_to_predictions(cli):
 
 # ---- files that have no pairs, or whose columns only their user knows ----
 
+SPREADSHEET = b"PK\x03\x04" + bytes(22) + b"\x13\0\0\0[Content_Types].xml<Types/>\n"  # its head
 SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
 
 
@@ -209,6 +210,8 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         ("a.txt", lines(lambda _, word: "-".join(word)), 'awk \'{w = $0; gsub(/[-·|=]/, "", w)'),
         ("a.txt", lines(lambda _, word: f"{word}->{word}a"), r"sed -E 's/ *(\|\|\||=>|->|::"),
         ("a.de", lines(lambda _, word: f"{word}e"), "paste a.de a.en > words.tsv"),
+        ("a.xlsx", SPREADSHEET, "It is a spreadsheet.\nFirst: save it as CSV"),
+        ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "It is a spreadsheet."),
         ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is compressed.\nFirst: gunzip a.gz"),
         ("a.tsv", "Käse\tk\nBär\tb\n".encode("cp1252"), "CP1252, 'Käse\\tk'"),
         (

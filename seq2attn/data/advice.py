@@ -29,6 +29,13 @@ UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a su
     ("compressed", "\x1f\udc8b.*", ".*", 0, "First: gunzip FILE"),
     ("compressed", "\udcfd7zXZ.*", ".*", 0, "First: unxz FILE"),
     ("compressed", "BZh.*", ".*", 0, "First: bunzip2 FILE"),
+    (
+        "a spreadsheet",  # .xlsx or .ods, which are zip files; .xls
+        r"PK\x03\x04.*(\[Content_Types|docProps|mimetype).*|\udcd0\udccf\x11.*",
+        ".*",
+        0,
+        "First: save it as CSV, in UTF-8",
+    ),
     ("compressed", "PK\x03\x04.*", ".*", 0, "First: unzip FILE"),
     ("UTF-16BE", "\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16BE -t UTF-8 FILE > utf8.txt"),
     ("UTF-16LE", ".\0.*", ".*\0.*", BAD, "First: iconv -f UTF-16LE -t UTF-8 FILE > utf8.txt"),

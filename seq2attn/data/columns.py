@@ -193,12 +193,14 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     return kind in ("number", "category", "features") or same < 0.1 * len(cells)
 
 
-def is_segmented(texts: Texts, share: float = 0.9) -> bool:
-    """Return True if this share of texts are symbols with blanks between them, such as phonemes."""
+def is_segmented(texts: Texts) -> bool:
+    """Return True if most texts are symbols with blanks between them, such as phonemes: symbols are
+    short, and few of them are different.
+    """
     longer = [text for text in texts if len(text) > 3] or texts
     symbols = parts_of(texts, " ")
     return (
-        sum(" " in text for text in longer) > share * len(longer)
+        sum(" " in text for text in longer) > 0.9 * len(longer)
         and sum(map(len, symbols)) < 3.2 * len(symbols)
         and len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
     )

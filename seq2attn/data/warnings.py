@@ -132,12 +132,10 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
     name = f"{side[:-1]}_separator"
     separator = getattr(form, name)
     if not separator:
-        sure = is_segmented(texts)
-        if sure or is_segmented(texts, 0.5):
+        if is_segmented(texts):
             spaced = next(text for text in texts if " " in text)
-            some = "the" if sure else "some of the"
-            text = f"{some} {side} are symbols with blanks between them, as {quoted(spaced)}"
-            yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "}, sure)
+            text = f"the {side} are symbols with blanks between them, as {quoted(spaced)}"
+            yield Oddity(f"{text}, and each blank is read as a symbol", {name: " "})
         return
     longer = [text for text in texts if len(text) > 1]
     whole = sum(separator not in text for text in longer)
@@ -178,8 +176,8 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
 
 def _is_similar(one: str, other: str) -> bool:
     """Return True for texts that may be two answers to one source."""
-    alike = SequenceMatcher(None, one, other).ratio() > 0.5 or len(one) == len(other) == 1
-    return one != other and (_is_quoted(one, other) or alike)
+    alike = SequenceMatcher(None, one, other).ratio() > 0.5
+    return one != other and (alike or _is_quoted(one, other))
 
 
 def _is_quoted(one: str, other: str) -> bool:
