@@ -115,11 +115,12 @@ def _symbols_after_word(lines: Texts) -> float:
     """
     words, rests, in_two_scripts = [], [], 0
     for line in lines:
-        word, *rest = line.split(maxsplit=1) or [""]
-        if rest:
+        parts = line.split(maxsplit=1)
+        if len(parts) == 2:
+            word, rest = parts
             words.append(word)
-            rests += rest
-            in_two_scripts += "" != script(rest[0]) != script(word)
+            rests.append(rest)
+            in_two_scripts += script(rest) not in ("", script(word))
     symbols = set(parts_of(rests))
     new = sum(word not in symbols for word in words)
     if is_segmented(rests) and not _is_table(rests) and new > ENOUGH * len(words):

@@ -181,7 +181,7 @@ class Format:
         """Parse a line without its line end, of a format without names, into a pair for each of its
         answers. Raises `ValueError` with what is wrong with it.
         """
-        text = line.replace("\t", "") if self.delimiter == "\t" else line
+        text = line.replace("\t", "") if self.delimiter == "\t" else line  # other tabs are wrong
         if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
             if wrong[0] == BOM:
                 raise ValueError("a byte order mark, as where two files were joined")

@@ -93,8 +93,8 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return what is compared, by what the sentence calls it: the values of each line. Besides
-    source and target these are the columns in which values recur but differ, such as concepts.
+    """Return the values of each line that `shared_with_train` compares, by a phrase for its
+    sentence: the word, the answers, and other columns whose values recur, such as concepts.
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}

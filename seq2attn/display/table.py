@@ -244,6 +244,7 @@ class Table:
         return [self._rich_table(part, console.width) for part in parts], left_out
 
     def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
+        """Return Rich's table of some columns, for a terminal of `room` characters."""
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -325,8 +326,10 @@ def text_of(cell: Any, form: str = "") -> str:
     """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
     if isinstance(cell, str):
         return printable(cell)
-    if cell is None or isinstance(cell, bool):
-        return {None: "-", True: "yes", False: "no"}[cell]
+    if cell is None:
+        return "-"
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
         return format(cell, form).removesuffix("%")

@@ -83,7 +83,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     neither, say nothing (McNemar 1947; exact form: Edwards 1948).
     """
     count = only_first + only_second
-    tail, ways = 0, 1  # ways: the binomial coefficient of `count` over k
+    tail, ways = 0, 1  # ways: the binomial coefficient of `count` over k; tail: their sum
     for k in range(min(only_first, only_second) + 1):
         tail += ways
         ways = ways * (count - k) // (k + 1)

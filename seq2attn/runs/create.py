@@ -131,15 +131,15 @@ def create_run(
 def _rename(made: Path, new: NewRun) -> Path:
     """Rename the directory `made` to the name of the new run, or to the next free number of it."""
     pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
-    numbers = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
-    free = itertools.count(max(numbers, default=0) + 1)
+    used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
+    free = itertools.count(max(used, default=0) + 1)
     numbered = (f"{new.name}-{number:03d}" for number in free)
     for name in [new.name] if new.exact else numbered:
         path = new.root / name
         try:
             if not os.path.lexists(path):
-                return made.rename(path)  # fails if another process got here first
-        except OSError:
+                return made.rename(path)
+        except OSError:  # another process has just taken this name, if there is such a path now
             if not os.path.lexists(path):
                 raise
     raise RunExists(

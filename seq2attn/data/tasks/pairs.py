@@ -73,8 +73,8 @@ class Pairs(Task):
         return load_pairs(Path(path), self.form)
 
     def sources(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-        """Read words, or lines of a file, of which the columns after the last one that a source
-        needs may be missing. Comments, and the header of a file, have no source.
+        """Read words, or lines of a file whose last columns, such as the answer, may be missing.
+        Comments have no source, nor has the header of a file, which says where the columns are.
         """
         form = self.form
         for index, (number, line) in enumerate(self.form.rows(lines)):
