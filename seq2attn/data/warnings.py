@@ -157,9 +157,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
             continue  # it is inside a symbol
         several = []
         for source, target in zip(sources, targets, strict=True):
-            is_reading = sign == "/" and target.startswith(
-                f"{source}/"
-            )  # x/y: a symbol and how it is read
+            is_reading = sign == "/" and target.startswith(f"{source}/")  # x/y, y of the symbol x
             if sign in target.strip(sign) and sign not in source and not is_reading:
                 several.append(target.split(sign))
         if len(several) <= 0.002 * len(targets):

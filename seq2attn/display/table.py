@@ -324,12 +324,12 @@ def _width(columns: Sequence[_Texts]) -> int:
 
 def text_of(cell: Any, form: str = "") -> str:
     """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
-    if isinstance(cell, str):
-        return printable(cell)
     if cell is None:
         return "-"
     if isinstance(cell, bool):
-        return "yes" if cell else "no"
+        cell = "yes" if cell else "no"
+    if isinstance(cell, str):
+        return printable(cell)
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
         return format(cell, form).removesuffix("%")
