@@ -185,7 +185,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         (  # of a few different values, in a small file
             "a.tsv",
             lines(lambda number, _: f"{'xyz'[number % 3]}a\t{number % 2 < 1}\t3", WORDS[:21]),
-            "No two of them hold words",
+            "No two of them look like source and answer",
         ),
         ("a.txt", "# abc abd\n", "It is no file of pairs."),
         ("a.txt", "# x\n" * 9 + lines(lambda _, word: f"{word}:{phones(word)}"), "=|:|~) */\\t/'"),
@@ -194,7 +194,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         (  # numbers of the lines
             "a.txt",
             lines(lambda number, _: f"{number}. {TENS[number % 4]}{ONES[number % 5]}"),
-            "No two of them hold words: 1 (id, such as '0.')",
+            "No two of them look like source and answer: 1 (id, such as '0.')",
         ),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
         ("a.txt", "\\gll ab-c ab\\\\\nX-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
@@ -241,7 +241,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         (  # without segments, Form only repeats Value
             "a.tsv",
             "ID\tValue\tForm\n" + lines(lambda number, word: f"{number}\t{word}\t{word}"),
-            "No two of them hold words",
+            "No two of them look like source and answer",
         ),
     ],
 )

@@ -148,7 +148,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if not wanted.keys() >= set(COLUMNS[:2]):
         chosen, sure = choose(columns)
         if not chosen:
-            return Findings(kind, [f"No two of them hold words: {shown}"])
+            return Findings(kind, [f"No two of them look like source and answer: {shown}"])
         if not sure:
             has_features = any(column.role == "features" for column in columns)
             keys = COLUMNS if has_features else COLUMNS[:2]
