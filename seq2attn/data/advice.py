@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seq2attn.data.columns import COMMENTS, choose, find_columns, share_of, without_comments
+from seq2attn.data.columns import (
+    COMMENTS,
+    Column,
+    choose,
+    find_columns,
+    share_of,
+    without_comments,
+)
 from seq2attn.data.format import COLUMNS, Format, Pair, Texts
 from seq2attn.data.warnings import key_values, oddities, settings
 from seq2attn.text import first_of, quoted
@@ -123,12 +130,7 @@ class Findings:
 
 
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
-    """Find out what a file is, and which options read it, beginning with the user's own.
-
-    If it is none of the files that are known by their look, its columns are found. The user's
-    choice of columns stands if they are there; else headers and contents decide, or the user is
-    asked.
-    """
+    """Find out what a file is, and which options read it, beginning with the user's own."""
     filled = [line for line in lines if line.strip()] or [""]
     if found := _recognised(UNLIKE, filled, path) or _encoded(filled, path):
         return found
@@ -139,12 +141,20 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
         undivided = _recognised(UNDIVIDED, without_comments(filled), path)
         if undivided or split is None:
             return undivided or _alone(filled, path)
-    best, columns = split
-    kind = f"a file of {best.width} columns between {quoted(best.delimiter)}"
+    return _with_columns(lines, form, *split)
+
+
+def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Findings:
+    """Find out which columns hold source, target and features: those that the user has named, if
+    they are there; else what the header or the contents say; if these do not decide, ask.
+
+    form: how lines are split into `columns`.
+    """
+    kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
     present = {key for column in columns for key in (column.number, column.name)}
-    mine = form.differing()
-    wanted = {key: mine[key] for key in COLUMNS if mine.get(key) in present}
+    named = own.differing()
+    wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
     if not wanted.keys() >= set(COLUMNS[:2]):
         chosen, sure = choose(columns)
         if not chosen:
@@ -154,11 +164,11 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
             keys = COLUMNS if has_features else COLUMNS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
-        named = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
-        wanted = named | wanted
-    is_named = any(isinstance(column, str) for column in wanted.values())
-    best = replace(best, **wanted, header=best.header and not is_named)
-    return _tried(lines, form, best, kind)
+        found = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
+        wanted = found | wanted
+    is_by_name = any(isinstance(column, str) for column in wanted.values())  # so it has a header
+    form = replace(form, **wanted, header=form.header and not is_by_name)
+    return _tried(lines, own, form, kind)
 
 
 def _gain(lines: Texts, form: Format) -> int:

@@ -221,13 +221,13 @@ def role(cells: Texts) -> str:
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
         return "id"
     parts = re.split("[;|]", ";".join(filled))
-    if (
+    if (  # V;PST or Case=Nom|Number=Sing: few different parts, in capitals or with a value
         share_of(TAG, filled) > 0.95
         and 3 < len(set(parts)) < 0.2 * len(parts)
         and share_of("[^a-z]*|.*=.*", parts) > 0.5
     ):
         return "features"
-    few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))
+    few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))  # the latter in small files
     return "category" if kinds < min(60, few) else "words"
 
 
