@@ -169,15 +169,13 @@ def share_of(pattern: str, texts: Texts) -> float:
 
 
 def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
-    """Return True if the first row names the columns: the names are known ones, or unlike what
-    stands below.
+    """Return True if the first row names the columns: half of the names are known ones, or a name
+    is unlike what stands below.
     """
-    below = list(zip(*rows, strict=True)) or [()] * len(first)
-    if any(name in cells for name, cells in zip(first, below, strict=True) if name):
-        return False
     known = sum(is_name(NAME, name) for name in first)
     if known >= 0.5 * len(first):
         return True
+    below = zip(*rows, strict=True)
     return share_of(PLAIN, first) == 1 and any(map(_is_unlike, first, below))
 
 
@@ -185,7 +183,7 @@ def _is_unlike(name: str, cells: Texts) -> bool:
     """Return True if what stands in the first row is no value of its column but a name of it: all
     others are numbers, features or a few values, or have other symbols or another script.
     """
-    if not name or len(cells) < 10:
+    if not name or name in cells or len(cells) < 10:
         return False
     same = sum(script(cell) == script(name) for cell in cells)
     kind = role(cells)

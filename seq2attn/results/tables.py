@@ -96,27 +96,28 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     draws, exact match by length. seeds: of their training; an ensemble has none.
     """
     first, baseline = next(iter(evaluations.items()))
+    places = [] if baseline.get("wer") else baseline.by_length("exact_match")
     columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
-    rows: list[list[object]] = [[name, seeds.get(name)] for name in evaluations]
-    if baseline.get("wer"):
+    columns += [Column(f"length {length_label(place)}", right=True) for place in places]
+    notes = ["brackets: 95 % intervals; n: strings of a length, words or lines"]
+    if not places:
         columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
         columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
-        notes = ["brackets: 95 % intervals; n: words or lines"]
         if len(evaluations) > 1:
             notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
-        for row, one in zip(rows, evaluations.values(), strict=True):
+    rows: list[list[object]] = []
+    for name, one in evaluations.items():
+        count = one.rows[0].samples if places else one.words
+        row: list[object] = [name, seeds.get(name), count]
+        row += [one.get("exact_match", place.length, place.family) for place in places]
+        if not places:
             paired = None if one is baseline else one.paired(baseline)
-            row += [one.words, one.get("wer"), one.get("ser")]
+            row += [one.get("wer"), one.get("ser")]
             row += [paired and paired.difference, paired and paired.p]
-    else:
-        places = baseline.by_length("exact_match")
-        columns += [Column(f"length {length_label(place)}", right=True) for place in places]
-        notes = ["brackets: 95 % intervals; n: strings of a length", *untrained_note(places)]
-        for row, one in zip(rows, evaluations.values(), strict=True):
-            row.append(one.rows[0].samples)
-            row += [one.get("exact_match", place.length, place.family) for place in places]
+        rows.append(row)
     title = baseline.data["name"] if baseline.data else "exact match"
-    return Table(columns, rows, title, [*notes, *lines_left_out(evaluations.values())])
+    notes += [*untrained_note(places), *lines_left_out(evaluations.values())]
+    return Table(columns, rows, title, notes)
 
 
 def errors_table(evaluation: Evaluation) -> Table:
