@@ -1,5 +1,6 @@
 """What a refusal says of a raw file: the command that it prints is pasted as it stands."""
 
+import bz2
 import gzip
 import itertools
 import shlex
@@ -213,6 +214,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
         ("a.xlsx", SPREADSHEET, "It is a spreadsheet.\nFirst: save it as CSV"),
         ("a.xls", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(9), "It is a spreadsheet."),
         ("a.gz", gzip.compress(b"abc\tx\n", mtime=0), "It is compressed.\nFirst: gunzip a.gz"),
+        ("my words.bz2", bz2.compress(b"abc\tx\n"), "First: bunzip2 'my words.bz2'"),
         ("a.tsv", "Käse\tk\nBär\tb\n".encode("cp1252"), "CP1252, 'Käse\\tk'"),
         (
             "a.tsv",
@@ -248,7 +250,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
 def test_no_command_is_printed_for_a_file_that_needs_its_user(cli, name, content, says):
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     Path("a.en").write_text(lines(lambda _, word: word))
-    refusal = cli(f"split {name}").refusal
+    refusal = cli("split", name).refusal
     assert says in refusal
     assert "Try: " not in refusal
 

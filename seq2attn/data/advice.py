@@ -5,6 +5,7 @@ Imports no torch.
 """
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -239,7 +240,7 @@ def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | N
     first = next((line for line in lines if not line.startswith("#")), lines[0])
     for kind, head, line, share, help in kinds:
         if re.fullmatch(head, first) and share_of(line, lines) > share:
-            return Findings(kind, [help.replace("FILE", str(path))])
+            return Findings(kind, [help.replace("FILE", _shell(path))])
     return None
 
 
@@ -252,7 +253,7 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
         return None
     data = broken[0].encode(errors="surrogateescape")
     shown = [f"{name}, {quoted(data.decode(name, 'replace'))}" for name in ENCODINGS]
-    note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {path} > utf8.txt"
+    note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {_shell(path)} > utf8.txt"
     return Findings("not UTF-8", [note])
 
 
@@ -260,6 +261,11 @@ def _alone(lines: Texts, path: Path) -> Findings:
     """Look for a parallel file, with a similar name and as many lines."""
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
-            note = f"If {other} has their answers: paste {path} {other} {TO}"
+            note = f"If {other} has their answers: paste {_shell(path)} {_shell(other)} {TO}"
             return Findings("one of two parallel files", [note])
     return Findings("no file of pairs", ["No delimiter gives its lines equally many columns."])
+
+
+def _shell(path: Path) -> str:
+    """Return a file's name as a shell reads it."""
+    return shlex.quote(str(path))

@@ -83,6 +83,7 @@ class StringTask(Task):
         return FAMILIES.names() if self._is_uniform else (RANDOM,)
 
     def family(self, name: str, random: Generator, count: int, length: int) -> Examples:
+        """Draw strings of a family; `parts.FAMILIES` says what they are like."""
         if name == RANDOM:
             return self.examples(random, count, length)
         symbols = len(self.source_vocabulary.symbols)
