@@ -99,7 +99,7 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     return option(kind, **about)
 
 
-def _registry(kind: str, group: str = "", default: str = "", *, many: bool = False) -> Registry:
+def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
     """Return the parts of one kind."""
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
@@ -110,26 +110,20 @@ def _registry(kind: str, group: str = "", default: str = "", *, many: bool = Fal
         elif chosen:
             about["options"] = options(**{key: _option(field) for key, field in chosen.items()})
         entries[name] = Entry(name, **about)
-    return Registry(
-        kind.replace("_", " "),
-        list(entries.values()),
-        group=group,
-        default=default,
-        many=many,
-    )
+    return Registry(kind.replace("_", " "), list(entries.values()), default=default, many=many)
 
 
-SCORES = _registry("score", "seq2attn.scores", default="scaled")
-TASKS = _registry("task", "seq2attn.tasks")
-NORMALISERS = _registry("normaliser", "seq2attn.normalisers")
-WINDOWS = _registry("window", "seq2attn.windows")
-HISTORIES = _registry("history", "seq2attn.histories")
+SCORES = _registry("score", default="scaled")
+TASKS = _registry("task")
+NORMALISERS = _registry("normaliser")
+WINDOWS = _registry("window")
+HISTORIES = _registry("history")
 ARCHITECTURES = _registry("architecture")
-CELLS = _registry("cell", "seq2attn.cells")
-ENCODERS = _registry("encoder", "seq2attn.encoders")
-DECODERS = _registry("decoder", "seq2attn.decoders")
-INITIAL_STATES = _registry("initial_state", "seq2attn.initial_states", default="bridge")
-LOSSES = _registry("loss", "seq2attn.losses", many=True)
+CELLS = _registry("cell")
+ENCODERS = _registry("encoder")
+DECODERS = _registry("decoder")
+INITIAL_STATES = _registry("initial_state", default="bridge")
+LOSSES = _registry("loss", many=True)
 FAMILIES = _registry("family")
 SCHEDULES = _registry("schedule")
 
@@ -151,5 +145,6 @@ KINDS = {
     "families": ("evaluation.families", FAMILIES),
 }
 """kinds of parts: the key of a config that chooses them, and the parts"""
-EXTENSIBLE = [registry for _, registry in KINDS.values() if registry.group]
-"""those that plug-ins and installed packages can add to"""
+CLOSED = ("architectures", "schedules", "families")
+EXTENSIBLE = [registry for kind, (_, registry) in KINDS.items() if kind not in CLOSED]
+"""those that plug-ins can add to"""

@@ -76,7 +76,7 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
 
 
 def foreign_parts(config: Config | None = None) -> list[type]:
-    """Return the classes of parts that plug-ins and installed packages have registered: all, or
+    """Return the classes of parts that plug-ins have registered: all, or
     those that `config` names.
     """
     chosen = None if config is None else flat_values(config)

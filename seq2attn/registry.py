@@ -70,13 +70,11 @@ class Registry:
         entries: Sequence[Entry],
         *,
         default: str = "",
-        group: str = "",
         key: str = "name",
         many: bool = False,
     ) -> None:
         self.kind = kind
         self.default = default or entries[0].name
-        self.group = group  # the entry point group in which installed packages offer such parts
         self.key = key
         self.many = many
         self._entries: dict[str, Entry] = {}  # by name and synonym
@@ -109,7 +107,7 @@ class Registry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
         allowed names: all `but` one, perhaps.
         """
-        entry = self._entries.get(name) or self._discover(name)
+        entry = self._entries.get(name)
         if entry is None:
             allowed = [known for known in self.names() if known != but]
             raise unknown(self.kind, name, allowed, self._entries.keys() - {but})
@@ -173,34 +171,6 @@ class Registry:
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
         return entry.options.model_validate({**values, self.key: entry.name})
-
-    # ---- installed packages ----
-
-    def installed(self) -> dict[str, str]:
-        """Return the name and `module:Class` of each part of installed packages, without importing
-        them.
-        """
-        from importlib.metadata import entry_points
-
-        points = entry_points(group=self.group) if self.group else ()
-        return {point.name: point.value for point in points}
-
-    def _discover(self, name: str) -> Entry | None:
-        target = self.installed().get(name)
-        if target is None:
-            return None
-        try:
-            pkgutil.resolve_name(target)
-            return self._entries[name]
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if is_out_of_memory(error):
-                raise
-            part = f"{self.kind} {name!r} of an installed package, {target},"
-            reason = error_text(error)
-            message = f"{part} cannot be imported or is not registered: {reason}"
-            raise Seq2AttnError(message) from error
 
 
 PartType = TypeVar("PartType", bound=type)

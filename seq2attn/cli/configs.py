@@ -13,7 +13,6 @@ from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
 from seq2attn.errors import unknown
 from seq2attn.parts import KINDS
-from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
@@ -57,29 +56,19 @@ def list_names(
         raise unknown("kind", kind, KINDS)
     if kind is None and on_terminal() and not as_json:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
-        names = {name: [entry.name for entry in _entries(name)] for name in KINDS}
-        rows = [(name, ", ".join(known)) for name, known in names.items()]
+        rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show()
         return
     records = []
     for name in [kind] if kind else KINDS:
-        for entry in _entries(name):
+        _, registry = KINDS[name]
+        for entry in registry:
             _, *options = entry.options.model_fields
             synonyms = entry.synonyms or None
             about = {"kind": name, "synonyms": synonyms, "options": options or None}
             records.append({**vars(entry), **about})
     title = f"{kind}  ({KINDS[kind][0]})" if kind else ""
     show(Table.of_records(records, COLUMNS, title), as_json)
-
-
-def _entries(kind: str) -> list[Entry]:
-    """Return the parts of one kind, with those of installed packages that are not loaded yet."""
-    _, registry = KINDS[kind]
-    entries = list(registry)
-    for name, source in registry.installed().items():
-        if name not in registry.names():
-            entries.append(Entry(name, source=source))
-    return entries
 
 
 def config(
