@@ -155,7 +155,7 @@ def test_several_base_configs_are_an_axis(base, tmp_path):
         ("base", 1),
         ("other", 5),
     ]
-    assert "two base configs have the same name" in refusal(base, base)
+    assert "two base configs are called" in refusal(base, base)
 
 
 # ---- the baseline ----

@@ -37,6 +37,7 @@ Base = str | Path | Values | Config
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
+    """Return the members of a list; any other value alone."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -123,15 +124,7 @@ def compose_experiment(
     settings, axes = _validated(values, source, places)
     if file:
         configs = [find_config(file).parent / config for config in settings.configs]
-    bases: dict[str, Base] = {}
-    for number, config in enumerate(configs or (), start=1):
-        name_of_base = Path(config).stem if isinstance(config, str | Path) else f"config_{number}"
-        bases[name_of_base] = config
-    if len(bases) < len(settings.configs):
-        raise Seq2AttnError(
-            f"two base configs have the same name: {', '.join(settings.configs)}",
-            hint="Rename one.",
-        )
+    bases = _by_name(configs or ())
     loops = read_loops(train)
     if len(loops) > 1:
         axes = {TRAIN: tuple(loops), **axes}
@@ -148,6 +141,19 @@ def compose_experiment(
     return Experiment(name, source, bases, settings, axes, places, loops)
 
 
+def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
+    """Return base configs by their names: a file's name without its ending, or `config_1` and so
+    on for configs that are in no file.
+    """
+    bases: dict[str, Base] = {}
+    for number, config in enumerate(configs, start=1):
+        name = Path(config).stem if isinstance(config, str | Path) else f"config_{number}"
+        if name in bases:
+            raise Seq2AttnError(f"two base configs are called {name!r}", hint="Rename one.")
+        bases[name] = config
+    return bases
+
+
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values of an experiment file, and where each is written."""
     document = read_file(find_config(file))
@@ -156,15 +162,16 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     places = {}
     for key, line in document.lines.items():
-        places[re.sub(r"^(set|vary)\.", "", key)] = f"{file}:{line}"
+        key = re.sub(r"^(set|vary)\.", "", key)  # a problem names the config's key alone
+        places[key] = f"{file}:{line}"
     return values, places
 
 
 def _add(
     section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Add `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE`, read as YAML, to a section
-    of the settings.
+    """Add what the options `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE` say to
+    that section of `values`, over what the file has there, and to `places` where it was said.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -188,7 +195,9 @@ def _add(
 def _validated(
     values: Mapping[str, Any], source: str, places: Mapping[str, str]
 ) -> tuple[Settings, dict[str, Sequence[Any]]]:
-    """Return the settings, and the values of each key that varies."""
+    """Return the settings, and the values of each key that varies. Raises `ConfigError` with all
+    problems, each with the place where its key is written.
+    """
     axes = {}
     problems = []
     try:
