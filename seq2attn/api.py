@@ -145,11 +145,9 @@ def compare(
 ) -> Comparison:
     """Train and measure every trial of a comparison, as `seq2attn compare` does.
 
-    Trials run in their own processes, so a script must call this below
-    `if __name__ == "__main__":`.
+    Trials run in their own processes: a script calls this below `if __name__ == "__main__":`.
 
-    experiment: a file that describes the comparison; or leave it out, and give `configs` and
-        `vary`.
+    experiment: a file that describes the comparison; without one, give `configs` and `vary`.
     configs: files, or their keys and values, which are called config_1, config_2, ...
     vary: the values of keys to combine, such as `seed=1-5`.
     overrides: of every trial, as for `train`.
@@ -175,13 +173,16 @@ def compare(
             f"expected the name of an experiment file, found a {type(experiment).__name__}; "
             "without a file, give configs=[...] and vary=[...]"
         )
-    file = None if experiment is None else Path(experiment)
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    composed = compose_experiment(
-        file, bases, override_list(vary), overrides, train=train, **options
-    )
     comparison = run.compare(
-        composed,
+        compose_experiment(
+            Path(experiment) if experiment else None,
+            bases,
+            override_list(vary),
+            overrides,
+            train=train,
+            **options,
+        ),
         Path(runs_dir or default_root()),
         device=device,
         plugins=loaded,

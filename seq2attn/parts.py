@@ -90,7 +90,11 @@ _CHECKS = {
 
 
 def _option(values: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the type and the field of an option of the catalogue."""
+    """Return the type and the field of an option, from its table in the catalogue.
+
+    Its `type` there is a list of the words that are allowed, or the name of a type such as "int";
+    "column", which is no type, may be a number or a text: its `check` decides.
+    """
     about = {"default": None, **values}
     kind = about.pop("type")
     kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind, Any)
@@ -100,7 +104,7 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
-    """Return the parts of one kind."""
+    """Return the parts of one kind, as the catalogue lists them."""
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
         about = dict(values)

@@ -105,7 +105,7 @@ class Registry:
 
     def get(self, name: str, *, but: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names: all `but` one, perhaps.
+        allowed names, without the name `but`.
         """
         entry = self._entries.get(name)
         if entry is None:
@@ -118,14 +118,16 @@ class Registry:
         return self.get(name).load()
 
     def choose(self, name: str | None = None, **values: Any) -> Any:
-        """Return the part `name`, or the default one, as a config holds it: with these options, and
-        defaults for the others.
+        """Return the part `name`, or the default one, as a config holds it: its `Options`, with
+        these values, and defaults for the others.
         """
         return self.validate({self.key: name or self.default, **values})
 
     def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """Call the class of a chosen part with `provided`, its options and `more`; None if it has
-        no class.
+        """Make a chosen part: call its class with what every part of its kind gets, `provided` and
+        `more`, and with its own options. Returns None if it has no class, as the score `none`.
+
+        An exception of the constructor becomes a `Seq2AttnError` with its line.
         """
         cls = self.load(part.name)
         keywords = {name: value for name, value in part if name != "name"}
@@ -146,6 +148,9 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Return how pydantic validates and writes a key of this type: a list of one part is
+        written as that part.
+        """
         part = core_schema.no_info_plain_validator_function(self.validate)
         if not self.many:
             return part
@@ -158,6 +163,7 @@ class Registry:
         )
 
     def _validate_many(self, value: Any, validate_each: Callable[[Any], Any]) -> Any:
+        """Return the chosen parts of a list, or of one part alone."""
         if value and isinstance(value, list | tuple):
             return validate_each(tuple(value))
         return (self.validate(value),)
@@ -208,32 +214,13 @@ def register(
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
                 "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
-        part = f"{registry.kind} {name!r}"
-        missing = [
-            member
-            for member in dir(cls)
-            if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
-        ]
-        if missing:
-            names = ", ".join(missing)
-            raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-        base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-        needed = _needed(cls)[len(_needed(base)) :]  # beyond what parts of its kind are made with
-        if needed:
-            raise Seq2AttnError(
-                f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
-                hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
-            )
-        fields = signature_options(cls)
-        if "name" in fields:
-            raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
         entry = Entry(
             name,
             formula,
             inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
             source,
             cls,
-            options(**fields),
+            options(**_options_of(cls, f"{registry.kind} {name!r}")),
             synonyms,
             equal_widths=equal_widths,
             makes_weights=getattr(cls, "makes_weights", False),
@@ -246,10 +233,35 @@ def register(
     return decorate
 
 
+def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
+    """Return the options of a part's class. Raises `Seq2AttnError` for a class that cannot be one.
+
+    part: its kind and name, for messages.
+    """
+    missing = []
+    for member in dir(cls):
+        if getattr(getattr(cls, member, None), "__isabstractmethod__", False):
+            missing.append(member)
+    if missing:
+        names = ", ".join(missing)
+        raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
+    base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
+    needed = _needed(cls)[len(_needed(base)) :]  # beyond what all parts of its kind are made with
+    if needed:
+        raise Seq2AttnError(
+            f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
+            hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
+        )
+    fields = signature_options(cls)
+    if "name" in fields:
+        raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
+    return fields
+
+
 def _needed(cls: type) -> list[str]:
-    """Return the parameters of the constructor that have no default."""
-    return [
-        parameter.name
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
-    ]
+    """Return the parameters of the constructor that have no default, without `*args`."""
+    needed = []
+    for parameter in inspect.signature(cls).parameters.values():
+        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_"):
+            needed.append(parameter.name)
+    return needed
