@@ -113,23 +113,28 @@ class Figures(Style):
         return files
 
 
+ExperimentFile = Annotated[
+    Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
+]
+Workers = Annotated[
+    int | None,
+    option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
+]
+Executor = Annotated[
+    str | None,
+    option(
+        "WHERE",
+        "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
+    ),
+]
+
+
 def compare(
-    experiment: Annotated[
-        Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
-    ] = None,
+    experiment: ExperimentFile = None,
     *,
     grid: Grid,
-    workers: Annotated[
-        int | None,
-        option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
-    ] = None,
-    executor: Annotated[
-        str | None,
-        option(
-            "WHERE",
-            "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
-        ),
-    ] = None,
+    workers: Workers = None,
+    executor: Executor = None,
     as_json: AsJson = False,
     figures: Figures,
     latex: Latex = None,
