@@ -31,6 +31,8 @@ from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.analysis import Analysis
+    from seq2attn.inference.predictor import Predictor
+    from seq2attn.results.evaluation import Evaluation
 
 RAW_AND_SCALED = ["dot", "scaled"]
 ALL_SCORES = [name for name in parts.SCORES.names() if name != "none"]
@@ -268,16 +270,15 @@ def importance(
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
 
-    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
     trained = load_run(run, checkpoint, "cpu")
-    result = attention_importance(
-        trained.predictor,
-        lambda predictor: replace(trained, predictor=predictor).evaluate(
-            lengths, samples=samples, seed=seed, data=data
-        ),
-        other=other,
-        seed=seed,
-    )
+    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
+
+    def evaluate(predictor: Predictor) -> Evaluation:
+        """Measure the run with its attention weights replaced by those of `predictor`."""
+        changed = replace(trained, predictor=predictor)
+        return changed.evaluate(lengths, samples=samples, seed=seed, data=data)
+
+    result = attention_importance(trained.predictor, evaluate, other=other, seed=seed)
     settings = {"run": run.name, **result.settings}
     if frozen:
         settings["frozen_to"] = frozen
@@ -300,7 +301,10 @@ def _use_one_thread() -> None:
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:
-    """Print the rows as a table or as JSON, and draw the figure if it is wanted."""
+    """Print the rows as a table or as JSON, and draw the figure of this name if it is wanted.
+
+    The fields of a row are the columns; their metadata have headings and forms of numbers.
+    """
     rows = [vars(row) for row in result.rows]
     if shown.as_json:
         write_json({**result.settings, "rows": rows})

@@ -63,9 +63,12 @@ def list_names(
     for name in [kind] if kind else KINDS:
         _, registry = KINDS[name]
         for entry in registry:
-            _, *options = entry.options.model_fields
-            synonyms = entry.synonyms or None
-            about = {"kind": name, "synonyms": synonyms, "options": options or None}
+            _, *options = entry.options.model_fields  # the first is the name
+            about = {
+                "kind": name,
+                "synonyms": entry.synonyms or None,
+                "options": options or None,
+            }
             records.append({**vars(entry), **about})
     title = f"{kind}  ({KINDS[kind][0]})" if kind else ""
     show(Table.of_records(records, COLUMNS, title), as_json)
@@ -93,10 +96,17 @@ def config(
     for shipped in shipped_names():
         if not shipped.startswith("experiments/"):  # these are not configs
             text = find_config(f"configs/{shipped}").read_text("utf-8")
-            comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-            first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)  # "et al. 2023" goes on
-            rows.append({"config": shipped, "about": first})
+            rows.append({"config": shipped, "about": _first_sentence(text)})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a file's comments, without its full stop, which is followed by a
+    blank or ends the comments; "et al. 2023" goes on.
+    """
+    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+    first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)
+    return first
 
 
 def inspect(
@@ -147,7 +157,12 @@ def inspect(
 
 
 def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:
-    """Return what the task learns from its files, if it reads any, and the parameters by part."""
+    """Return what the task learns from its files, if it reads any, such as their vocabularies, and
+    the model's numbers of parameters by part.
+
+    A run has kept what was learned. The files of a config are read; if one is missing, as in a
+    recipe that leaves them to the user, a message says so, and nothing is returned.
+    """
     from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.build import build_model, build_task, load_task
 

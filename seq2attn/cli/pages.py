@@ -162,7 +162,9 @@ def export(
 
 
 def _check_page(path: Path, kind: str, force: bool) -> None:
-    """Raise `Seq2AttnError` if the command may not write `path`."""
+    """Raise `Seq2AttnError` if a command may not write the page `path`, a `kind` such as "report".
+    An older page of that kind may be replaced; its generator shows what it is.
+    """
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
@@ -220,7 +222,7 @@ def accuracy(
         save_figure(accuracy_curves_figure(curves, scores), file)
         return
     results = {}
-    sources = []
+    sources = []  # of the results: `eval`, or a step of training
     for run in runs:
         latest = latest_by_length(run)
         if latest is None:
