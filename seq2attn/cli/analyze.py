@@ -87,7 +87,7 @@ def variance(
 
     Examples:
 
-      seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
+      seq2attn analyze variance --scores dot additive --plot variance.svg
     """
     names = _names(scores)
     from seq2attn.analysis.random_keys import Components, score_variance
@@ -115,7 +115,7 @@ def saturation(
 
     Examples:
 
-      seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
+      seq2attn analyze saturation --scores dot cosine --plot saturation.png
     """
     from seq2attn.analysis.random_keys import weight_saturation
 
@@ -143,7 +143,7 @@ def gradient(
 
     Examples:
 
-      seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
+      seq2attn analyze gradient --scales 0.5 1 2 4 --plot gradient.svg
     """
     from seq2attn.analysis.random_keys import gradient_by_scale
 
@@ -263,7 +263,7 @@ def importance(
 
     Examples:
 
-      seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
+      seq2attn analyze importance scaled-001 --frozen scaled-002
     """
     (run,) = find_runs(runs_dir, name and [name])
     other_run = find_run(runs_dir, frozen) if frozen else None

@@ -27,7 +27,7 @@ def check(
     names: Annotated[
         Texts,
         argument(
-            "NAME...",
+            "NAME",
             "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
             autocompletion=lambda: list(_known()),
         ),

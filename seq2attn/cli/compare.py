@@ -158,7 +158,9 @@ def compare(
 
       seq2attn compare configs/experiments/chapter.yaml
 
-      seq2attn compare -c configs/scaled.yaml --vary model.attention.score=dot,none --vary seed=1-5
+      seq2attn compare -c configs/scaled.yaml --vary seed=1-5
+
+      seq2attn compare -c scaled --vary model.cell=gru,lstm --vary seed=1-5
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment

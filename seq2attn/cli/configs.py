@@ -11,7 +11,7 @@ from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, 
 from seq2attn.cli.outputs import show
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import unknown
+from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.parts import KINDS
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
@@ -133,7 +133,11 @@ def inspect(
     from seq2attn.config.yaml_files import find_config
 
     is_file = target.endswith((".yaml", ".yml")) or find_config(target).is_file()
-    run = None if is_file else find_run(runs_dir, target)
+    try:
+        run = None if is_file else find_run(runs_dir, target)
+    except Seq2AttnError as error:
+        error.hint = error.hint or "`seq2attn config` lists the configs that come with seq2attn."
+        raise
     config = load_config(run.config if run else target, overrides or [])
     learned, parameters = _learn(config, run)
     if as_json:

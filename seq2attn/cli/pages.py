@@ -104,7 +104,7 @@ def page(
 
       seq2attn page scaled-001 --to scaled.html --text hello
 
-      seq2attn page --train configs/scaled.yaml --set model.hidden=48 --set task.max_length=6
+      seq2attn page --train configs/scaled.yaml --set task.max_length=6
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Given = Annotated[
     list[str],
-    argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
+    argument("TEXT", "Input strings; - reads them from standard input, one per line."),
 ]
 Best = Annotated[
     int | None,

@@ -57,7 +57,7 @@ def runs(
         known = [column.name for column in columns]
         keys = dict.fromkeys([*known, *Status.model_fields])
         if key not in keys:
-            raise unknown("key of --sort", key, keys)
+            raise unknown("--sort key", key, keys)
         if key not in known:
             columns.append(Column(key, right=True))
         records = _sorted(records, key, reverse=sort.startswith("-"))

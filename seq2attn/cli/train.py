@@ -44,7 +44,7 @@ def train(
 
       seq2attn train --config configs/scaled.yaml
 
-      seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
+      seq2attn train -c configs/scaled.yaml -s model.attention.score=additive
 
       seq2attn train --resume scaled-001
     """
