@@ -23,8 +23,8 @@ from seq2attn.cli.options import (
     stop,
 )
 from seq2attn.cli.outputs import (
+    Force,
     Latex,
-    Style,
     check_figure,
     check_latex,
     save_figure,
@@ -83,42 +83,20 @@ class Grid:
     ] = None
 
 
-@dataclass(frozen=True)
-class Figures(Style):
-    """The options of its figures."""
-
-    plot: Annotated[
-        Path | None,
-        option(
-            "FOLDER|FILE",
-            "Also save figures in this folder, or beginning with this file's name: x.svg for "
-            "x-loss.svg and so on, or .pdf.",
-        ),
-    ] = None
-
-    def files(self, comparison: str) -> dict[str, Path]:
-        """Return the file of each figure. Raises `Seq2AttnError` for one that may not be
-        written.
-        """
-        if self.plot is None:
-            return {}
-        from seq2attn.comparison.figures import figure_files
-        from seq2attn.plotting.style import check_format
-
-        if self.plot.is_file():
-            check_format(self.plot)
-        files = figure_files(comparison, self.plot)
-        for path in files.values():
-            check_figure(path, self.force)
-        return files
-
-
 ExperimentFile = Annotated[
     Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
 ]
 Workers = Annotated[
     int | None,
     option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
+]
+Plot = Annotated[
+    Path | None,
+    option(
+        "FOLDER|FILE",
+        "Also save figures in this folder, or beginning with this file's name: x.svg for "
+        "x-loss.svg and so on, or .pdf.",
+    ),
 ]
 Executor = Annotated[
     str | None,
@@ -136,7 +114,8 @@ def compare(
     workers: Workers = None,
     executor: Executor = None,
     as_json: AsJson = False,
-    figures: Figures,
+    plot: Plot = None,
+    force: Force = False,
     latex: Latex = None,
     device: Device = "auto",
     plugin: Plugins = None,
@@ -167,8 +146,8 @@ def compare(
 
     plugins = plugin or []
     composed = compose_experiment(experiment, **vars(grid))
-    check_latex(latex, figures.force)
-    files = figures.files(composed.name)
+    check_latex(latex, force)
+    files = _figure_files(composed.name, plot, force) if plot else {}
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
@@ -190,6 +169,21 @@ def compare(
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:
         raise comparison.failure()
+
+
+def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
+    """Return the file of each figure by its name. Raises `Seq2AttnError` for one that may not be
+    written.
+    """
+    from seq2attn.comparison.figures import figure_files
+    from seq2attn.plotting.style import check_format
+
+    if plot.is_file():
+        check_format(plot)
+    files = figure_files(comparison, plot)
+    for path in files.values():
+        check_figure(path, force)
+    return files
 
 
 def _check_stopped(comparison: Comparison) -> None:

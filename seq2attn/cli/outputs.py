@@ -110,34 +110,13 @@ FigurePath = Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "
 
 
 @dataclass(frozen=True)
-class Style:
-    """The options of how figures are drawn, from here on in this process."""
-
-    force: Force = False
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.")] = False
-    scale: Annotated[
-        float, option("X", "Make a .png figure X times as large.", min=0.1, max=10)
-    ] = 1.0
-
-    def __post_init__(self) -> None:
-        if self.dark or self.scale != 1:
-            from matplotlib import style
-
-            from seq2attn.plotting.style import DPI
-
-            if self.dark:
-                style.use("dark_background")
-            style.use({"savefig.dpi": DPI * self.scale})
-
-
-@dataclass(frozen=True)
-class Shown(Style):
+class Shown:
     """The options of how a result is shown: as JSON instead of text, and in a figure."""
 
     as_json: AsJson = False
     plot: Annotated[Path | None, option("FILE", "Also save a figure: .png, .svg or .pdf.")] = None
+    force: Force = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.plot:
             check_figure(self.plot, self.force)

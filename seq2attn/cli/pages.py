@@ -24,7 +24,6 @@ from seq2attn.cli.options import (
 from seq2attn.cli.outputs import (
     FigurePath,
     Force,
-    Style,
     check_figure,
     check_output,
     save_figure,
@@ -185,7 +184,7 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 def accuracy(
     file: FigurePath,
     *,
-    style: Style,
+    force: Force = False,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -208,7 +207,7 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
-    check_figure(file, style.force)
+    check_figure(file, force)
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
@@ -238,7 +237,7 @@ def accuracy(
 def attention(
     file: FigurePath,
     *,
-    style: Style,
+    force: Force = False,
     name: RunArgument = None,
     strings: Annotated[
         Texts,
@@ -253,7 +252,7 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
-    check_figure(file, style.force)
+    check_figure(file, force)
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 
