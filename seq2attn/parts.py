@@ -26,6 +26,7 @@ SYMBOLS = LETTERS + LETTERS.upper() + DIGITS + _ACCENTED
 
 
 def _alphabet(alphabet: str) -> str:
+    """Refuse an alphabet that is empty, repeats a character, or has a line end."""
     if not alphabet:
         raise ValueError("must not be empty")
     repeated = sorted(character for character, count in Counter(alphabet).items() if count > 1)
@@ -48,6 +49,7 @@ def _odd(size: int) -> int:
 
 
 def _separator(separator: str) -> str:
+    """Refuse what separates the columns of a line, or lines, as separator of symbols."""
     if "\t" in separator or _ends_line(separator):
         raise ValueError(
             "must not contain a tab or a line end, which separate columns and pairs; found "
@@ -63,6 +65,7 @@ def _delimiter(delimiter: str) -> str:
 
 
 def _column(column: Any) -> int | str:
+    """Return a column's number, or its name in Unicode's normal form C."""
     if isinstance(column, str) and column:
         return composed(column)
     if type(column) is int and 1 <= column <= 1000:

@@ -206,6 +206,7 @@ def register(
     """
 
     def decorate(cls: PartType) -> PartType:
+        """Add the class to the registry of its base class."""
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
             raise Seq2AttnError(

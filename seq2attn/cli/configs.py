@@ -187,7 +187,9 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
 
 
 def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a config's section as YAML, with the meaning of its key."""
+    """Yield each line of a config's section as YAML, with the meaning of its key: nothing for the
+    further lines of a list.
+    """
     from seq2attn.config.yaml_files import write_yaml
 
     values = section.model_dump(mode="json")
@@ -195,8 +197,10 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
         meaning = " ".join((field.description or "").split())
         if isinstance(values[name], dict):
             below = getattr(section, name)
+            if isinstance(below, tuple):  # a list of one part, which is written as that part
+                (below,) = below
             yield f"{indent}{name}:", meaning
-            yield from _explained(below[0] if isinstance(below, tuple) else below, f"{indent}  ")
+            yield from _explained(below, f"{indent}  ")
         else:
             line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
             yield indent + line, meaning

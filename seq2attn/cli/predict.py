@@ -201,7 +201,8 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input; None, after a message, for a line that the
-    model cannot read.
+    model cannot read. Messages on typed lines need no number; of others only the first are shown.
+    Says at the end which lines were passed over, since they have no source.
     """
     typed = sys.stdin.isatty()
     refused = last = 0

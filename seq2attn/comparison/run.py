@@ -185,6 +185,7 @@ class Queue:
     def __init__(
         self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
     ) -> None:
+        """Make an executor of `workers`, which is replaced when one of its processes dies."""
         self.context = context
         self.workers = workers
         self.display = display

@@ -105,6 +105,7 @@ class _Worker(SpawnProcess):
     """
 
     def start(self) -> None:
+        """Start the process with these signals blocked."""
         if not hasattr(signal, "pthread_sigmask"):  # Windows
             super().start()
             return
