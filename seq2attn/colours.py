@@ -38,8 +38,8 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 
 
 def weight_colour(weight: float) -> tuple[int, int, int]:
-    """Return the colour of an attention weight from 0 to 1, between two of `CIVIDIS`: red, green and
-    blue, each from 0 to 255.
+    """Return the colour of an attention weight from 0 to 1, interpolated in `CIVIDIS`: red, green
+    and blue, each from 0 to 255.
     """
     import numpy  # not at the top: `--help` does not wait for it
 

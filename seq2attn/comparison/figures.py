@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from seq2attn.comparison.experiment import CONFIG
 from seq2attn.comparison.plan import name_values
 from seq2attn.plotting.curves import draw_lengths
-from seq2attn.plotting.style import FORMATS, clean, column, logarithmic, looks, new_panels
+from seq2attn.plotting.style import (
+    FORMATS,
+    clean,
+    column,
+    logarithmic,
+    looks,
+    new_panels,
+)
 from seq2attn.results.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
