@@ -26,7 +26,9 @@ Folder = Annotated[
 ]
 FOUND = ("header", "source_separator", "target_separator", "features_separator")
 """what the pairs themselves tell, unless it is set"""
-SIZES = {"small": 3_000, "medium": 30_000}  # recipe -> the most pairs that it is for; or large
+SMALL = 3_000
+MEDIUM = 30_000
+"""the most pairs that these recipes are for"""
 
 
 def split(
@@ -128,9 +130,10 @@ def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]
         if oddity.sure:
             form = replace(form, **oddity.changes)
     recipe = "large"
-    for name, most in reversed(SIZES.items()):
-        if len(train) <= most:
-            recipe = name
+    if len(train) <= SMALL:
+        recipe = "small"
+    elif len(train) <= MEDIUM:
+        recipe = "medium"
     changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
     changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
     changes.setdefault("target_separator", form.target_separator)  # the recipes have another one
