@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -160,10 +161,7 @@ def compare(
     if latex and comparison.groups:
         save_latex(comparison.paper_table(), latex)
     if files:
-        from seq2attn.comparison.figures import figures_of
-
-        for drawn, figure in figures_of(comparison).items():
-            save_figure(figure, files[drawn])
+        _save_figures(comparison, files)
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
@@ -184,6 +182,14 @@ def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
     for path in files.values():
         check_figure(path, force)
     return files
+
+
+def _save_figures(comparison: Comparison, files: Mapping[str, Path]) -> None:
+    """Draw every figure that has data, and write it to its file."""
+    from seq2attn.comparison.figures import figures_of
+
+    for name, figure in figures_of(comparison).items():
+        save_figure(figure, files[name])
 
 
 def _check_stopped(comparison: Comparison) -> None:
