@@ -183,9 +183,7 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """Return a copy of the values below the key `above`, with another value at a dotted key, of
-    which `above` is the part that was followed already.
-    """
+    """Return a copy of `values`, those of the key `above`, with another value at a key below it."""
     if values is None:
         values = {}
     elif not isinstance(values, Mapping):
