@@ -17,6 +17,7 @@ def main() -> None:
 
 # No imports for types before this is in place.
 def _interrupt(number, frame):  # type: ignore[no-untyped-def]
+    """Raise `KeyboardInterrupt`; end the process if one of the frames is an import."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(130)

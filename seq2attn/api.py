@@ -145,11 +145,9 @@ def compare(
 ) -> Comparison:
     """Train and measure every trial of a comparison, as `seq2attn compare` does.
 
-    Trials run in their own processes, so a script must call this below
-    `if __name__ == "__main__":`.
+    Trials run in their own processes: a script calls this below `if __name__ == "__main__":`.
 
-    experiment: a file that describes the comparison; or leave it out, and give `configs` and
-        `vary`.
+    experiment: a file that describes the comparison; without one, give `configs` and `vary`.
     configs: files, or their keys and values, which are called config_1, config_2, ...
     vary: the values of keys to combine, such as `seed=1-5`.
     overrides: of every trial, as for `train`.
@@ -170,13 +168,8 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
 
     loaded = load_plugins(plugins)
-    if not isinstance(experiment, str | Path | None):
-        raise Seq2AttnError(
-            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
-            "without a file, give configs=[...] and vary=[...]"
-        )
-    file = None if experiment is None else Path(experiment)
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
+    file = _experiment_file(experiment)
     composed = compose_experiment(
         file, bases, override_list(vary), overrides, train=train, **options
     )
@@ -194,6 +187,16 @@ def compare(
     if comparison.failed and not comparison.groups:
         raise comparison.failure()
     return comparison
+
+
+def _experiment_file(experiment: object) -> Path | None:
+    """Return the file of an experiment; None if there is none."""
+    if not isinstance(experiment, str | Path | None):
+        raise Seq2AttnError(
+            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
+            "without a file, give configs=[...] and vary=[...]"
+        )
+    return Path(experiment) if experiment else None
 
 
 def check_attention(

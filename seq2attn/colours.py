@@ -38,15 +38,18 @@ SCORE_COLOURS = {  # after Okabe & Ito 2008
 
 
 def weight_colour(weight: float) -> tuple[int, int, int]:
-    """Return the colour of an attention weight: red, green and blue, each from 0 to 255."""
+    """Return the colour of an attention weight from 0 to 1, interpolated in `CIVIDIS`: red, green
+    and blue, each from 0 to 255.
+    """
     import numpy  # not at the top: `--help` does not wait for it
 
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
-    red, green, blue = (
-        round(numpy.interp(position, range(len(CIVIDIS)), channel))
-        for channel in zip(*CIVIDIS, strict=True)
-    )
-    return red, green, blue
+    reds, greens, blues = zip(*CIVIDIS, strict=True)
+
+    def between(channel: tuple[int, ...]) -> int:
+        return round(numpy.interp(position, range(len(CIVIDIS)), channel))
+
+    return between(reds), between(greens), between(blues)
 
 
 def score_colour(name: str) -> str:

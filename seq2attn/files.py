@@ -93,19 +93,19 @@ def _sync_folder(folder: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON value atomically, indented; what is not valid Unicode is escaped."""
+    """Write a JSON value atomically, indented; half of a surrogate pair is escaped."""
     write_atomically(path, f"{json_text(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
     """Remove the temporary files of every `write_atomically` that was killed while it wrote a file
-    of this `name`, a pattern of `Path.glob`.
+    of this `name`, a pattern of `Path.glob`. One that still writes has locked its file.
     """
     for path in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):
         with contextlib.suppress(OSError):
             with open(os.open(path, os.O_RDWR | PLAIN), "rb") as file:
                 _lock(file)  # raises if it is being written
-            if path.stat().st_size:  # otherwise it may be about to be locked
+            if path.stat().st_size:  # an empty one may be about to be locked and written
                 path.unlink()
 
 

@@ -99,16 +99,20 @@ def options(**fields: tuple[Any, Any]) -> type[Options]:
 def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     """Return an option for each parameter of the constructor that has a default and is bool, int,
     float or str, by annotation or else by its default.
+
+    Its meaning is a line `NAME: meaning` of the class's docstring; its limits are those that the
+    class attribute `limits` has for it.
     """
     try:
         parameters = inspect.signature(cls, eval_str=True).parameters
     except Exception:  # an annotation that names something not imported at run time
         parameters = inspect.signature(cls).parameters
-    limits, text = getattr(cls, "limits", {}), inspect.cleandoc(cls.__doc__ or "")
+    limits = getattr(cls, "limits", {})
     unknown = [name for name in limits if name not in parameters]
     if unknown:
         names = f"{', '.join(unknown)}, which its constructor does not take"
         raise Seq2AttnError(f"limits of {cls.__name__} name {names}")
+    text = inspect.cleandoc(cls.__doc__ or "")
     fields = {}
     for name, parameter in parameters.items():
         default, annotation = parameter.default, parameter.annotation

@@ -26,6 +26,7 @@ SYMBOLS = LETTERS + LETTERS.upper() + DIGITS + _ACCENTED
 
 
 def _alphabet(alphabet: str) -> str:
+    """Refuse an alphabet that is empty, repeats a character, or has a line end."""
     if not alphabet:
         raise ValueError("must not be empty")
     repeated = sorted(character for character, count in Counter(alphabet).items() if count > 1)
@@ -48,6 +49,7 @@ def _odd(size: int) -> int:
 
 
 def _separator(separator: str) -> str:
+    """Refuse what separates the columns of a line, or lines, as separator of symbols."""
     if "\t" in separator or _ends_line(separator):
         raise ValueError(
             "must not contain a tab or a line end, which separate columns and pairs; found "
@@ -63,6 +65,7 @@ def _delimiter(delimiter: str) -> str:
 
 
 def _column(column: Any) -> int | str:
+    """Return a column's number, or its name in Unicode's normal form C."""
     if isinstance(column, str) and column:
         return composed(column)
     if type(column) is int and 1 <= column <= 1000:
@@ -90,7 +93,11 @@ _CHECKS = {
 
 
 def _option(values: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the type and the field of an option of the catalogue."""
+    """Return the type and the field of an option, from its table in the catalogue.
+
+    Its `type` there is a list of the words that are allowed, or the name of a type such as "int";
+    "column", which is no type, may be a number or a text: its `check` decides.
+    """
     about = {"default": None, **values}
     kind = about.pop("type")
     kind = Literal[*kind] if isinstance(kind, list) else getattr(builtins, kind, Any)
@@ -99,8 +106,8 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     return option(kind, **about)
 
 
-def _registry(kind: str, group: str = "", default: str = "", *, many: bool = False) -> Registry:
-    """Return the parts of one kind."""
+def _registry(kind: str, default: str = "", *, many: bool = False) -> Registry:
+    """Return the parts of one kind, as the catalogue lists them."""
     entries: dict[str, Entry] = {}
     for name, values in _CATALOGUE[kind].items():
         about = dict(values)
@@ -110,26 +117,20 @@ def _registry(kind: str, group: str = "", default: str = "", *, many: bool = Fal
         elif chosen:
             about["options"] = options(**{key: _option(field) for key, field in chosen.items()})
         entries[name] = Entry(name, **about)
-    return Registry(
-        kind.replace("_", " "),
-        list(entries.values()),
-        group=group,
-        default=default,
-        many=many,
-    )
+    return Registry(kind.replace("_", " "), list(entries.values()), default=default, many=many)
 
 
-SCORES = _registry("score", "seq2attn.scores", default="scaled")
-TASKS = _registry("task", "seq2attn.tasks")
-NORMALISERS = _registry("normaliser", "seq2attn.normalisers")
-WINDOWS = _registry("window", "seq2attn.windows")
-HISTORIES = _registry("history", "seq2attn.histories")
+SCORES = _registry("score", default="scaled")
+TASKS = _registry("task")
+NORMALISERS = _registry("normaliser")
+WINDOWS = _registry("window")
+HISTORIES = _registry("history")
 ARCHITECTURES = _registry("architecture")
-CELLS = _registry("cell", "seq2attn.cells")
-ENCODERS = _registry("encoder", "seq2attn.encoders")
-DECODERS = _registry("decoder", "seq2attn.decoders")
-INITIAL_STATES = _registry("initial_state", "seq2attn.initial_states", default="bridge")
-LOSSES = _registry("loss", "seq2attn.losses", many=True)
+CELLS = _registry("cell")
+ENCODERS = _registry("encoder")
+DECODERS = _registry("decoder")
+INITIAL_STATES = _registry("initial_state", default="bridge")
+LOSSES = _registry("loss", many=True)
 FAMILIES = _registry("family")
 SCHEDULES = _registry("schedule")
 
@@ -151,5 +152,6 @@ KINDS = {
     "families": ("evaluation.families", FAMILIES),
 }
 """kinds of parts: the key of a config that chooses them, and the parts"""
-EXTENSIBLE = [registry for _, registry in KINDS.values() if registry.group]
-"""those that plug-ins and installed packages can add to"""
+CLOSED = ("architectures", "schedules", "families")
+EXTENSIBLE = [registry for kind, (_, registry) in KINDS.items() if kind not in CLOSED]
+"""those that plug-ins can add to"""

@@ -34,7 +34,8 @@ def load_plugin(path: Path) -> list[type]:
     Parts that the same file registered before, as in a notebook's cell that is run again, are
     replaced. An error in the file becomes a `Seq2AttnError` with file and line.
     """
-    name, file = f"{MODULE}{path.stem}", str(path.absolute())
+    name = f"{MODULE}{path.stem}"
+    file = str(path.absolute())
     if getattr(sys.modules.get(name), "__file__", None) == file:
         for registry in PARTS.values():
             registry.forget(name)
@@ -52,12 +53,15 @@ def load_plugin(path: Path) -> list[type]:
 
 
 def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
-    """Run a Python file as the module `name`; also return what it contains. An error becomes a
-    `Seq2AttnError` with file and line.
+    """Run a Python file as the module `name`; return the module, and the bytes that were run.
+
+    An error becomes a `Seq2AttnError` with file and line. kind: what the message calls the file,
+    such as "plugin ".
     """
     if not path.is_file():
         raise Seq2AttnError(f"{kind}{path}: no such Python file")
-    code, file = path.read_bytes(), str(path.absolute())
+    code = path.read_bytes()
+    file = str(path.absolute())
     sys.modules[name] = module = ModuleType(name)
     module.__file__ = file
     try:
@@ -65,27 +69,30 @@ def run_file(path: Path, name: str, kind: str = "") -> tuple[ModuleType, bytes]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        lines = [f":{frame.lineno}" for frame in frames if frame.filename == file]
+        where = ""  # a syntax error passes through no line
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename == file:
+                where = f":{frame.lineno}"
         message, hint = error_text(error), None
         if isinstance(error, Seq2AttnError):
             message, hint = error.message, error.hint
-        where = "".join(lines[-1:])
         raise Seq2AttnError(f"{kind}{path}{where}: {message}", hint=hint) from error
     return module, code
 
 
 def foreign_parts(config: Config | None = None) -> list[type]:
-    """Return the classes of parts that plug-ins and installed packages have registered: all, or
-    those that `config` names.
+    """Return the classes of parts that plug-ins have registered: all, or those that `config`
+    names.
     """
-    chosen = None if config is None else flat_values(config)
+    chosen = flat_values(config) if config else {}
     classes = []
     for key, registry in PARTS.items():
-        names = None if chosen is None else _names(chosen.get(key))
+        names = _names(chosen.get(key)) if config else registry.names()
         for entry in registry:
-            cls, is_chosen = entry.implementation, names is None or entry.name in names
-            if is_chosen and isinstance(cls, type) and not cls.__module__.startswith("seq2attn."):
+            cls = entry.implementation  # of a part of ours, the place of its class as a text
+            if entry.name not in names or not isinstance(cls, type):
+                continue
+            if not cls.__module__.startswith("seq2attn."):
                 classes.append(cls)
     return classes
 
@@ -108,24 +115,28 @@ def how_to_check(cls: type) -> str:
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
-    """Return the files of plug-ins with a part that `config` chose, and other contents than these,
-    given as SHA-256, if any.
+    """Return the files of plug-ins that have a part of `config`, and are not as they were.
+
+    contents: SHA-256 of each plug-in's file when a run was made; none: the run knows of no files.
     """
-    files = dict.fromkeys(map(_file_of, foreign_parts(config))) if contents else ()
+    if not contents:
+        return []
+    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
     return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:
-    """Return an exception with the traceback cut to the frames of plug-ins; None if it passed
-    through none, and for Ctrl-C.
+    """Return an exception that was raised in a plug-in as a message, with the lines of plug-ins
+    from its traceback.
 
-    An error that a plug-in reports itself, and a lack of memory, stay as they are.
+    None for another exception, and for those that have a message of their own: errors that a
+    plug-in reports as `Seq2AttnError`, a lack of memory, and Ctrl-C.
     """
-    classes = {cls.__module__: cls for cls in foreign_parts()}
     if isinstance(error, Seq2AttnError | KeyboardInterrupt) or is_out_of_memory(error):
         return None
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-        error = error.__cause__  # which a generator of ours turned into it
+        error = error.__cause__  # Python made that of a plug-in's StopIteration in our generator
+    classes = {cls.__module__: cls for cls in foreign_parts()}
     trace = traceback.walk_tb(error.__traceback__)
     frames = [(frame, line) for frame, line in trace if frame.f_globals.get("__name__") in classes]
     if not frames:
@@ -140,4 +151,5 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
 
 
 def _file_of(cls: type) -> str:
+    """Return the file of a foreign part's class; `interpreter` if it has none."""
     return short_path(getattr(sys.modules.get(cls.__module__), "__file__", None) or "interpreter")

@@ -70,13 +70,11 @@ class Registry:
         entries: Sequence[Entry],
         *,
         default: str = "",
-        group: str = "",
         key: str = "name",
         many: bool = False,
     ) -> None:
         self.kind = kind
         self.default = default or entries[0].name
-        self.group = group  # the entry point group in which installed packages offer such parts
         self.key = key
         self.many = many
         self._entries: dict[str, Entry] = {}  # by name and synonym
@@ -107,9 +105,9 @@ class Registry:
 
     def get(self, name: str, *, but: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names: all `but` one, perhaps.
+        allowed names, without the name `but`.
         """
-        entry = self._entries.get(name) or self._discover(name)
+        entry = self._entries.get(name)
         if entry is None:
             allowed = [known for known in self.names() if known != but]
             raise unknown(self.kind, name, allowed, self._entries.keys() - {but})
@@ -120,14 +118,16 @@ class Registry:
         return self.get(name).load()
 
     def choose(self, name: str | None = None, **values: Any) -> Any:
-        """Return the part `name`, or the default one, as a config holds it: with these options, and
-        defaults for the others.
+        """Return the part `name`, or the default one, as a config holds it: its `Options`, with
+        these values, and defaults for the others.
         """
         return self.validate({self.key: name or self.default, **values})
 
     def make(self, part: Options, *provided: Any, **more: Any) -> Any:
-        """Call the class of a chosen part with `provided`, its options and `more`; None if it has
-        no class.
+        """Make a chosen part: call its class with what every part of its kind gets, `provided` and
+        `more`, and with its own options. Returns None if it has no class, as the score `none`.
+
+        An exception of the constructor becomes a `Seq2AttnError` with its line.
         """
         cls = self.load(part.name)
         keywords = {name: value for name, value in part if name != "name"}
@@ -148,6 +148,9 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
+        """Return how pydantic validates and writes a key of this type: a list of one part is
+        written as that part.
+        """
         part = core_schema.no_info_plain_validator_function(self.validate)
         if not self.many:
             return part
@@ -160,6 +163,7 @@ class Registry:
         )
 
     def _validate_many(self, value: Any, validate_each: Callable[[Any], Any]) -> Any:
+        """Return the chosen parts of a list, or of one part alone."""
         if value and isinstance(value, list | tuple):
             return validate_each(tuple(value))
         return (self.validate(value),)
@@ -173,34 +177,6 @@ class Registry:
         values = dict(value) if isinstance(value, Mapping | BaseModel) else {self.key: value}
         entry = self.get(str(values.get(self.key, self.default)))
         return entry.options.model_validate({**values, self.key: entry.name})
-
-    # ---- installed packages ----
-
-    def installed(self) -> dict[str, str]:
-        """Return the name and `module:Class` of each part of installed packages, without importing
-        them.
-        """
-        from importlib.metadata import entry_points
-
-        points = entry_points(group=self.group) if self.group else ()
-        return {point.name: point.value for point in points}
-
-    def _discover(self, name: str) -> Entry | None:
-        target = self.installed().get(name)
-        if target is None:
-            return None
-        try:
-            pkgutil.resolve_name(target)
-            return self._entries[name]
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
-            if is_out_of_memory(error):
-                raise
-            part = f"{self.kind} {name!r} of an installed package, {target},"
-            reason = error_text(error)
-            message = f"{part} cannot be imported or is not registered: {reason}"
-            raise Seq2AttnError(message) from error
 
 
 PartType = TypeVar("PartType", bound=type)
@@ -230,6 +206,7 @@ def register(
     """
 
     def decorate(cls: PartType) -> PartType:
+        """Add the class to the registry of its base class."""
         registry = getattr(cls, "registry", None)
         if not isinstance(registry, Registry):
             raise Seq2AttnError(
@@ -238,32 +215,13 @@ def register(
                 hint="Decorate a class derived from seq2attn's Score, Normaliser, Window, History, "
                 "Cell, Encoder, Decoder, InitialState, Loss, StringTask or Task.",
             )
-        part = f"{registry.kind} {name!r}"
-        missing = [
-            member
-            for member in dir(cls)
-            if getattr(getattr(cls, member, None), "__isabstractmethod__", False)
-        ]
-        if missing:
-            names = ", ".join(missing)
-            raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
-        base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-        needed = _needed(cls)[len(_needed(base)) :]  # beyond what parts of its kind are made with
-        if needed:
-            raise Seq2AttnError(
-                f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
-                hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
-            )
-        fields = signature_options(cls)
-        if "name" in fields:
-            raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
         entry = Entry(
             name,
             formula,
             inspect.cleandoc(cls.__doc__ or "").partition("\n")[0],
             source,
             cls,
-            options(**fields),
+            options(**_options_of(cls, f"{registry.kind} {name!r}")),
             synonyms,
             equal_widths=equal_widths,
             makes_weights=getattr(cls, "makes_weights", False),
@@ -276,10 +234,35 @@ def register(
     return decorate
 
 
+def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
+    """Return the options of a part's class. Raises `Seq2AttnError` for a class that cannot be one.
+
+    part: its kind and name, for messages.
+    """
+    missing = []
+    for member in dir(cls):
+        if getattr(getattr(cls, member, None), "__isabstractmethod__", False):
+            missing.append(member)
+    if missing:
+        names = ", ".join(missing)
+        raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
+    base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
+    needed = _needed(cls)[len(_needed(base)) :]  # beyond what all parts of its kind are made with
+    if needed:
+        raise Seq2AttnError(
+            f"{part}: option {needed[0]!r} of {cls.__name__} has no default",
+            hint=f"A config may leave options out: write {needed[0]}: int = 8, for example.",
+        )
+    fields = signature_options(cls)
+    if "name" in fields:
+        raise Seq2AttnError(f"{part} has an option called 'name', which names the part itself")
+    return fields
+
+
 def _needed(cls: type) -> list[str]:
-    """Return the parameters of the constructor that have no default."""
-    return [
-        parameter.name
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_")
-    ]
+    """Return the parameters of the constructor that have no default, without `*args`."""
+    needed = []
+    for parameter in inspect.signature(cls).parameters.values():
+        if parameter.default is parameter.empty and not parameter.kind.name.startswith("VAR_"):
+            needed.append(parameter.name)
+    return needed

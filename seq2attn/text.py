@@ -54,8 +54,8 @@ def short_path(name: str) -> str:
 
 
 def line_of(cls: type, error: BaseException | None = None) -> str:
-    """Return `mine.py:7`: the last line of the class's module that the error passed through, or the
-    first line of the class.
+    """Return `mine.py:7`: the last line of the class's module that the error passed through; if
+    there is none, the first line of the class; `interpreter` for a class that is in no file.
     """
     trace = traceback.walk_tb(error.__traceback__ if error else None)
     lines = [line for frame, line in trace if frame.f_globals.get("__name__") == cls.__module__]
@@ -87,6 +87,7 @@ def quoted(value: object, limit: int = 60) -> str:
     """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
     characters.
     """
+    # `\x1b` becomes `\u001b`, but not in `\\x1b`, a backslash before an x
     text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 

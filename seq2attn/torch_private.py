@@ -48,6 +48,7 @@ PROMISES = {
 
 
 def __getattr__(name: str) -> Any:
+    """Return what torch calls differently, when this module is asked for it by our name."""
     for promise, names in PROMISES.items():
         if name in names:
             try:

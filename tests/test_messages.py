@@ -120,7 +120,7 @@ eval --samples 0 | Invalid value for '--samples' | See: seq2attn eval --help
 train --threads 300 | Invalid value for '--threads' | See: seq2attn train --help
 analyze variance --query-sd -1 | Invalid value for '--query-sd' | See: 
 eval --smaples 5 | No such option: --smaples | See: seq2attn eval --help
-predict | Missing argument 'TEXT...' | For example: seq2attn predict | See: seq2attn predict --help
+predict | Missing argument 'TEXT' | For example: seq2attn predict | See: seq2attn predict --help
 plot accuracy | Missing option '--plot' | For example: seq2attn plot accuracy
 predict ab --run | Option '--run' requires an argument | See: seq2attn predict --help
 eval --lengths 3 --lengths | Option '--lengths' requires an argument | See: seq2attn eval --help
@@ -135,8 +135,8 @@ train --resume tiny -c good.yaml | {UNCHANGED} | For a
 train --resume tiny --set seed=2 | {UNCHANGED} | For a
 train --resume tiny --name other | {UNCHANGED} | For a
 train --resume tiny --note text | {UNCHANGED} | For a
-runs --sort exact_match_man | unknown key of --sort 'exact_match_man'; did you mean
-runs --sort s | unknown key of --sort 's'; allowed: run, state,
+runs --sort exact_match_man | unknown --sort key 'exact_match_man'; did you mean
+runs --sort s | unknown --sort key 's'; allowed: run, state,
 train -c good.yaml --name ../x | '../x' is not a valid run name; allowed: letters, digits,
 train -c good.yaml --device gpu | --device: 'gpu' is not available
 eval --device gpu | --device: 'gpu' is not available
@@ -170,7 +170,7 @@ predict abc '' | the string is empty | Give at least one symbol.
 list score | unknown kind 'score'; did you mean 'scores'? allowed: scores, tasks,
 check dto | unknown part 'dto'; did you mean 'dot'? allowed: score/dot,
 check score/dto | unknown score 'dto'; did you mean 'dot'? allowed: dot,
-inspect tinny | no run 'tinny' in runs; did you mean 'tiny'?
+inspect tinny | no run 'tinny' in runs; did you mean 'tiny'? | `seq2attn config` lists the configs
 runs --runs-dir good.yaml | {NOT_A_FOLDER}
 eval --runs-dir good.yaml | {NOT_A_FOLDER}
 train -c good.yaml --runs-dir good.yaml | {NOT_A_FOLDER}
@@ -188,7 +188,6 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
 {GRID} seed=1 --executor desk | {DASK}
-{GRID} training.learning_rate=log:1e-4..1e-2:1 | log:FIRST..LAST:COUNT with 0 < FIRST
 {GRID} model.attention.score=additive,concat | additive-seed_1 is there 2 times
 {GRID} seed=1,1-2 | compare-good-seed_1 is there 2 times
 {GRID} model.layers=1,2,1,1 | compare-good-layers_1-seed_1 is there 3 times

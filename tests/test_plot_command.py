@@ -5,7 +5,6 @@ import shutil
 import tracemalloc
 from pathlib import Path
 
-import matplotlib
 import pytest
 from PIL import Image
 
@@ -97,17 +96,6 @@ def test_figures_are_written(cli, tiny):
         assert done.out == ""
         assert f"figure: {file}" in done.err
         assert Path(file).stat().st_size > 1000
-
-
-def test_a_figure_may_be_dark_and_large(cli, tiny):
-    with matplotlib.rc_context():
-        cli("plot accuracy tiny --by-length --plot a.png").check()
-        cli("plot accuracy tiny --by-length --dark --scale 1.5 --plot b.png").check()
-    with Image.open("a.png") as plain, Image.open("b.png") as dark:
-        assert dark.size == tuple(1.5 * side for side in plain.size)
-        assert plain.convert("L").getpixel((0, 0)) == 255
-        assert dark.convert("L").getpixel((0, 0)) == 0
-        assert dark.convert("L").getextrema()[1] == 255  # the text
 
 
 def test_one_string_can_be_chosen(cli, tiny):

@@ -1,9 +1,6 @@
-import importlib
 import re
-import sys
 
 import pytest
-from models import make_config
 from refusal import refused
 
 import seq2attn
@@ -218,39 +215,6 @@ def test_a_plugin_that_is_loaded_again_replaces_its_score(tmp_path, own_scores):
     assert SCORES.get("euclid").summary == "Nearer is worse."
 
 
-# ---- scores of installed packages ----
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch, own_scores):
-    """`install("distance", "module:Class", text)`: a package with that entry point and module."""
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-
-    def make(name, target, text):
-        module = target.partition(":")[0]
-        (tmp_path / f"{module}.py").write_text(text)
-        metadata = tmp_path / f"{module}-1.0.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-        (metadata / "entry_points.txt").write_text(f"[seq2attn.scores]\n{name} = {target}\n")
-        importlib.invalidate_caches()
-
-    return make
-
-
-def test_an_installed_score_is_imported_when_a_config_names_it(install):
-    install("distance", "installed_score_1:Distance", DISTANCE)
-    assert SCORES.installed() == {"distance": "installed_score_1:Distance"}
-    make_config("model.attention.score=dot")
-    assert "installed_score_1" not in sys.modules
-    config = make_config("model.attention.score=distance model.attention.score.factor=2.0")
-    assert config.model.attention.score == SCORES.choose("distance", factor=2.0)
-    assert SCORES.get("euclid").name == "distance"
-    install("dot", "installed_score_5:Distance", DISTANCE)  # a built-in name
-    assert SCORES.load("dot").__module__.startswith("seq2attn.model.scores")
-    assert "installed_score_5" not in sys.modules
-
-
 def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
     @register("hungry")
     class Hungry(seq2attn.Score):
@@ -263,23 +227,3 @@ def test_a_lack_of_memory_is_no_mistake_of_the_part(own_scores):
 
     with pytest.raises(MemoryError):
         SCORES.make(SCORES.choose("hungry"), 2, 2)
-
-
-OFFERED = "score 'mine' of an installed package, {}, cannot be imported or is not registered: "
-
-
-@pytest.mark.parametrize(
-    "target, text, message",
-    [
-        ("installed_score_2:D", "import no_such_module\n", "ModuleNotFoundError: No module named "),
-        ("installed_score_3:Nothing", DISTANCE, "AttributeError: "),
-        ("installed_score_4:Distance", DISTANCE, "KeyError"),
-    ],
-)
-def test_a_broken_installed_score_is_a_problem_of_the_config(install, target, text, message):
-    install("mine", target, text)
-    with pytest.raises(ConfigError) as caught:
-        make_config("model.attention.score=mine")
-    (problem,) = caught.value.problems
-    assert problem.path == "model.attention.score"
-    assert problem.message.startswith(OFFERED.format(target) + message)

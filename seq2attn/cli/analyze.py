@@ -31,6 +31,8 @@ from seq2attn.runs.run import DEFAULT_ROOT, find_run
 
 if TYPE_CHECKING:
     from seq2attn.analysis import Analysis
+    from seq2attn.inference.predictor import Predictor
+    from seq2attn.results.evaluation import Evaluation
 
 RAW_AND_SCALED = ["dot", "scaled"]
 ALL_SCORES = [name for name in parts.SCORES.names() if name != "none"]
@@ -85,7 +87,7 @@ def variance(
 
     Examples:
 
-      seq2attn analyze variance --scores dot general additive --widths 64 256 --plot variance.svg
+      seq2attn analyze variance --scores dot additive --plot variance.svg
     """
     names = _names(scores)
     from seq2attn.analysis.random_keys import Components, score_variance
@@ -113,7 +115,7 @@ def saturation(
 
     Examples:
 
-      seq2attn analyze saturation --scores dot scaled cosine --keys 32 --plot saturation.png
+      seq2attn analyze saturation --scores dot cosine --plot saturation.png
     """
     from seq2attn.analysis.random_keys import weight_saturation
 
@@ -141,7 +143,7 @@ def gradient(
 
     Examples:
 
-      seq2attn analyze gradient --scales 0.5 1 2 4 8 16 --keys 64 --plot gradient.svg
+      seq2attn analyze gradient --scales 0.5 1 2 4 --plot gradient.svg
     """
     from seq2attn.analysis.random_keys import gradient_by_scale
 
@@ -261,23 +263,22 @@ def importance(
 
     Examples:
 
-      seq2attn analyze importance scaled-001 --frozen scaled-002 --plot importance.png
+      seq2attn analyze importance scaled-001 --frozen scaled-002
     """
     (run,) = find_runs(runs_dir, name and [name])
     other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
 
-    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
     trained = load_run(run, checkpoint, "cpu")
-    result = attention_importance(
-        trained.predictor,
-        lambda predictor: replace(trained, predictor=predictor).evaluate(
-            lengths, samples=samples, seed=seed, data=data
-        ),
-        other=other,
-        seed=seed,
-    )
+    other = load_run(other_run, checkpoint, "cpu").predictor if other_run else None
+
+    def evaluate(predictor: Predictor) -> Evaluation:
+        """Measure the run with its attention weights replaced by those of `predictor`."""
+        changed = replace(trained, predictor=predictor)
+        return changed.evaluate(lengths, samples=samples, seed=seed, data=data)
+
+    result = attention_importance(trained.predictor, evaluate, other=other, seed=seed)
     settings = {"run": run.name, **result.settings}
     if frozen:
         settings["frozen_to"] = frozen
@@ -300,7 +301,10 @@ def _use_one_thread() -> None:
 
 
 def _present(name: str, result: Analysis, shown: Shown) -> None:
-    """Print the rows as a table or as JSON, and draw the figure if it is wanted."""
+    """Print the rows as a table or as JSON, and draw the figure of this name if it is wanted.
+
+    The fields of a row are the columns; their metadata have headings and forms of numbers.
+    """
     rows = [vars(row) for row in result.rows]
     if shown.as_json:
         write_json({**result.settings, "rows": rows})

@@ -43,6 +43,7 @@ app.add_typer(pages.plot)
 
 
 def _print_version(requested: bool) -> None:
+    """Print the version and exit, before a command is looked for."""
     if requested:
         print(f"seq2attn {__version__}")
         raise typer.Exit
@@ -93,10 +94,10 @@ def main() -> None:
 
 
 def _run(application: Any) -> None:
-    """Run a command without Typer's own handling of errors, which treats a closed pipe like any
-    other error.
+    """Run the command that the command line names. Typer's own way to do this would print errors
+    itself, a closed pipe among them; here they are raised.
     """
-    if "_SEQ2ATTN_COMPLETE" in os.environ:  # set by what `--install-completion` installs
+    if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks how a word may go on: Typer answers
         application(prog_name="seq2attn")
     try:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
@@ -109,12 +110,14 @@ def _run(application: Any) -> None:
 
 
 def _usage_error(error: Any) -> Seq2AttnError:
-    """Return an error in the words of the command line as one of this package."""
+    """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
+    the commands that there are, an example from the command's help, or what may be meant.
+    """
     command, path = error.ctx.command, error.ctx.command_path
     if isinstance(error.__cause__, ValidationError):  # of the value of an option
         error.message = sentence(error.__cause__.errors()[0])
     message = error.format_message()
-    if hasattr(command, "commands"):
+    if hasattr(command, "commands"):  # it is a group
         hint = f"Commands: {', '.join(command.commands)}\n"
     elif message.startswith("Missing"):
         example = re.search(r"^ *(seq2attn .*)", command.help, re.MULTILINE)
@@ -125,8 +128,10 @@ def _usage_error(error: Any) -> Seq2AttnError:
 
 
 def _meant(command: str, message: str, words: Sequence[str]) -> str:
-    """Return a line that says how this command takes what another one takes as an option, or as an
-    argument; empty if that is not the mistake.
+    """Return the command that was meant, as a line of a hint; empty if the mistake is another one.
+
+    Some commands take a run or a config as an option, others as an argument, and users mix them up:
+    `train x.yaml` for `train --config x.yaml`, and `eval --run one` for `eval one`.
     """
     if command.endswith(" train") and "unexpected extra argument" in message:
         files = [word for word in words if word.endswith((".yaml", ".yml"))]
@@ -138,8 +143,8 @@ def _meant(command: str, message: str, words: Sequence[str]) -> str:
 
 
 def _print_command(settings: Sequence[str]) -> None:
-    """Print the command that was called with settings that would mend it; one without --set reads
-    files as its run does.
+    """Print the command that was called, with the settings that would mend it. A command without
+    --set cannot have them: it reads files as its run does, and a message says so.
     """
     application: Any = typer.main.get_command(app)
     words = [word for setting in settings for word in ("--set", setting)]
@@ -165,8 +170,8 @@ def _prepare_streams() -> None:
 
 
 def _drop_closed_streams() -> None:
-    """Discard output that its reader no longer takes; otherwise the interpreter would exit with a
-    code of its own.
+    """Discard output that its reader no longer takes: the interpreter writes it when it ends, and
+    if that fails, it exits with a code of its own.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -27,7 +27,7 @@ def check(
     names: Annotated[
         Texts,
         argument(
-            "NAME...",
+            "NAME",
             "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
             autocompletion=lambda: list(_known()),
         ),
@@ -195,7 +195,7 @@ def _find(word: str) -> list[str]:
     """Return the KIND/NAME of each part that NAME or KIND/NAME means."""
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
-        CHECKED[kind].get(name)  # registers a part of an installed package
+        CHECKED[kind].get(name)  # raises for an unknown name
     matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
     if not matching:
         raise unknown("part", word, _known(), [part.partition("/")[2] for part in _known()])

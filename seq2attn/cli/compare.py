@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,8 +24,8 @@ from seq2attn.cli.options import (
     stop,
 )
 from seq2attn.cli.outputs import (
+    Force,
     Latex,
-    Style,
     check_figure,
     check_latex,
     save_figure,
@@ -51,7 +52,7 @@ class Grid:
         Texts,
         option(
             "KEY=A,B,...",
-            "A key and its values, or seed=1-10, or KEY=log:1e-4..1e-2:8. May be repeated.",
+            "A key and its values, or a range: seed=1-10. May be repeated.",
         ),
     ] = None
     overrides: Overrides = None
@@ -83,55 +84,39 @@ class Grid:
     ] = None
 
 
-@dataclass(frozen=True)
-class Figures(Style):
-    """The options of its figures."""
-
-    plot: Annotated[
-        Path | None,
-        option(
-            "FOLDER|FILE",
-            "Also save figures in this folder, or beginning with this file's name: x.svg for "
-            "x-loss.svg and so on, or .pdf.",
-        ),
-    ] = None
-
-    def files(self, comparison: str) -> dict[str, Path]:
-        """Return the file of each figure. Raises `Seq2AttnError` for one that may not be
-        written.
-        """
-        if self.plot is None:
-            return {}
-        from seq2attn.comparison.figures import figure_files
-        from seq2attn.plotting.style import check_format
-
-        if self.plot.is_file():
-            check_format(self.plot)
-        files = figure_files(comparison, self.plot)
-        for path in files.values():
-            check_figure(path, self.force)
-        return files
+ExperimentFile = Annotated[
+    Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
+]
+Workers = Annotated[
+    int | None,
+    option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
+]
+Plot = Annotated[
+    Path | None,
+    option(
+        "FOLDER|FILE",
+        "Also save figures in this folder, or beginning with this file's name: x.svg for "
+        "x-loss.svg and so on, or .pdf.",
+    ),
+]
+Executor = Annotated[
+    str | None,
+    option(
+        "WHERE",
+        "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
+    ),
+]
 
 
 def compare(
-    experiment: Annotated[
-        Path | None, argument("EXPERIMENT", "An experiment file; or give --config and --vary.")
-    ] = None,
+    experiment: ExperimentFile = None,
     *,
     grid: Grid,
-    workers: Annotated[
-        int | None,
-        option("N", "Number of parallel trials. Default: one per core.", "--workers", "-w", min=1),
-    ] = None,
-    executor: Annotated[
-        str | None,
-        option(
-            "WHERE",
-            "A Dask cluster, such as dask:tcp://HOST:8786. Default: processes on this machine.",
-        ),
-    ] = None,
+    workers: Workers = None,
+    executor: Executor = None,
     as_json: AsJson = False,
-    figures: Figures,
+    plot: Plot = None,
+    force: Force = False,
     latex: Latex = None,
     device: Device = "auto",
     plugin: Plugins = None,
@@ -153,15 +138,17 @@ def compare(
 
       seq2attn compare configs/experiments/chapter.yaml
 
-      seq2attn compare -c configs/scaled.yaml --vary model.attention.score=dot,none --vary seed=1-5
+      seq2attn compare -c configs/scaled.yaml --vary seed=1-5
+
+      seq2attn compare -c scaled --vary model.cell=gru,lstm --vary seed=1-5
     """
     from seq2attn.comparison import run
     from seq2attn.comparison.experiment import compose_experiment
 
     plugins = plugin or []
     composed = compose_experiment(experiment, **vars(grid))
-    check_latex(latex, figures.force)
-    files = figures.files(composed.name)
+    check_latex(latex, force)
+    files = _figure_files(composed.name, plot, force) if plot else {}
     comparison = run.compare(
         composed, runs_dir, device=device, plugins=plugins, workers=workers, executor=executor
     )
@@ -174,15 +161,35 @@ def compare(
     if latex and comparison.groups:
         save_latex(comparison.paper_table(), latex)
     if files:
-        from seq2attn.comparison.figures import figures_of
-
-        for drawn, figure in figures_of(comparison).items():
-            save_figure(figure, files[drawn])
+        _save_figures(comparison, files)
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
     if comparison.failed:
         raise comparison.failure()
+
+
+def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
+    """Return the file of each figure by its name. Raises `Seq2AttnError` for one that may not be
+    written.
+    """
+    from seq2attn.comparison.figures import figure_files
+    from seq2attn.plotting.style import check_format
+
+    if plot.is_file():
+        check_format(plot)
+    files = figure_files(comparison, plot)
+    for path in files.values():
+        check_figure(path, force)
+    return files
+
+
+def _save_figures(comparison: Comparison, files: Mapping[str, Path]) -> None:
+    """Draw every figure that has data, and write it to its file."""
+    from seq2attn.comparison.figures import figures_of
+
+    for name, figure in figures_of(comparison).items():
+        save_figure(figure, files[name])
 
 
 def _check_stopped(comparison: Comparison) -> None:

@@ -11,9 +11,8 @@ from seq2attn.cli.options import AsJson, Overrides, Plugins, RunsDir, argument, 
 from seq2attn.cli.outputs import show
 from seq2attn.display.console import json_text, on_terminal, say, write_json
 from seq2attn.display.table import Column, Table
-from seq2attn.errors import unknown
+from seq2attn.errors import Seq2AttnError, unknown
 from seq2attn.parts import KINDS
-from seq2attn.registry import Entry
 from seq2attn.runs.run import DEFAULT_ROOT, Run, find_run
 
 if TYPE_CHECKING:
@@ -57,29 +56,22 @@ def list_names(
         raise unknown("kind", kind, KINDS)
     if kind is None and on_terminal() and not as_json:
         note = "keys, formulas, options and sources of one kind: seq2attn list KIND"
-        names = {name: [entry.name for entry in _entries(name)] for name in KINDS}
-        rows = [(name, ", ".join(known)) for name, known in names.items()]
+        rows = [(name, ", ".join(registry.names())) for name, (_, registry) in KINDS.items()]
         Table([Column("kind"), Column("names")], rows, notes=[note]).show()
         return
     records = []
     for name in [kind] if kind else KINDS:
-        for entry in _entries(name):
-            _, *options = entry.options.model_fields
-            synonyms = entry.synonyms or None
-            about = {"kind": name, "synonyms": synonyms, "options": options or None}
+        _, registry = KINDS[name]
+        for entry in registry:
+            _, *options = entry.options.model_fields  # the first is the name
+            about = {
+                "kind": name,
+                "synonyms": entry.synonyms or None,
+                "options": options or None,
+            }
             records.append({**vars(entry), **about})
     title = f"{kind}  ({KINDS[kind][0]})" if kind else ""
     show(Table.of_records(records, COLUMNS, title), as_json)
-
-
-def _entries(kind: str) -> list[Entry]:
-    """Return the parts of one kind, with those of installed packages that are not loaded yet."""
-    _, registry = KINDS[kind]
-    entries = list(registry)
-    for name, source in registry.installed().items():
-        if name not in registry.names():
-            entries.append(Entry(name, source=source))
-    return entries
 
 
 def config(
@@ -104,10 +96,17 @@ def config(
     for shipped in shipped_names():
         if not shipped.startswith("experiments/"):  # these are not configs
             text = find_config(f"configs/{shipped}").read_text("utf-8")
-            comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
-            first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)  # "et al. 2023" goes on
-            rows.append({"config": shipped, "about": first})
+            rows.append({"config": shipped, "about": _first_sentence(text)})
     Table.of_records(rows, notes=["one of them, to start from: seq2attn config NAME"]).show()
+
+
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a file's comments, without its full stop, which is followed by a
+    blank or ends the comments; "et al. 2023" goes on.
+    """
+    comments = " ".join(re.findall("^# (.*)", text, re.MULTILINE))
+    first, *_ = re.split(r"\.(?: (?![0-9])|$)", comments)
+    return first
 
 
 def inspect(
@@ -134,7 +133,11 @@ def inspect(
     from seq2attn.config.yaml_files import find_config
 
     is_file = target.endswith((".yaml", ".yml")) or find_config(target).is_file()
-    run = None if is_file else find_run(runs_dir, target)
+    try:
+        run = None if is_file else find_run(runs_dir, target)
+    except Seq2AttnError as error:
+        error.hint = error.hint or "`seq2attn config` lists the configs that come with seq2attn."
+        raise
     config = load_config(run.config if run else target, overrides or [])
     learned, parameters = _learn(config, run)
     if as_json:
@@ -158,7 +161,12 @@ def inspect(
 
 
 def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, dict[str, int]]:
-    """Return what the task learns from its files, if it reads any, and the parameters by part."""
+    """Return what the task learns from its files, if it reads any, such as their vocabularies, and
+    the model's numbers of parameters by part.
+
+    A run has kept what was learned. The files of a config are read; if one is missing, as in a
+    recipe that leaves them to the user, a message says so, and nothing is returned.
+    """
     from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.build import build_model, build_task, load_task
 
@@ -179,7 +187,9 @@ def _learn(config: Config, run: Run | None) -> tuple[Mapping[str, Any] | None, d
 
 
 def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]]:
-    """Yield each line of a config's section as YAML, with the meaning of its key."""
+    """Yield each line of a config's section as YAML, with the meaning of its key: nothing for the
+    further lines of a list.
+    """
     from seq2attn.config.yaml_files import write_yaml
 
     values = section.model_dump(mode="json")
@@ -187,8 +197,10 @@ def _explained(section: BaseModel, indent: str = "") -> Iterator[tuple[str, str]
         meaning = " ".join((field.description or "").split())
         if isinstance(values[name], dict):
             below = getattr(section, name)
+            if isinstance(below, tuple):  # a list of one part, which is written as that part
+                (below,) = below
             yield f"{indent}{name}:", meaning
-            yield from _explained(below[0] if isinstance(below, tuple) else below, f"{indent}  ")
+            yield from _explained(below, f"{indent}  ")
         else:
             line, *items = write_yaml({name: values[name]}, width=10**6).splitlines()
             yield indent + line, meaning

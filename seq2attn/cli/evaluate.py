@@ -39,6 +39,7 @@ from seq2attn.results.tables import (
     paper_table,
     side_by_side,
 )
+from seq2attn.runs.logs import save_evaluation
 
 if TYPE_CHECKING:
     from seq2attn.inference.trained_model import TrainedModel
@@ -58,6 +59,55 @@ class Strings:
     )
 
 
+def _columns() -> str:
+    """Return what the columns by length mean, as a paragraph of the help."""
+    lines = ["\b"]  # for Typer: these lines are not filled
+    for metric in METRICS.values():
+        if metric.heading and not metric.of_file:
+            text = f"{metric.heading:<24}{metric.meaning}"
+            lines += textwrap.wrap(text, 74, subsequent_indent=" " * 24)
+    return "\n".join(lines)
+
+
+HELP = f"""Measure a run's accuracy at each string length.
+
+{_columns()}
+
+Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
+seen in training.
+
+Several runs are measured side by side. With --ensemble they are one model, which averages their
+probabilities. The results of an ensemble, or with --beam, are printed but not saved with the
+run. With a beam, all columns but the teacher-forced ones describe the beam's output.
+
+A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
+are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
+share of answers cut off at the longest output allowed, and exact match by source length.
+If a source has several right answers, any of them counts. A source on several lines is one
+word, as in published word error rates, or with --per token as many as it has lines.
+
+--paired counts the words that only one of two runs has right, and tests whether that may be
+chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
+since the lines of a source share an answer.
+
+--families measures other kinds of strings than random ones, such as one letter repeated, and
+prints exact match by family and length. --errors writes each wrong answer next to the right
+one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
+was added.
+
+--latex writes a table for a paper: error rates with intervals and the differences of the runs
+from the first, or exact match by length.
+
+Examples:
+
+  seq2attn eval --lengths 3 5 7 10
+
+  seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
+
+  seq2attn eval gru lstm --data test.tsv --paired
+"""
+
+
 def evaluate(
     names: RunArguments = None,
     *,
@@ -72,62 +122,28 @@ def evaluate(
     device: Device = "auto",
     models: Models,
 ) -> None:
-    """Measure a run's accuracy at each string length.
+    """Measure runs as the options say, save the results with them, and print them.
 
-    {columns}
-
-    Brackets hold 95 % confidence intervals over the strings drawn; an asterisk marks lengths never
-    seen in training.
-
-    Several runs are measured side by side. With --ensemble they are one model, which averages their
-    probabilities. The results of an ensemble, or with --beam, are printed but not saved with the
-    run. With a beam, all columns but the teacher-forced ones describe the beam's output.
-
-    A run on pairs of strings is measured on a file: word error rate (WER, the share of answers that
-    are not exactly right), symbol error rate (SER, edits per symbol of the right answers), the
-    share of answers cut off at the longest output allowed, and exact match by source length.
-    If a source has several right answers, any of them counts. A source on several lines is one
-    word, as in published word error rates, or with --per token as many as it has lines.
-
-    --paired counts the words that only one of two runs has right, and tests whether that may be
-    chance: by McNemar's exact test, or where lines are counted by a permutation test over sources,
-    since the lines of a source share an answer.
-
-    --families measures other kinds of strings than random ones, such as one letter repeated, and
-    prints exact match by family and length. --errors writes each wrong answer next to the right
-    one, with its edits: a>b means that b was written for a, a> that a was left out, and >b that b
-    was added.
-
-    --latex writes a table for a paper: error rates with intervals and the differences of the runs
-    from the first, or exact match by length.
-
-    Examples:
-
-      seq2attn eval --lengths 3 5 7 10
-
-      seq2attn eval gru lstm --data test.tsv --beam 5 --ensemble
-
-      seq2attn eval gru lstm --data test.tsv --paired
+    Checks all options before any work. `HELP` is the text of `seq2attn eval --help`.
     """
     check_latex(latex, force)
     if errors:
         check_output(errors, "table of wrong answers", ERRORS_HEADER, force)
     runs = find_runs(models.runs_dir, names)
-    if paired and (len(runs) < 2 or strings.data is None or models.as_ensemble):
+    several = len(runs) > 1 and not models.as_ensemble
+    if paired and not (several and strings.data):
         raise Seq2AttnError(
             "--paired compares two runs or more on a file of pairs",
             hint="Such as: seq2attn eval gru lstm --data test.tsv --paired",
         )
-    if errors and len(runs) > 1 and not models.as_ensemble:
+    if errors and several:
         raise Seq2AttnError("--errors writes the wrong answers of one run, or with --ensemble")
-    from seq2attn.runs.logs import save_evaluation
-
-    measured = {}
     loaded = models.load(runs, device)
+    measured = {}
     for trained in loaded:
         evaluation = trained.evaluate(**vars(strings), errors=errors is not None)
         measured[trained.name] = evaluation
-        _note_drawn(trained, evaluation, f"{trained.name}: " if len(loaded) > 1 else "")
+        _note_training(trained, evaluation, f"{trained.name}: " if several else "")
     try:
         if not (models.beam or models.as_ensemble):
             for trained in loaded:
@@ -146,22 +162,14 @@ def evaluate(
         say(f"{len(table.rows):,} wrong answers: {errors}")
 
 
-def _columns() -> str:
-    """Return what the columns by length mean, as a paragraph of the help."""
-    lines = ["\b"]  # for Typer: these lines are not filled
-    for metric in METRICS.values():
-        if metric.heading and not metric.of_file:
-            text = f"{metric.heading:<24}{metric.meaning}"
-            lines += textwrap.wrap(text, 74, subsequent_indent=" " * 24)
-    return "\n    ".join(lines)
+evaluate.__doc__ = HELP
 
 
-evaluate.__doc__ = str(evaluate.__doc__).format(columns=_columns())
+def _note_training(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
+    """Say what share of the possible strings of each length training saw, if it is 1 % or more, and
+    whether the model was trained on the file: these numbers say little of new strings.
 
-
-def _note_drawn(trained: "TrainedModel", evaluation: Evaluation, who: str) -> None:
-    """Say how many of the strings of each length were trained on, if it is 1 % or more, and whether
-    the model was trained on the file.
+    who: the start of the sentence.
     """
     examples = trained.step * trained.config.training.batch_size
     shares = []
@@ -177,7 +185,9 @@ def _note_drawn(trained: "TrainedModel", evaluation: Evaluation, who: str) -> No
 
 
 def _print(measured: Mapping[str, Evaluation], as_json: bool, *, as_ensemble: bool) -> None:
-    """Print evaluations by the name of their run: one alone, several side by side."""
+    """Print evaluations, given by the name of their run: on a terminal as tables, several side by
+    side; in a pipe a line for each number.
+    """
     if as_json:
         records = [evaluation.to_json(name) for name, evaluation in measured.items()]
         if as_ensemble:

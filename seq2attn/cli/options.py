@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperArgument, TyperCommand
 
 from seq2attn.display.console import say
 from seq2attn.errors import Seq2AttnError
@@ -24,18 +24,31 @@ if TYPE_CHECKING:
 
 VARIADIC = {"--lengths": "[0-9][0-9,-]*", "--families": "[a-z_,]+"}
 VARIADIC |= dict.fromkeys(("--scores", "--widths", "--keys", "--scales"), "[^-].*")
-"""options that take several values -> what a value after the first looks like; in `eval`, the name
-of a run may follow"""
+"""options that take several values -> what a value after the first looks like: after the lengths of
+`eval`, the name of a run may follow"""
 
 
 class Command(TyperCommand):
-    """A command whose options in `VARIADIC` take several words."""
+    """A command whose options in `VARIADIC` take several words, and whose help names arguments as
+    other programs do: `TEXT...` instead of `{TEXT}... <list[str]>`.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        for parameter in self.params:
+            if isinstance(parameter, TyperArgument):
+                parameter.display_type_rich = lambda ctx: None  # type: ignore[method-assign]
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line. What is not in brackets is required."""
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first line of its help, which a list of commands wraps instead of cutting."""
         return (self.help or "").partition("\n")[0]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words after the command. An error says which command it is of."""
         flags = {option.opts[-1] for option in self.params if getattr(option, "multiple", False)}
         try:
             return super().parse_args(ctx, repeat_flags(args, flags & VARIADIC.keys()))
@@ -51,7 +64,7 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
     The word after a flag is its value; later words are values only if they look like one.
     """
     result: list[str] = []
-    flag = ""
+    flag = ""  # the flag of `flags` whose values are being read
     for index, word in enumerate(args):
         name = word.partition("=")[0]
         if word == "--":
@@ -94,9 +107,12 @@ def command(application: typer.Typer, name: str | None = None) -> Callable[[Func
 
 
 def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that takes the fields of each dataclass in place of the dataclass."""
+    """Return a function for Typer, which makes an option of each parameter: in place of a parameter
+    whose type is a dataclass it has the fields of that class. Called with these, it makes the
+    dataclass, and calls the command's `function` with it.
+    """
     parameters: dict[str, inspect.Parameter] = {}
-    dataclasses: dict[str, Any] = {}
+    dataclasses: dict[str, Any] = {}  # parameter -> class
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = parameter.annotation
         if isinstance(kind, type) and is_dataclass(kind):
@@ -140,7 +156,8 @@ def run_names(context: typer.Context) -> list[str]:
 
 
 def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
-    if plugins and not context.resilient_parsing:  # resilient: while the shell completes a line
+    """Register the parts in the files of --plugin, unless the shell only completes a line."""
+    if plugins and not context.resilient_parsing:
         from seq2attn.plugins import load_plugins
 
         load_plugins(plugins)
@@ -148,7 +165,9 @@ def _load_plugins(context: typer.Context, plugins: Texts) -> list[str]:
 
 
 def _check(parameter: typer.CallbackParam, values: Texts) -> Texts:
-    """Check the values of --lengths or --families; errors in them name the option."""
+    """Check the values of --lengths or --families, and return them as they are: the commands read
+    them again. An error names the option.
+    """
     from seq2attn.config import schema
 
     parse = getattr(schema, f"parse_{parameter.name}")
@@ -249,7 +268,9 @@ class Models:
 
     def load(self, runs: Sequence[Run], device: str, n_best: int = 0) -> list[TrainedModel]:
         """Load the models of runs, or with `--ensemble` one model of all, and say which checkpoint
-        is used where it is not the wanted one. `--n-best` alone implies a beam.
+        is used where it is not the wanted one.
+
+        n_best: how many outputs of each string `predict` prints; 0: the best, by greedy decoding.
         """
         from seq2attn.display.progress import decoding_steps
         from seq2attn.inference.trained_model import load_ensemble
@@ -259,15 +280,18 @@ class Models:
                 "--ensemble averages two runs or more", hint="Name them, or leave out --ensemble."
             )
         search = self.search(n_best)
+        groups = [runs] if self.as_ensemble else [[run] for run in runs]
         models = []
-        for group in [runs] if self.as_ensemble else [[run] for run in runs]:
+        for group in groups:
             trained = load_ensemble(group, self.checkpoint, device)
             _note_checkpoint(trained, self.checkpoint)
             models.append(trained.searching(search, decoding_steps))
         return models
 
     def search(self, n_best: int = 0) -> BeamSearch | None:
-        """Return the search that the options ask for, or None for greedy decoding."""
+        """Return the beam search that the options ask for, or None for greedy decoding. --n-best
+        alone asks for one, too: greedy decoding has a single output.
+        """
         if not self.beam and not n_best:
             if self.length_penalty is not None:
                 raise Seq2AttnError(

@@ -37,7 +37,7 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
     a run, a link, a pipe and a device are never replaced.
     """
-    folder = next(folder for folder in path.parents if os.path.lexists(folder))
+    folder = next(folder for folder in path.parents if os.path.lexists(folder))  # the nearest
     if not folder.is_dir():
         raise Seq2AttnError(f"{path}: {folder} is not a folder")
     if not os.path.lexists(path):
@@ -59,6 +59,7 @@ def write_output(path: Path, data: bytes) -> None:
 
 
 def _make_folder(path: Path) -> None:
+    """Make the folder of a file."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -72,7 +73,7 @@ def check_figure(path: Path, force: bool) -> None:
 
 
 def save_figure(figure: "Figure", path: Path) -> None:
-    """Write a figure and say where."""
+    """Write a figure and say where, with a note on characters that no font has."""
     from seq2attn.plotting.style import save_figure as save
 
     _make_folder(path)
@@ -109,34 +110,13 @@ FigurePath = Annotated[Path, option("FILE", "The figure: .png, .svg or .pdf.", "
 
 
 @dataclass(frozen=True)
-class Style:
-    """The options of how figures are drawn, from here on in this process."""
-
-    force: Force = False
-    dark: Annotated[bool, typer.Option("--dark", help="Draw on a dark ground.")] = False
-    scale: Annotated[
-        float, option("X", "Make a .png figure X times as large.", min=0.1, max=10)
-    ] = 1.0
-
-    def __post_init__(self) -> None:
-        if self.dark or self.scale != 1:
-            from matplotlib import style
-
-            from seq2attn.plotting.style import DPI
-
-            if self.dark:
-                style.use("dark_background")
-            style.use({"savefig.dpi": DPI * self.scale})
-
-
-@dataclass(frozen=True)
-class Shown(Style):
+class Shown:
     """The options of how a result is shown: as JSON instead of text, and in a figure."""
 
     as_json: AsJson = False
     plot: Annotated[Path | None, option("FILE", "Also save a figure: .png, .svg or .pdf.")] = None
+    force: Force = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.plot:
             check_figure(self.plot, self.force)

@@ -24,7 +24,6 @@ from seq2attn.cli.options import (
 from seq2attn.cli.outputs import (
     FigurePath,
     Force,
-    Style,
     check_figure,
     check_output,
     save_figure,
@@ -104,7 +103,7 @@ def page(
 
       seq2attn page scaled-001 --to scaled.html --text hello
 
-      seq2attn page --train configs/scaled.yaml --set model.hidden=48 --set task.max_length=6
+      seq2attn page --train configs/scaled.yaml --set task.max_length=6
 
       seq2attn page scaled-001 dot-001 --to scores.html
     """
@@ -162,7 +161,9 @@ def export(
 
 
 def _check_page(path: Path, kind: str, force: bool) -> None:
-    """Raise `Seq2AttnError` if the command may not write `path`."""
+    """Raise `Seq2AttnError` if a command may not write the page `path`, a `kind` such as "report".
+    An older page of that kind may be replaced; its generator shows what it is.
+    """
     if path.suffix.lower() not in (".html", ".htm"):
         raise Seq2AttnError(f"{path}: a {kind}'s file name ends with .html")
     check_output(path, kind, f'<meta name="generator" content="seq2attn {kind}">', force)
@@ -183,7 +184,7 @@ plot = group("plot", help="Draw a run's accuracy or attention through training."
 def accuracy(
     file: FigurePath,
     *,
-    style: Style,
+    force: Force = False,
     names: RunArguments = None,
     by_length: Annotated[
         bool,
@@ -206,7 +207,7 @@ def accuracy(
 
       seq2attn plot accuracy scaled-001 none-001 --by-length --plot lengths.png
     """
-    check_figure(file, style.force)
+    check_figure(file, force)
     from seq2attn.plotting.curves import accuracy_curves_figure, accuracy_figure
     from seq2attn.runs.logs import latest_by_length, read_metrics
 
@@ -220,7 +221,7 @@ def accuracy(
         save_figure(accuracy_curves_figure(curves, scores), file)
         return
     results = {}
-    sources = []
+    sources = []  # of the results: `eval`, or a step of training
     for run in runs:
         latest = latest_by_length(run)
         if latest is None:
@@ -236,7 +237,7 @@ def accuracy(
 def attention(
     file: FigurePath,
     *,
-    style: Style,
+    force: Force = False,
     name: RunArgument = None,
     strings: Annotated[
         Texts,
@@ -251,7 +252,7 @@ def attention(
 
       seq2attn plot attention scaled-001 --string hello --ideal --plot strip.svg
     """
-    check_figure(file, style.force)
+    check_figure(file, force)
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 

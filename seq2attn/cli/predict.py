@@ -37,30 +37,35 @@ from seq2attn.text import MAX_NAMES, first_of, quoted
 if TYPE_CHECKING:
     from seq2attn.inference.answer import Answer
     from seq2attn.inference.predictor import Predictor
+    from seq2attn.inference.trained_model import TrainedModel
 
     Named = tuple[str, Answer | None]  # with the name of the run
 
 
+Given = Annotated[
+    list[str],
+    argument("TEXT", "Input strings; - reads them from standard input, one per line."),
+]
+Best = Annotated[
+    int | None,
+    option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
+]
+Heat = Annotated[
+    Literal["colour", "digits", "none"] | None,
+    typer.Option(
+        "--map", help="How to print the attention. Default: colour on a terminal, none in a pipe."
+    ),
+]
+
+
 def predict(
-    texts: Annotated[
-        list[str],
-        argument("TEXT...", "Input strings; - reads them from standard input, one per line."),
-    ],
+    texts: Given,
     names: RunOptions = None,
     *,
-    n_best: Annotated[
-        int | None,
-        option("K", "Print the K best outputs with their log-probabilities.", min=1, max=1000),
-    ] = None,
+    n_best: Best = None,
     shown: Shown,
     ideal: Ideal = False,
-    heat: Annotated[
-        Literal["colour", "digits", "none"] | None,
-        typer.Option(
-            "--map",
-            help="How to print the attention. Default: colour on a terminal, none in a pipe.",
-        ),
-    ] = None,
+    heat: Heat = None,
     device: Device = "cpu",
     models: Models,
 ) -> None:
@@ -87,24 +92,15 @@ def predict(
 
       seq2attn predict hello --run scaled-001 --run none-001
     """
-    _check_options(texts, shown, ideal=ideal, heat=heat)
     runs = find_runs(models.runs_dir, names)
-    if texts == ["-"] and len(runs) > 1 and not models.as_ensemble:
-        raise Seq2AttnError(
-            "standard input is answered by one run, or with --ensemble by several as one model",
-            hint="Call predict once for each run.",
-        )
+    several = len(runs) > 1 and not models.as_ensemble
+    _check_options(texts, shown, several=several, ideal=ideal, heat=heat)
     heat = heat or ("colour" if on_terminal() else "none")
-    keep_weights = shown.as_json or shown.plot is not None or heat != "none"
     loaded = models.load(runs, device, n_best or 0)
-    several = len(loaded) > 1
-    answered = []
-    for trained in loaded:
-        predictor = trained.predictor
-        answered.append(_noted(_answers(predictor, texts, keep_weights), predictor))
-    answers: Iterable[Named] = _in_turn([trained.name for trained in loaded], answered, n_best)
+    keep_weights = shown.as_json or shown.plot is not None or heat != "none"
+    answers = _answers_in_turn(loaded, texts, n_best, keep_weights=keep_weights)
     if shown.plot:
-        answers = list(answers)
+        answers = list(answers)  # for the figure, too
     if shown.as_json:
         _write_json(answers, models, several=several, as_list=several or len(texts) > 1)
     else:
@@ -117,8 +113,15 @@ def predict(
         save_figure(attention_figure(maps, ideal=ideal), shown.plot)
 
 
-def _check_options(texts: list[str], shown: Shown, *, ideal: bool, heat: str | None) -> None:
+def _check_options(
+    texts: list[str], shown: Shown, *, several: bool, ideal: bool, heat: str | None
+) -> None:
     """Raise `Seq2AttnError` for options that do not go together."""
+    if texts == ["-"] and several:
+        raise Seq2AttnError(
+            "standard input is answered by one run, or with --ensemble by several as one model",
+            hint="Call predict once for each run.",
+        )
     if ideal and not shown.plot:
         raise Seq2AttnError("--ideal outlines cells of a figure", hint="Add --plot FILE.")
     if heat and shown.as_json:
@@ -127,21 +130,26 @@ def _check_options(texts: list[str], shown: Shown, *, ideal: bool, heat: str | N
         raise Seq2AttnError("--plot draws strings of the command line, not of standard input")
 
 
-def _in_turn(
-    names: Sequence[str], answered: Sequence[Iterator[Answer | None]], n_best: int | None
-) -> Iterator[Named]:
-    """Yield the answer of each run to the first string, then to the second, and so on, with the
-    best outputs only.
+def _answers_in_turn(
+    models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
+) -> Iterable[Named]:
+    """Yield the answer of each model to the first string, then to the second, and so on, as they
+    are computed: each with its `n_best` outputs, and with the name of the model's run.
     """
-    for answers in zip(*answered, strict=True):
-        for name, answer in zip(names, answers, strict=True):
-            best = answer and replace(answer, hypotheses=answer.hypotheses[:n_best])
-            yield name, best
+    of_each = []
+    for trained in models:
+        answers = _answers(trained.predictor, texts, keep_weights)
+        of_each.append(_noted(answers, trained.predictor))
+    for answers_to_one in zip(*of_each, strict=True):
+        for trained, answer in zip(models, answers_to_one, strict=True):
+            if answer is not None:
+                answer = replace(answer, hypotheses=answer.hypotheses[:n_best])
+            yield trained.name, answer
 
 
 def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[Answer | None]:
-    """Yield the answers. Then say how their strings differ from those of training, and exit if
-    lines were refused.
+    """Yield the answers, and count on the way: after the last one, say how their strings differ
+    from those of training, and exit with code 2 if the model could not read some lines.
     """
     task = predictor.task
     unseen = Counter[str]()
@@ -183,19 +191,22 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
             if source is not None:
                 yield from predict([source])  # each is answered before the next is typed
     else:
+        # `predict` reads a block of sources ahead, to answer them together; the refused lines
+        # between them, which it does not get, are put back in their places.
         sources, ahead = itertools.tee(_standard_input(predictor))
-        answers = predict(source for source in ahead if source is not None)  # reads in blocks
+        answers = predict(source for source in ahead if source is not None)
         for source in sources:
             yield None if source is None else next(answers)
 
 
 def _standard_input(predictor: Predictor) -> Iterator[str | None]:
     """Yield the source in each line of standard input; None, after a message, for a line that the
-    model cannot read.
+    model cannot read. Messages on typed lines need no number; of others only the first are shown.
+    Says at the end which lines were passed over, since they have no source.
     """
     typed = sys.stdin.isatty()
     refused = last = 0
-    left_out: list[str] = []
+    left_out: list[str] = []  # numbers of lines
     for number, source in predictor.task.sources(_lines()):
         left_out += map(str, range(last + 1, number))
         last = number
@@ -214,14 +225,18 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
 
 
 def _lines() -> Iterator[str]:
-    """Yield the lines of standard input; the first that is too long is cut off, and the last."""
+    """Yield the lines of standard input. One that is too long for any model is cut off, to be
+    refused, and is the last, so that endless input without line ends ends here.
+    """
     line = "\n"
-    while line.endswith("\n") and (line := sys.stdin.readline(LONGEST + 2)):
-        yield line.strip("\ufeff\r\n")
+    while line.endswith("\n"):
+        line = sys.stdin.readline(LONGEST + 2)
+        if line:
+            yield line.strip("\ufeff\r\n")
 
 
 def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:
-    """Write the answers of one model or several, as a list, or an object a line as they come."""
+    """Write answers as JSON: as a list, or each on a line of its own as soon as it is there."""
     records = []
     for name, answer in answers:
         if answer is None:
@@ -264,6 +279,9 @@ def _print(answer: Answer | None, name: str, heat: str, *, with_rates: bool) -> 
 
 
 def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
+    """Print source and output, what was expected if that is something else, and the map of the
+    attention, or why there is none.
+    """
     from rich.text import Text
 
     from seq2attn.inference.predictor import LONGEST_WITH_WEIGHTS
@@ -278,10 +296,9 @@ def _print_map(answer: Answer, name: str, *, digits: bool) -> None:
         line.append(printable(f"   (expected: {answer.expected})"), style="red")
     console.print(line)
     if answer.map is None:
-        too_long = len(answer.source_symbols) > LONGEST_WITH_WEIGHTS
-        why = (
-            "the string is too long" if too_long else "a model with the score none has no attention"
-        )
+        why = "a model with the score none has no attention"
+        if len(answer.source_symbols) > LONGEST_WITH_WEIGHTS:
+            why = "the string is too long"
         say(f"no map: {why}")
         return
     drawn = heat_map(answer.map, console, digits=digits)

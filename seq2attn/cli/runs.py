@@ -1,5 +1,6 @@
 """`seq2attn runs`"""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from seq2attn.cli.options import AsJson, RunsDir, option
@@ -56,25 +57,34 @@ def runs(
         known = [column.name for column in columns]
         keys = dict.fromkeys([*known, *Status.model_fields])
         if key not in keys:
-            raise unknown("key of --sort", key, keys)
+            raise unknown("--sort key", key, keys)
         if key not in known:
             columns.append(Column(key, right=True))
-        descending = sort.startswith("-") != key.startswith("exact_match")
-        if not descending:
-            records.reverse()  # equal ones: the oldest first
-        records.sort(
-            key=lambda record: ((record[key] is None) != descending, record[key]),
-            reverse=descending,
-        )
-    rows = [[record[column.name] for column in columns] for record in records[:limit]]
-    table = Table(columns, rows)
-    show(table, as_json)
+        records = _sorted(records, key, reverse=sort.startswith("-"))
+    show(Table.of_records(records[:limit], columns), as_json)
     if len(records) > limit and not as_json:
         say(f"{len(records) - limit:,} more; raise --limit to see them")
 
 
+def _sorted(records: Sequence[dict[str, Any]], key: str, *, reverse: bool) -> list[dict[str, Any]]:
+    """Return records by the value of `key`, the lowest first, but the highest exact match, or in
+    reverse order; those without a value come last. Of equal ones, the oldest comes first where
+    values rise, the newest where they fall.
+
+    records: the newest first.
+    """
+    falling = reverse != key.startswith("exact_match")
+    with_value = [record for record in records if record[key] is not None]
+    without = [record for record in records if record[key] is None]
+    if not falling:
+        with_value.reverse()
+        without.reverse()
+    with_value.sort(key=lambda record: record[key], reverse=falling)  # a stable sort
+    return with_value + without
+
+
 def _record(run: Run) -> dict[str, Any]:
-    """Return what is known of a run."""
+    """Return what is known of a run, by the keys of `COLUMNS` and of its status."""
     status, environment = run.status(), run.environment
     made = environment.created and f"{environment.created:%Y-%m-%d %H:%M}"
     return status.model_dump() | {

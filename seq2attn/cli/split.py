@@ -1,6 +1,6 @@
 """`seq2attn split`"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,20 +16,28 @@ from seq2attn.display.table import Column, Table
 from seq2attn.errors import Seq2AttnError
 
 Share = Annotated[float, option("%", "Share of the words.", min=0, max=100)]
+By = Annotated[
+    str,
+    option("COLUMN", "Split by this column's values, such as lemmas; by number or name."),
+]
+Folder = Annotated[
+    Path,
+    option("FOLDER", "Where the parts are written.", file_okay=False),
+]
 FOUND = ("header", "source_separator", "target_separator", "features_separator")
 """what the pairs themselves tell, unless it is set"""
-SIZES = {"small": 3_000, "medium": 30_000}  # recipe -> the most pairs that it is for
+SMALL = 3_000
+MEDIUM = 30_000
+"""the most pairs that these recipes are for"""
 
 
 def split(
     file: Annotated[Path, argument("FILE", "The file of pairs.")],
     dev: Share = 10.0,
     test: Share = 10.0,
-    by: Annotated[
-        str, option("COLUMN", "Split by this column's values, such as lemmas; by number or name.")
-    ] = "",
+    by: By = "",
     seed: Annotated[int, option("N", "Another seed chooses other words.")] = 0,
-    to: Annotated[Path, option("FOLDER", "Where the parts are written.", file_okay=False)] = Path(),
+    to: Folder = Path(),
     overrides: Overrides = None,
     force: Force = False,
 ) -> None:
@@ -48,8 +56,7 @@ def split(
 
       seq2attn split forms.csv --by Concept --to parts --set 'task.delimiter=","'
     """
-    names = ("train", "dev", "test")
-    paths = {name: to / f"{name}{file.suffix}" for name in names}
+    paths = {name: to / f"{name}{file.suffix}" for name in ("train", "dev", "test")}
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
@@ -58,9 +65,8 @@ def split(
     words = splitting.words_of(loaded)
     units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
-    rows, pairs = [], {}
+    rows = []
     for name, numbers in parts.items():
-        pairs[name] = [pair for number in numbers for pair in loaded.parsed.rows[number]]
         if numbers:
             write_output(paths[name], loaded.part(numbers).encode(errors="surrogateescape"))
             kinds = len({units[number] for number in numbers})
@@ -69,18 +75,34 @@ def split(
     alike = 0 if by else len(set(words.values())) - len(set(units.values()))
     if alike:
         say(f"note: {alike:,} words differ from another one only in case, and are in its part")
+    train_pairs = _pairs(loaded, parts["train"])
+    dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
         *loaded.notes,
         *splitting.shared_with_train(loaded, parts),
-        *warnings(pairs["train"], pairs["dev"], form),
+        *warnings(train_pairs, dev_pairs, form),
     ):
         say(text)
-    if pairs["dev"]:
-        say(f"Next: {_next_command(paths, form, pairs['train'])}")
+    if dev_pairs:
+        say(f"Next: {_next_command(paths, form, train_pairs)}")
+
+
+def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
+    """Return the pairs of lines, given by their numbers: a line with several answers has several
+    pairs.
+    """
+    pairs: list[Pair] = []
+    for number in numbers:
+        pairs += file.parsed.rows[number]
+    return pairs
 
 
 def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
-    """Load the file as the options say, and as the pairs themselves tell."""
+    """Load the file in the format that the options set, and return that format, too.
+
+    What the options leave open, such as a header or a separator, is found out from the pairs: if
+    they look odd because of it, the file is read once more, with a note.
+    """
     from seq2attn.config import load_config
 
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
@@ -88,9 +110,10 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     form = Format(**{name: task[name] for name in vars(Format())})
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
+    open_fields = [name for name in FOUND if name not in " ".join(overrides)]
     for oddity in oddities(loaded.pairs, form):
         for name, value in oddity.changes.items():
-            if oddity.sure and name in FOUND and name not in " ".join(overrides):
+            if oddity.sure and name in open_fields:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
     if not found:
@@ -100,12 +123,18 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
 
 
 def _next_command(paths: Mapping[str, Path], form: Format, train: Sequence[Pair]) -> str:
-    """Return the command that trains on the parts, in the format of the file."""
+    """Return the command that trains on the parts, with the recipe for files of this size, and with
+    the settings by which the parts are read as FILE was.
+    """
     for oddity in oddities(train, form):
-        form = replace(form, **oddity.changes) if oddity.sure else form
-    recipe = next((name for name, most in SIZES.items() if len(train) <= most), "large")
-    changes: dict[str, Any] = {name: str(paths[name]) for name in ("train", "dev")}
-    # the recipe has a target separator, and malformed lines are left out already
-    changes |= replace(form, skip_bad=0).differing()
-    changes.setdefault("target_separator", form.target_separator)
+        if oddity.sure:
+            form = replace(form, **oddity.changes)
+    recipe = "large"
+    if len(train) <= SMALL:
+        recipe = "small"
+    elif len(train) <= MEDIUM:
+        recipe = "medium"
+    changes: dict[str, Any] = {"train": str(paths["train"]), "dev": str(paths["dev"])}
+    changes |= replace(form, skip_bad=0).differing()  # malformed lines are left out already
+    changes.setdefault("target_separator", form.target_separator)  # the recipes have another one
     return f"seq2attn train --config configs/pairs/{recipe}.yaml {settings(changes)}"

@@ -10,6 +10,10 @@ from seq2attn.display.progress import make_display
 from seq2attn.runs.machine import MAX_THREADS
 from seq2attn.runs.run import DEFAULT_ROOT, plugin_options, resume_command, runs_dir_option
 
+Threads = Annotated[
+    int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
+]
+
 
 def train(
     config: Annotated[
@@ -28,9 +32,7 @@ def train(
         option("RUN", "Continue this run from its last checkpoint.", autocompletion=run_names),
     ] = None,
     device: Device = "auto",
-    threads: Annotated[
-        int | None, option("N", "Number of CPU threads. Default: 1.", min=1, max=MAX_THREADS)
-    ] = None,
+    threads: Threads = None,
     plugin: Plugins = None,
     runs_dir: RunsDir = DEFAULT_ROOT,
 ) -> None:
@@ -44,7 +46,7 @@ def train(
 
       seq2attn train --config configs/scaled.yaml
 
-      seq2attn train --config configs/scaled.yaml --set model.attention.score=additive --set seed=2
+      seq2attn train -c configs/scaled.yaml -s model.attention.score=additive
 
       seq2attn train --resume scaled-001
     """

@@ -2,7 +2,6 @@
 Python, or from both.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,15 +31,13 @@ HINT = (
     "To compare the seeds of a model's config: seq2attn compare -c CONFIG --vary seed=1-5"
 )
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
-NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
-LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
-
 
 Base = str | Path | Values | Config
 """a config's file, or its keys and values"""
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
+    """Return the members of a list; any other value alone."""
     return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -54,7 +51,7 @@ class Settings(Section):
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
     """config keys that are the same in every trial"""
     vary: dict[str, Any] = Field(default_factory=dict)
-    """config keys and the values of each: a list, a range as 1-10, or a grid as log:1e-4..1e-2:8"""
+    """config keys and the values of each: a list, or a range as 1-10"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
     metric: Literal[COMPARED] | None = None  # type: ignore[valid-type]
@@ -127,15 +124,7 @@ def compose_experiment(
     settings, axes = _validated(values, source, places)
     if file:
         configs = [find_config(file).parent / config for config in settings.configs]
-    bases: dict[str, Base] = {}
-    for number, config in enumerate(configs or (), start=1):
-        name_of_base = Path(config).stem if isinstance(config, str | Path) else f"config_{number}"
-        bases[name_of_base] = config
-    if len(bases) < len(settings.configs):
-        raise Seq2AttnError(
-            f"two base configs have the same name: {', '.join(settings.configs)}",
-            hint="Rename one.",
-        )
+    bases = _by_name(configs or ())
     loops = read_loops(train)
     if len(loops) > 1:
         axes = {TRAIN: tuple(loops), **axes}
@@ -152,6 +141,19 @@ def compose_experiment(
     return Experiment(name, source, bases, settings, axes, places, loops)
 
 
+def _by_name(configs: Sequence[Base]) -> dict[str, Base]:
+    """Return base configs by their names: a file's name without its ending, or `config_1` and so
+    on for configs that are in no file.
+    """
+    bases: dict[str, Base] = {}
+    for number, config in enumerate(configs, start=1):
+        name = Path(config).stem if isinstance(config, str | Path) else f"config_{number}"
+        if name in bases:
+            raise Seq2AttnError(f"two base configs are called {name!r}", hint="Rename one.")
+        bases[name] = config
+    return bases
+
+
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the values of an experiment file, and where each is written."""
     document = read_file(find_config(file))
@@ -160,15 +162,16 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
         raise Seq2AttnError(f"{file}: expected keys and values (a mapping)", hint=HINT)
     places = {}
     for key, line in document.lines.items():
-        places[re.sub(r"^(set|vary)\.", "", key)] = f"{file}:{line}"
+        key = re.sub(r"^(set|vary)\.", "", key)  # a problem names the config's key alone
+        places[key] = f"{file}:{line}"
     return values, places
 
 
 def _add(
     section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Add `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE`, read as YAML, to a section
-    of the settings.
+    """Add what the options `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE` say to
+    that section of `values`, over what the file has there, and to `places` where it was said.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -192,7 +195,9 @@ def _add(
 def _validated(
     values: Mapping[str, Any], source: str, places: Mapping[str, str]
 ) -> tuple[Settings, dict[str, Sequence[Any]]]:
-    """Return the settings, and the values of each key that varies."""
+    """Return the settings, and the values of each key that varies. Raises `ConfigError` with all
+    problems, each with the place where its key is written.
+    """
     axes = {}
     problems = []
     try:
@@ -211,53 +216,39 @@ def _validated(
 
 
 def _expanded(key: str, values: Any) -> Sequence[Any]:
-    """Return the values of a key, given one or a list: `1-10` is a range if the key is a whole
-    number, `log:1e-4..1e-2:8` a grid if it is a number.
+    """Return the values of a key, given one or a list; `1-10` stands for ten values if the key
+    takes a whole number.
     """
     if key == CONFIG:
         raise Seq2AttnError(
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
-    field = dict(all_keys()).get(key)
-    kinds = [field.annotation, *get_args(field.annotation)] if field else []
-    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
+    takes_whole_numbers = _takes_whole_numbers(key)
     expanded: list[Any] = []
     for value in _tuple(values):
-        text = str(value)
-        if int in kinds and (match := RANGE.fullmatch(text)):
-            numbers = range(int(match[1]), int(match[2]) + 1)
-            if not 0 < len(numbers) <= MAX_TRIALS:
-                raise Seq2AttnError(
-                    f"{quoted(value)}: expected FIRST-LAST, counting up, at most "
-                    f"{MAX_TRIALS:,} numbers"
-                )
-            expanded += numbers
-        elif text.startswith("log:") and (int in kinds or float in kinds):
-            expanded += _log_grid(text, whole=float not in kinds)
-        else:  # `1-12` too, as a value of evaluation.lengths
+        match = RANGE.fullmatch(str(value))
+        if not (takes_whole_numbers and match):  # `1-12` too, as a value of evaluation.lengths
             expanded.append(value)
+            continue
+        numbers = range(int(match[1]), int(match[2]) + 1)
+        if not 0 < len(numbers) <= MAX_TRIALS:
+            raise Seq2AttnError(
+                f"{quoted(value)}: expected FIRST-LAST, counting up, at most {MAX_TRIALS:,} numbers"
+            )
+        expanded += numbers
     if not expanded:
         raise Seq2AttnError("no values")
     return tuple(expanded)
 
 
-def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written, those
-    between rounded to three significant digits, or as many as keep them apart; whole ones each
-    once.
+def _takes_whole_numbers(key: str) -> bool:
+    """Return True if a value of this config key is an `int`, such as that of `seed` or of
+    `training.steps: Count | None`.
     """
-    match = LOG_GRID.fullmatch(text)
-    words = match.groups() if match else "000"
-    first, last, count = (read_text(word, text).value for word in words)
-    if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
-        raise Seq2AttnError(
-            f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
-            "log:1e-4..1e-2:8"
-        )
-    ratio = (last / first) ** (1 / (count - 1))
-    digits = max(3, 2 - math.floor(math.log10(max(ratio - 1, 1e-15))))
-    numbers = [first]
-    for index in range(1, count - 1):
-        number = first * ratio**index
-        numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))
-    return list(dict.fromkeys([*numbers, last]))
+    field = dict(all_keys()).get(key)
+    if field is None:
+        return False
+    for kind in (field.annotation, *get_args(field.annotation)):
+        if kind is int or getattr(kind, "__origin__", None) is int:  # Count is Annotated[int, ...]
+            return True
+    return False

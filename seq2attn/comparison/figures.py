@@ -48,14 +48,17 @@ WIDTH = 0.5  # of the distance between two lengths, over which groups stand side
 
 
 def figures_of(comparison: Comparison) -> dict[str, Figure]:
-    """Draw every figure that has data; return them by name."""
-    name, groups = comparison.name, comparison.groups
+    """Draw every figure that has data; return them by name: the curves that at least one trial
+    logged, and the results.
+    """
+    name = comparison.name
+    groups = comparison.groups
     metric = METRICS[comparison.metric]
     panels = _panels(groups)
     figures = {}
     trials = [trial for group in groups for trial in group.trials]
     for curve, label in CURVES.items():
-        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):
+        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # a point is no curve
             title = f"{name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:
@@ -79,19 +82,25 @@ def figure_files(comparison: str, place: Path) -> dict[str, Path]:
 
 
 def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
-    """Draw a number that training logs against step."""
+    """Draw a number that training logs against step: each group's median over its seeds, in a band
+    from the lowest to the highest seed.
+    """
     for group, look in lines:
-        values: dict[int, list[float]] = {}
+        values: dict[int, list[float]] = {}  # of all seeds, by step
         for trial in group.trials:
             for step, value in trial.metrics.curve(curve):
                 values.setdefault(step, []).append(value)
         steps = sorted(values)
         by_step = [values[step] for step in steps]
-        lowest = list(map(min, by_step))
-        highest = list(map(max, by_step))
-        panel.fill_between(steps, lowest, highest, color=look.colour, alpha=0.15, lw=0)
-        middle = list(map(median, by_step))
-        panel.plot(steps, middle, look.dash, color=look.colour, label=group.label, lw=1.6)
+        _band(panel, steps, list(map(min, by_step)), list(map(max, by_step)), look)
+        panel.plot(
+            steps,
+            list(map(median, by_step)),
+            look.dash,
+            color=look.colour,
+            label=group.label,
+            lw=1.6,
+        )
     if curve == "loss":
         logarithmic(panel)
     else:
@@ -100,17 +109,17 @@ def _draw_curves(curve: str, panel: Axes, lines: Lines) -> None:
 
 
 def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
-    """Draw the metric by length, or each error rate, groups side by side."""
+    """Draw the metric by length, or each error rate: each group's mean with its interval, in a band
+    from the worst to the best seed. Groups are moved apart, so that all intervals are visible.
+    """
     rows = [row for group, _ in lines for row in group.main]
     labels = sorted({row.length_or_rate for row in rows})
     ticks = {label: index for index, label in enumerate(labels)}
     trained = {row.length_or_rate for row in rows if row.trained}
     for number, (group, look) in enumerate(lines):
-        shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)
+        shift = WIDTH * ((number + 0.5) / len(lines) - 0.5)  # 0 for the group in the middle
         positions = [ticks[row.length_or_rate] + shift for row in group.main]
-        worst = column(group.main, "worst")
-        best = column(group.main, "best")
-        panel.fill_between(positions, worst, best, color=look.colour, alpha=0.15, lw=0)
+        _band(panel, positions, column(group.main, "worst"), column(group.main, "best"), look)
         means = [row.mean for row in group.main]
         panel.plot(
             positions,
@@ -122,13 +131,22 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
             lw=1.2,
             ms=5,
         )
-        low = column(means, "low")
-        high = column(means, "high")
-        panel.vlines(positions, low, high, color=look.colour, lw=2.4)
+        panel.vlines(
+            positions,
+            column(means, "low"),
+            column(means, "high"),
+            color=look.colour,
+            lw=2.4,
+        )
     draw_lengths(panel, ticks, ticks.keys() - trained, 12)
     panel.set_xlabel("" if metric.of_file else "string length")
     if metric.lower_is_better is not False:  # an error rate, or entropy
         _start_at_zero(panel)
+
+
+def _band(panel: Axes, positions: Any, low: Any, high: Any, look: Look) -> None:
+    """Shade from low to high values, in a group's colour."""
+    panel.fill_between(positions, low, high, color=look.colour, alpha=0.15, lw=0)
 
 
 def _start_at_zero(panel: Axes) -> None:
@@ -145,7 +163,10 @@ def _figure(
     draw: Callable[[Axes, Lines], None],
     label: str,
 ) -> Figure:
-    """Draw panels with titles, one legend, and one label of values."""
+    """Draw panels with one title, one legend, and one label of the y axis.
+
+    panels: the groups of each, by its own title. draw: draws the lines of one panel.
+    """
     width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])
     height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
@@ -169,13 +190,15 @@ def _figure(
 
 
 def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    """Return a panel for each combination of values beside score and base config, whose groups are
-    its lines, with short labels; one if only other keys vary.
+    """Return the groups of each panel, by its title: groups that differ only in their score or
+    base config share a panel, where they are called by these alone. If neither varies, all groups
+    are in one panel.
     """
     panels: dict[str, list[Group]] = {}
     for group in groups:
         words = name_values(group.values)
-        keys = [key for key in words if key in (CONFIG, "model.attention.score")] or list(words)
-        label = ", ".join([words.pop(key) for key in keys]) or group.label
-        panels.setdefault(", ".join(words.values()), []).append(replace(group, label=label))
+        lines = [key for key in words if key in (CONFIG, "model.attention.score")]
+        label = ", ".join(words.pop(key) for key in lines or list(words)) or group.label
+        title = ", ".join(words.values())  # of what is left
+        panels.setdefault(title, []).append(replace(group, label=label))
     return panels

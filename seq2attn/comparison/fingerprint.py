@@ -1,4 +1,6 @@
-"""What a function of the user's does, as a checksum. Imports no torch."""
+"""What a function of the user's does, as a checksum, by which a comparison notices that a training
+loop was changed since its runs were made. Imports no torch.
+"""
 
 import functools
 import hashlib
@@ -8,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-_STANDARD = sysconfig.get_path("stdlib")
+_STANDARD = sysconfig.get_path("stdlib")  # the folder of Python's own library
 
 
 def fingerprint(function: Any) -> str:
@@ -24,7 +26,11 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
-    """Yield what a value consists of; what was seen before, or is of a library, by its name."""
+    """Yield bytes that differ where a value, or what it is made of, would do something else.
+
+    seen: the `id` of each user's function, class, module and object that was taken apart already,
+    since these may refer to each other in circles.
+    """
     if isinstance(value, functools.partial):
         yield from _all_parts((value.func, value.args, value.keywords), seen)
     elif isinstance(value, MethodType):
@@ -33,12 +39,16 @@ def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
         yield repr(getattr(value, "__qualname__", value.__name__)).encode()
         if id(value) not in seen and _is_users(value):
             seen.add(id(value))
-            yield from _all_parts(_used(value), seen)
+            if isinstance(value, FunctionType):
+                yield from _all_parts(_used_by_function(value), seen)
+            else:
+                yield from _all_parts(_members(value), seen)
     elif isinstance(value, Mapping):
         yield from _all_parts(value.items(), seen)
     elif isinstance(value, list | tuple):
         yield from _all_parts(value, seen)
     elif isinstance(value, set | frozenset):
+        # the order of a set differs from one process to the next
         yield from sorted(b"".join(_parts(member, seen)) for member in value)
     elif _is_users(type(value)) and id(value) not in seen:
         seen.add(id(value))
@@ -67,30 +77,34 @@ def _is_users(value: Any) -> bool:
     return not ("site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD))
 
 
-def _used(value: Any) -> Iterator[Any]:
-    """Yield what a function, class or module of the user's is made of."""
-    if not isinstance(value, FunctionType):
-        for name, member in sorted(vars(value).items()):
-            if not name.startswith("__") or isinstance(member, FunctionType):
-                yield getattr(member, "__func__", getattr(member, "fget", member))
-        yield from getattr(value, "__bases__", ())
-        return
-    yield value.__defaults__
-    yield value.__kwdefaults__
-    for cell in value.__closure__ or ():
+def _members(value: type | ModuleType) -> Iterator[Any]:
+    """Yield what a class or module of the user's defines, and the classes that it extends."""
+    for name, member in sorted(vars(value).items()):
+        if not name.startswith("__") or isinstance(member, FunctionType):
+            # the function of a class method or static method, or of a property
+            yield getattr(member, "__func__", getattr(member, "fget", member))
+    yield from getattr(value, "__bases__", ())
+
+
+def _used_by_function(function: FunctionType) -> Iterator[Any]:
+    """Yield what a function of the user's consists of, and the global values that it names."""
+    yield function.__defaults__
+    yield function.__kwdefaults__
+    for cell in function.__closure__ or ():
         yield _content(cell)
-    for code in _codes(value.__code__):
+    for code in _codes(function.__code__):
         yield code.co_code
         yield [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
         yield code.co_names
         for name in code.co_names:
-            yield value.__globals__.get(name)
+            yield function.__globals__.get(name)
 
 
 def _content(cell: Any) -> Any:
+    """Return the value of a variable of an enclosing function; None if it has none yet."""
     try:
         return cell.cell_contents
-    except ValueError:  # of a name that is not set yet
+    except ValueError:
         return None
 
 

@@ -97,8 +97,9 @@ class Group:
         rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
         for trial in self.trials:
-            if rows and all(trial.seed in row for row in rows):
-                means[trial.seed] = statistics.fmean([row[trial.seed] for row in rows])
+            values = [by_seed[trial.seed] for by_seed in rows if trial.seed in by_seed]
+            if values and len(values) == len(rows):  # a diverged model may lack a value
+                means[trial.seed] = statistics.fmean(values)
         return means
 
     @property
@@ -111,10 +112,12 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
     """Return the groups of `plan` that have a trial done, with their results by its metric."""
     results: dict[str, list[TrialResult]] = {}
     for trial in plan.trials:
-        if (saved := find_evaluation(trial)) is not None:
+        saved = find_evaluation(trial)
+        if saved is not None:
             result = TrialResult(trial.name, trial.config.seed, saved, read_metrics(trial.run))
             results.setdefault(trial.group, []).append(result)
-    planned, baselines = plan.groups, plan.baselines
+    planned = plan.groups
+    baselines = plan.baselines
     groups = []
     for label, trials in results.items():
         first = planned[label][0]
@@ -139,17 +142,23 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
 def _summaries(
     metric_name: str, trials: Sequence[TrialResult], baseline: Sequence[TrialResult]
 ) -> Iterator[Summary]:
-    """Yield a row for each family and length; by an error rate for each rate, this one first."""
-    names = {metric_name: None}
+    """Yield a group's row for each family and length; of error rates, one for each rate, that of
+    `metric_name` first.
+
+    baseline: the trials of the group to compare with; none for the baseline itself.
+    """
+    names = [metric_name]
     if METRICS[metric_name].of_file:
-        names |= {name: None for name, rate in METRICS.items() if rate.of_file and rate.heading}
+        for name, rate in METRICS.items():
+            if rate.of_file and rate.heading and name != metric_name:
+                names.append(name)
     trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
             mean = mean_over_seeds(list(values.values()), 0.0, metric.largest)
-            worst = min(values, key=values.__getitem__)
+            worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)
             if metric.lower_is_better:
                 worst, best = best, worst
@@ -170,7 +179,7 @@ def _summaries(
 
 
 def _by_seed(metric: str, trials: Sequence[TrialResult]) -> ValuesBySeed:
-    """Return the values of a metric."""
+    """Return what trials measured of a metric: for each family and length the value by seed."""
     values: ValuesBySeed = {}
     for trial in trials:
         for row in trial.evaluation.rows:
@@ -189,19 +198,25 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     ordered = [means[group].value for group in order]
     ranks = {}
     for group in order:
-        mean = means[group]
         best = {} if group == order[0] else values[order[0]]
         behind = _difference(values[group], best, metric)
-        not_worse = True
+        not_worse = True  # one seed shows nothing
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
-        ranks[group] = Ranked(1 + ordered.index(mean.value), mean, behind, not_worse)
+        ranks[group] = Ranked(
+            rank=1 + ordered.index(means[group].value),  # the same where means are equal
+            overall=means[group],
+            behind=behind,
+            not_worse_than_best=not_worse,
+        )
     return ranks
 
 
 def _difference(
     values: Mapping[int, float], others: Mapping[int, float], metric: Metric
 ) -> SeedMean | None:
-    """Return the mean difference from others with the same seed; None without a common seed."""
+    """Return the mean difference of values from `others` with the same seed; None without a common
+    seed.
+    """
     differences = [value - others[seed] for seed, value in values.items() if seed in others]
     return mean_over_seeds(differences, -metric.largest, metric.largest) if differences else None

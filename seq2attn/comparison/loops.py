@@ -18,11 +18,11 @@ Train = Callable[[Any], object]
 
 @dataclass(frozen=True)
 class Loop:
-    """A function that trains a model, on its way to another process."""
+    """A function of the user's that trains a model, in a form that other processes can be given."""
 
     name: str
     code: str
-    """a checksum of what it does"""
+    """a checksum of what it does, its `fingerprint`"""
     pickled: bytes
 
     @property
@@ -64,6 +64,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
 
 
 def _takes_a_model(function: Any) -> bool:
+    """Return True if it can be called with one argument."""
     try:
         inspect.signature(function).bind(None)
     except (TypeError, ValueError):
@@ -72,13 +73,15 @@ def _takes_a_model(function: Any) -> bool:
 
 
 def _pickled(function: Train) -> bytes:
-    """Return the function as bytes: by its name if others can import it, otherwise by value."""
-    by_value = function.__module__ == "__main__" if hasattr(function, "__module__") else False
+    """Return the function as bytes: by its name if another process can import it, otherwise its
+    code itself, which needs the package cloudpickle.
+    """
+    by_value = getattr(function, "__module__", "") == "__main__"
     if not by_value:
         try:
             return pickle.dumps(function)
-        except (pickle.PicklingError, AttributeError, TypeError):  # of a function, or a lambda
-            pass
+        except (pickle.PicklingError, AttributeError, TypeError):
+            pass  # a function inside a function, or a lambda, cannot be imported
     try:
         import cloudpickle
     except ImportError:

@@ -24,7 +24,7 @@ from seq2attn.comparison.experiment import (
     compose_experiment,
 )
 from seq2attn.comparison.trial import Trial, blocked_by
-from seq2attn.config import load_config
+from seq2attn.config import Config, load_config
 from seq2attn.config.load import Values, flat_values, override_list, place_of
 from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
@@ -44,8 +44,8 @@ UNLABELLED = (
     "task",
     "task.name",
 )
-"""keys of which labels show only the value"""
-LONGEST_NAME = 80  # characters of a run's name; a longer one ends with the seed and a digest
+"""keys of which labels show only the value, since it says what it is"""
+LONGEST_NAME = 80  # characters of a run's name
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
 
@@ -72,7 +72,9 @@ class Plan:
     @property
     def baselines(self) -> dict[str, str]:
         """The group that each group is compared with, by label; an empty string for none."""
-        labels = {frozenset(trial.values.items()): trial.group for trial in self.trials}
+        labels = {}  # by values, as a set of (key, value), which can be looked up
+        for trial in self.trials:
+            labels[frozenset(trial.values.items())] = trial.group
         baselines = {}
         for trial in self.trials:
             values = {**trial.values, **self.baseline}
@@ -91,49 +93,51 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     if count > MAX_TRIALS:
         raise Seq2AttnError(f"{count:,} trials; at most {MAX_TRIALS:,} are allowed")
     hint = f"Nothing was run: {count:,} trials."
-    trials = []
-    invalid: dict[Problem, None] = {}  # each problem once
-    for values in itertools.product(*experiment.axes.values()):
-        try:
-            given = dict(zip(experiment.axes, values, strict=True))
-            trials.append(_make_trial(experiment, given, root.absolute()))
-        except ConfigError as error:
-            for problem in error.problems:
-                where = problem.where
-                if where is None or where.startswith("--set "):  # not in the config's file
-                    where = place_of(problem, experiment.places) or where
-                invalid[replace(problem, where=where)] = None
-    if invalid:
-        raise ConfigError(experiment.source, list(invalid), hint=hint)
+    trials, problems = _make_trials(experiment, root.absolute())
+    if problems:
+        raise ConfigError(experiment.source, problems, hint=hint)
     settings = experiment.settings
     on_files = all(trial.on_files for trial in trials)
-    metric = settings.metric or ("wer" if on_files else "exact_match")
-    baseline = {key: _resolved(key, value) for key, value in settings.baseline.items()}
-    fixed = {key: _resolved(key, value) for key, value in settings.fixed.items()}
-    plan = Plan(experiment.name, tuple(trials), metric, baseline or trials[0].values, fixed)
+    plan = Plan(
+        experiment.name,
+        tuple(trials),
+        metric=settings.metric or ("wer" if on_files else "exact_match"),
+        baseline=_resolved(settings.baseline) or trials[0].values,
+        fixed=_resolved(settings.fixed),
+    )
     problems = list(_problems(settings, plan)) or _blocked(trials)
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     return plan
 
 
-def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Trial:
+def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[Problem]]:
+    """Return a trial for each combination of values, and the problems of those that are no valid
+    config, each problem once and where its key is written.
+    """
+    trials = []
+    invalid: dict[Problem, None] = {}
+    for values in itertools.product(*experiment.axes.values()):
+        try:
+            given = dict(zip(experiment.axes, values, strict=True))
+            trials.append(_make_trial(experiment, given, root))
+        except ConfigError as error:
+            for problem in error.problems:
+                where = problem.where
+                if where is None or where.startswith("--set "):  # not in the config's file
+                    where = place_of(problem, experiment.places) or where
+                invalid[replace(problem, where=where)] = None
+    return trials, list(invalid)
+
+
+def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
+    """Return the trial with these values of what varies."""
     settings = experiment.settings
-    base = given.get(CONFIG, next(iter(experiment.bases)))
-    overrides = {**settings.fixed, **given}
-    overrides.pop(CONFIG, None)
-    loops = experiment.loops
-    loop = loops.get(overrides.pop(TRAIN, next(iter(loops), "")))
-    config = load_config(experiment.bases[base], overrides)
-    flat = flat_values(config)
-    values = {}
-    labels = {}
-    for key, value in given.items():
-        if _has_options(key, value):
-            values[key] = _in_short(value)
-            labels[key] = _in_short(value, experiment.axes[key])
-        elif key != "seed":
-            values[key] = labels[key] = _resolved(key, flat.get(key, value))
+    varied = dict(given)
+    base = varied.pop(CONFIG, next(iter(experiment.bases)))
+    loop = experiment.loops.get(varied.pop(TRAIN, next(iter(experiment.loops), "")))
+    config = load_config(experiment.bases[base], {**settings.fixed, **varied})
+    values, labels = _values_and_labels(experiment, given, config)
     lengths = settings.lengths or config.evaluation.lengths or ()
     if not lengths and not config.data_files:
         from seq2attn.build import build_task
@@ -154,11 +158,39 @@ def _make_trial(experiment: Experiment, given: dict[str, Any], root: Path) -> Tr
     )
 
 
-def _resolved(key: str, value: Any) -> Any:
-    """Return a value as `Trial.values` has it: a number or text, the name of a part, no synonym."""
+# ---- how values are called ----
+
+
+def _values_and_labels(
+    experiment: Experiment, given: Values, config: Config
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what varies except the seed, as numbers and texts: the values, which identify a group,
+    and what labels show of them, which leaves out options that all values of an axis share.
+    """
+    flat = flat_values(config)
+    values = {}
+    labels = {}
+    for key, value in given.items():
+        if _has_options(key, value):
+            values[key] = _in_short(value)
+            labels[key] = _in_short(value, experiment.axes[key])
+        elif key != "seed":
+            values[key] = labels[key] = _plain(key, flat.get(key, value))
+    return values, labels
+
+
+def _resolved(values: Values) -> dict[str, Any]:
+    """Return values by key as `Trial.values` has them."""
+    return {key: _plain(key, value) for key, value in values.items()}
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Return a value of a config key as a number or text, the name of a part instead of a
+    synonym.
+    """
     if _has_options(key, value):
         return _in_short(value)
-    with contextlib.suppress(KeyError, Seq2AttnError):  # an unknown name is that of no group
+    with contextlib.suppress(KeyError, Seq2AttnError):  # no part, or one that is unknown
         return PARTS[key].get(str(value)).name
     return _text(value) if isinstance(value, list) else value
 
@@ -169,9 +201,10 @@ def _has_options(key: str, value: Any) -> bool:
 
 
 def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
-    """Return a part or a section with its options, as `local_m(radius=3)` and `score=additive,
-    history=shift`, without those options that all other values of its axis share; and a list of
-    parts, as `cross_entropy + coverage(weight=0.1)`.
+    """Return a part with its options as `local_m(radius=3)`, a section as `score=additive,
+    history=shift`, and a list of parts as `cross_entropy + coverage(weight=0.1)`.
+
+    axis: the values that the key takes in the grid; options that all of them share are left out.
     """
     if isinstance(given, str):
         return given
@@ -179,15 +212,27 @@ def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
         return " + ".join(map(_in_short, given))
     options = flat_values(given)
     name = options.pop("name", "")
+    if len(axis) > 1:
+        differing = _differing(options, axis)
+        if differing or name:
+            options = differing
+    text = ", ".join(f"{_last(key)}={_text(value)}" for key, value in options.items())
+    return f"{name}({text})" if name and text else name or text
+
+
+def _differing(options: Values, axis: Sequence[Any]) -> dict[str, Any]:
+    """Return the options that not all values of an axis have, or not with the same value."""
     others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]
-    distinct = {}
+    differing = {}
     for key, value in options.items():
         if any(other.get(key, ...) != value for other in others):
-            distinct[key] = value
-    if len(axis) < 2 or not (distinct or name):
-        distinct = options
-    text = ", ".join(f"{key.rpartition('.')[2]}={_text(value)}" for key, value in distinct.items())
-    return f"{name}({text})" if name and text else name or text
+            differing[key] = value
+    return differing
+
+
+def _last(key: str) -> str:
+    """Return `score` for `model.attention.score`."""
+    return key.rpartition(".")[2]
 
 
 def _text(value: Any) -> str:
@@ -195,20 +240,24 @@ def _text(value: Any) -> str:
 
 
 def name_values(values: Values) -> dict[str, str]:
-    """Return labels by key, such as `dot` and `mask_padding=false`: the commonest keys are left
-    out.
+    """Return how a label shows each value, by key: `dot` for the commonest keys (`UNLABELLED`),
+    otherwise `mask_padding=false`, with the whole key if two keys end alike.
     """
-    lasts = Counter(key.rpartition(".")[2] for key in values)
-    labels = {}
+    counts = Counter(map(_last, values))
+    shown = {}
     for key, value in values.items():
-        last = key.rpartition(".")[2]
-        name = last if lasts[last] == 1 else key
-        labels[key] = _text(value) if key in UNLABELLED else f"{name}={_text(value)}"
-    return labels
+        name = _last(key) if counts[_last(key)] == 1 else key
+        shown[key] = _text(value) if key in UNLABELLED else f"{name}={_text(value)}"
+    return shown
 
 
 def _run_name(experiment: str, values: Values, seed: int) -> str:
-    """Return `chapter-dot-mask_padding_false-seed_1`, a function of the values."""
+    """Return the name of a trial's run, `chapter-dot-mask_padding_false-seed_1`.
+
+    The same values always give the same name, by which a repeated comparison finds its runs. A name
+    that is too long, or that lost characters which no file name should have, ends with a checksum
+    of the values.
+    """
     words = [word.replace("=", "_") for word in name_values(values).values()]
     allowed = list(map(run_word, words))
     name = "-".join([experiment, *allowed])
@@ -223,8 +272,8 @@ def _run_name(experiment: str, values: Values, seed: int) -> str:
 
 
 def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
-    """Yield a problem for trials that are there twice or have no baseline, for error rates of
-    strings that a task draws, and for lengths of a file of pairs.
+    """Yield the problems that no single config shows: a trial that is there twice, a group without
+    a baseline, and a metric, lengths or samples that do not fit the task.
     """
     ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
     if count > 1:
@@ -248,7 +297,7 @@ def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
 
 
 def _blocked(trials: Sequence[Trial]) -> list[Problem]:
-    """Return each reason why runs cannot be continued, with these runs."""
+    """Return a problem for each reason why existing runs cannot be continued, with these runs."""
     blocked: dict[str, list[str]] = {}
     for trial in trials:
         if reason := blocked_by(trial):
@@ -266,10 +315,10 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 def save_plan(plan: Plan, root: Path) -> None:
     """Record the plan in the runs directory, for `load_plan`, if it can be written to.
 
-    The record keeps trials that it had and that have runs, if all are measured alike: the jobs of
-    an array may each start some of the seeds.
+    Several calls may each train some of the seeds, as jobs of an array do. So the record keeps the
+    trials that it had, if they have runs and are measured like those of `plan`.
     """
-    with contextlib.suppress(Seq2AttnError):
+    with contextlib.suppress(Seq2AttnError):  # there is no record yet
         trials = {trial.name: trial for trial in plan.trials}
         alike = {trial.measured for trial in plan.trials}
         for trial in load_plan(plan.name, root).trials:
@@ -281,12 +330,12 @@ def save_plan(plan: Plan, root: Path) -> None:
 
 
 def load_plan(name: str, root: Path) -> Plan:
-    """Return the recorded plan of the comparison `name`: as last started, and what others train."""
+    """Return the plan of the comparison `name` that `save_plan` recorded in the runs directory."""
     plan = read_record(Plan, root / RECORD.format(name))
     trials = []
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
-        trials.append(replace(trial, root=root.absolute()))
+        trials.append(replace(trial, root=root.absolute()))  # the directory may have been moved
         check_plain(trials[-1].run)
     return replace(plan, trials=tuple(trials))
 

@@ -55,6 +55,7 @@ class Comparison(Tabular):
         return [*map(self._group_table, self.groups), self.ranking()]
 
     def _group_table(self, group: Group) -> Table:
+        """Return the table of one group: a row for each length, or for each error rate."""
         metric = METRICS[self.metric]
         families = {row.family for row in group.rows}
         columns = [
@@ -68,26 +69,33 @@ class Comparison(Tabular):
             Number("difference", form="+.3f"),
         ]
         rows = []
+        lowest = {}  # of the seeds, by family and length
         for row in group.rows:
             label = f"{row.length_or_rate}{'' if row.trained else '*'}"
             rows.append({**vars(row), "length_or_rate": label})
-        against = f"against {group.baseline}" if group.baseline else "the baseline"
+            if row.length:
+                lowest[row.family, row.length] = row.worst
         notes = []
-        values = {(row.family, row.length): row.worst for row in group.rows if row.length}
-        worst_of = worst_place(values)
-        if worst_of and metric.lower_is_better is not None:
-            family, length = worst_of
-            notes.append(f"worst family: {family}, {values[worst_of]:.3f} at length {length}")
-        return Table.of_records(rows, columns, f"{group.label}: {metric.heading}, {against}", notes)
+        place = worst_place(lowest)
+        if place and metric.lower_is_better is not None:
+            family, length = place
+            notes.append(f"worst family: {family}, {lowest[place]:.3f} at length {length}")
+        against = f"against {group.baseline}" if group.baseline else "the baseline"
+        title = f"{group.label}: {metric.heading}, {against}"
+        return Table.of_records(rows, columns, title, notes)
 
     def ranking(self) -> Table:
         """Return the table of all groups, the best first; its first note says which is the best."""
         rows = []
         for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
-            trials = f"{len(group.trials)} of {group.planned}"
-            row = {"group": group.label, "trials": trials, **vars(group.ranked)}
-            rows.append({**row, "parameters": group.trials[0].parameters})
-        notes = [*self._verdict(), NOTE]
+            row = {
+                "group": group.label,
+                "trials": f"{len(group.trials)} of {group.planned}",
+                "parameters": group.trials[0].parameters,
+                **vars(group.ranked),
+            }
+            rows.append(row)
+        notes = [self._verdict(), NOTE]
         if self.failed:
             count, first, *_ = self.failure().message.splitlines()
             notes.append(f"{count}, the first of them {first.strip()}")
@@ -96,8 +104,9 @@ class Comparison(Tabular):
             notes.append(f"trained by other processes, and shown once they are done: {names}")
         if not self.all_trained:
             notes.append("* never seen in training")
-        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
-        return Table.of_records(rows, ALL, f"{self.name}: {METRICS[self.metric].heading}", notes)
+        notes += self._left_out()
+        title = f"{self.name}: {METRICS[self.metric].heading}"
+        return Table.of_records(rows, ALL, title, notes)
 
     def paper_table(self) -> Table:
         """Return a table for a paper: each group's mean over seeds at each length, or of each error
@@ -116,22 +125,32 @@ class Comparison(Tabular):
         ]
         rows = []
         for group in self.groups:
-            about = {"group": group.label, "n": group.trials[0].evaluation.rows[0].samples}
             for row in group.rows:
-                if row.metric != "cut_off":
-                    about["p"] = row.difference and row.difference.p_value
-                    label = str(row.length_or_rate)
-                    rows.append({**vars(row), **about, "length_or_rate": label})
-        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
+                if row.metric == "cut_off":
+                    continue  # says how the model fails; papers report WER and SER
+                about = {
+                    "group": group.label,
+                    "length_or_rate": str(row.length_or_rate),
+                    "n": group.trials[0].evaluation.rows[0].samples,
+                    "p": row.difference and row.difference.p_value,
+                }
+                rows.append({**vars(row), **about})
         text = "means over seeds with 95 % intervals (Student's); n: words or strings"
         notes = [f"{metric.heading}: {text}"]
+        baselines = dict.fromkeys(group.baseline for group in self.groups if group.baseline)
         if baselines:
             names = ", ".join(map(str, baselines))
             notes.append(f"difference: from {names}, seed by seed; p: of its paired t-test")
-        notes += lines_left_out(group.trials[0].evaluation for group in self.groups)
+        notes += self._left_out()
         return Table.of_records(rows, columns, self.name, notes)
 
-    def _verdict(self) -> list[str]:
+    def _left_out(self) -> list[str]:
+        """Return sentences on malformed lines of the dev files, which all trials of a group read
+        alike.
+        """
+        return lines_left_out(group.trials[0].evaluation for group in self.groups)
+
+    def _verdict(self) -> str:
         """Return a sentence that says which group is the best, and whether these seeds show it."""
         best, near = [], []
         for group in self.groups:
@@ -140,13 +159,13 @@ class Comparison(Tabular):
             elif group.ranked.not_worse_than_best:
                 near.append(group.label)
         if not best:
-            return ["These numbers have no best: neither more nor less is better."]
+            return "These numbers have no best: neither more nor less is better."
         verdict = f"Best: {' and '.join(best)}."
         if max(len(group.overall) for group in self.groups) == 1:
             verdict += " With one seed each, the order may be chance; more seeds would show it."
         elif near:
             verdict += f" These seeds do not show that it is better than {', '.join(near)}."
-        return [verdict]
+        return verdict
 
     def failure(self) -> Seq2AttnError:
         """Return an error that lists the trials that failed."""
@@ -167,11 +186,15 @@ class Comparison(Tabular):
         for group in self.groups:
             for row in group.rows:
                 difference = row.difference
-                record = {"group": group.label, **self.fixed, **group.values, **vars(row)}
-                record["effect_size"] = difference and difference.effect_size
-                record["p_value"] = difference and difference.p_value
-                record |= {"baseline": group.baseline, **vars(group.ranked)}
-                record["parameters"] = group.trials[0].parameters
+                record = {
+                    **self._about(group),
+                    **vars(row),
+                    "effect_size": difference and difference.effect_size,
+                    "p_value": difference and difference.p_value,
+                    "baseline": group.baseline,
+                    **vars(group.ranked),
+                    "parameters": group.trials[0].parameters,
+                }
                 del record["by_seed"], record["not_worse_than_best"]
                 rows.append(record)
         return Table.of_records(rows)
@@ -181,10 +204,18 @@ class Comparison(Tabular):
         records = []
         for group in self.groups:
             for trial in group.trials:
-                about = {"run": trial.run, "group": group.label, **self.fixed, **group.values}
-                about |= {"seed": trial.seed, "parameters": trial.parameters}
+                about = {
+                    "run": trial.run,
+                    **self._about(group),
+                    "seed": trial.seed,
+                    "parameters": trial.parameters,
+                }
                 records += [{**about, **vars(row)} for row in trial.evaluation.rows]
         return records
+
+    def _about(self, group: Group) -> dict[str, Any]:
+        """Return what tells a group from others, in this comparison and beyond."""
+        return {"group": group.label, **self.fixed, **group.values}
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values."""

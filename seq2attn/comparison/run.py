@@ -44,7 +44,7 @@ POLL = 0.25  # seconds
 DIED = Outcome("failed", "the worker process ended unexpectedly (killed, or out of memory)")
 LOST = "the connection to the executor of the trials is lost; finished trials are kept"
 ALL = "all trials"  # as the display calls their total
-REFUSALS = 3  # of a trial, by workers that cannot be left out
+REFUSALS = 3  # of one trial, after which it fails, where the refusing worker cannot be left out
 
 
 def compare(
@@ -104,16 +104,16 @@ def compare(
 
 
 def _read_tasks(trials: Sequence[Trial]) -> list[str]:
-    """Read the files of the trials' tasks before any trial runs; return what users should know
-    about them.
+    """Read the files of the trials' tasks, and check that the tasks have the lengths and families
+    to be measured, before any trial runs; return what users should know about the files.
     """
     from seq2attn.build import load_task
 
     notes: list[str] = []
-    tasks = {}
+    different = {}  # one trial for each task and way to measure it
     for trial in trials:
-        tasks[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
-    for trial in tasks.values():
+        different[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
+    for trial in different.values():
         task = load_task(trial.config)
         task.check_evaluation(trial.families, trial.lengths)
         while_training = trial.config.evaluation
@@ -123,7 +123,9 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
 
 
 def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
-    """Say how many runs of these trials were made by another commit of the package."""
+    """Yield a sentence if runs of these trials were made by another commit of this package, whose
+    numbers may differ.
+    """
     codes = [trial.run.environment.code for trial in trials if trial.run.config_file.is_file()]
     others = sum(code not in (None, package_checksum()) for code in codes)
     if others:
@@ -134,8 +136,8 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
-    """Yield what the trials will check, while its marker is in the runs directory, locked by this
-    process.
+    """Yield what workers need for these trials, while a marker, a file that this process locks, is
+    in the runs directory: workers there stop once it is gone.
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
@@ -152,12 +154,14 @@ def _worker_context(
 
 
 def _marker(token: str) -> str:
-    """Return a marker's name; a lock may not reach the other machines that share the disk."""
+    """Return the name of a marker, with that of this machine: another one that shares the disk may
+    not see the lock, and must not take the comparison for dead.
+    """
     return f".comparison-{token}@{run_word(platform.node())}"
 
 
 def _remove_markers(root: Path) -> None:
-    """Remove the markers of comparisons of this machine that were killed."""
+    """Remove the markers of comparisons of this machine that were killed: they are not locked."""
     for marker in root.glob(_marker("*")):
         with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
             marker.unlink()
@@ -171,14 +175,17 @@ Running = dict[Future[Outcome], Trial]
 class Queue:
     """The trials of a comparison: those that wait, those that run, and how the others ended.
 
-    If a process dies, trials that ran at that time are run again, each alone, so that only the one
-    that kills its process fails. A trial that another process trains is left to it; one that its
-    worker refuses goes back, and the worker gets no other where it can be left out.
+    If a process dies, its executor does not say which trial it ran. So all trials that ran at that
+    time are suspects and run again, each alone: the one that kills its process again fails.
+
+    A worker refuses a trial if it lacks something, such as the right version of a plug-in. The
+    trial then goes back to those that wait, and Dask is told to give that worker no other.
     """
 
     def __init__(
         self, trials: Sequence[Trial], context: WorkerContext, workers: Workers, display: Display
     ) -> None:
+        """Make an executor of `workers`, which is replaced when one of its processes dies."""
         self.context = context
         self.workers = workers
         self.display = display
@@ -187,27 +194,25 @@ class Queue:
         self.running: Running = {}
         self.outcomes: dict[str, Outcome] = {}
         self.executor = workers.make()
-        self._suspects: set[str] = set()  # ran when a process died, and have to run alone
+        self._suspects: set[str] = set()  # trials
         self._refusals: Counter[str] = Counter()  # of each trial
         self._refusing: set[str] = set()  # workers
-        self._done = 0  # the length of the trials that have ended
+        self._done = 0  # the length of the trials that have ended, for the display
 
     def start(self) -> None:
-        """Start as many trials as can run now."""
-        while self.waiting and len(self.running) < self._at_once():
+        """Start as many trials as can run now: while there are suspects, one."""
+        at_once = 1 if self._suspects else self.workers.at_once()
+        while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
             self.display.begin(trial.name, trial.length)
             try:
                 future = self._submit(trial)
-            except futures.BrokenExecutor:
+            except futures.BrokenExecutor:  # since one of its processes died
                 self.executor.shutdown(wait=False)
                 self.executor = self.workers.make()
                 _check_start(self.executor)
                 future = self._submit(trial)
             self.running[future] = trial
-
-    def _at_once(self) -> int:
-        return 1 if self._suspects else self.workers.at_once()
 
     def _submit(self, trial: Trial) -> Future[Outcome]:
         place = self.workers.place()
@@ -216,7 +221,8 @@ class Queue:
     def collect(self) -> None:
         """Wait for a moment, and take the outcomes of the trials that have ended."""
         futures.wait(self.running, timeout=POLL, return_when=futures.FIRST_COMPLETED)
-        for future in [future for future in self.running if future.done()]:
+        ended = [future for future in self.running if future.done()]
+        for future in ended:
             trial = self.running.pop(future)
             outcome = _outcome(future)
             if outcome is DIED and trial.name not in self._suspects:
@@ -230,12 +236,13 @@ class Queue:
         self.display.step(ALL, now, f"{len(self.outcomes):,}/{self.count:,} trials")
 
     def _put_back(self, trial: Trial) -> None:
+        """Let a trial wait again, as the next one."""
         self.waiting.insert(0, trial)
         self.display.end(trial.name)
 
     def _is_tried_elsewhere(self, trial: Trial, outcome: Outcome) -> bool:
-        """Leave out the worker that refused a trial, and say so once; return whether another may
-        take it.
+        """Leave out the worker that refused a trial, and say so once; return True if the trial may
+        be tried again: by other workers, or where none can be left out by whichever gets it.
         """
         if outcome.worker not in self._refusing:
             self._refusing.add(outcome.worker)
@@ -245,6 +252,7 @@ class Queue:
         return self._refusals[trial.name] < REFUSALS if others is None else others
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep how a trial ended."""
         if outcome.state == "refused":
             outcome = Outcome("failed", f"no worker took it; {outcome.worker}: {outcome.reason}")
         self._suspects.discard(trial.name)
@@ -260,7 +268,9 @@ def run_trials(
     display: Display,
     request: StopRequest,
 ) -> dict[str, Outcome]:
-    """Run every trial until `request` has a signal; return how each ended, by its name."""
+    """Run every trial; return how each ended, by its name. Once `request` has a signal, start no
+    other, and let the running ones save themselves.
+    """
     queue = Queue(trials, context, workers, display)
     display.begin(ALL, sum(trial.length for trial in trials), f"0/{len(trials):,} trials")
     try:
@@ -317,7 +327,7 @@ def _saved(running: Running) -> dict[str, Outcome]:
 
 
 def _outcome(future: Future[Outcome]) -> Outcome:
-    """Return how a trial ended; `DIED` itself if its executor is broken."""
+    """Return how a trial ended; `DIED` if its executor is broken, because a process died."""
     try:
         return future.result()
     except futures.BrokenExecutor:

@@ -38,7 +38,7 @@ from seq2attn.text import error_text
 STOP = b"stop"
 STOP_SECONDS = 0.5  # between two looks at the marker during training
 
-# torch's random generator and its number of threads belong to the whole process
+# held by a trial: torch's random generator and its number of threads belong to the whole process
 _one_trial = threading.Lock()
 
 
@@ -116,6 +116,7 @@ class Trial:
         return check_config(self.settings)
 
     def __getstate__(self) -> dict[str, Any]:
+        """Leave out `config`, which a worker can only make after it has loaded its plug-ins."""
         state = dict(vars(self))
         state.pop("config", None)
         return state
@@ -156,7 +157,9 @@ class Outcome:
 
 
 def blocked_by(trial: Trial) -> str | None:
-    """Return why the run directory cannot be used; None if it is free or a run of this config."""
+    """Return why the trial cannot use its run directory; None if there is none yet, or if it has a
+    run of the same config, plug-ins and training loop, which can be continued.
+    """
     run = trial.run
     if not run.path.exists():
         return None
@@ -164,7 +167,7 @@ def blocked_by(trial: Trial) -> str | None:
         changed = first_change(check_plain(run).config, trial.config)
         plugins = changed_plugins(trial.config, run.environment.plugin_contents)
         loop = run.environment.loop
-    except Seq2AttnError as error:
+    except Seq2AttnError as error:  # it is no run, or damaged
         return f"cannot be used: {error.message}"
     if plugins:
         return f"made before {plugins[0]} was changed"
@@ -174,15 +177,18 @@ def blocked_by(trial: Trial) -> str | None:
 
 
 def find_evaluation(trial: Trial) -> Evaluation | None:
-    """Return the evaluation of the finished trial; None if there is none yet."""
+    """Return the evaluation of the finished trial; None if there is none yet.
+
+    The run may have others: `seq2attn eval` saves those of other lengths or files, without
+    `trained_steps`, and before more steps of training the numbers were others.
+    """
     status = trial.run.status()
     if status.state != "finished":
         return None
     wanted = set(itertools.product(trial.families, trial.lengths))
     for _, saved in evaluations(trial.run, trial.checkpoint, skip_damaged=True):
-        alike = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
-        # other steps: measured by `eval`, or before more steps
-        if saved.trained_steps == status.step and (trial.on_files or alike):
+        as_wanted = saved.rows[0].samples == trial.samples and set(saved.places) == wanted
+        if saved.trained_steps == status.step and (trial.on_files or as_wanted):
             return saved
     return None
 
@@ -199,8 +205,8 @@ def versions() -> str:
 
 
 def worker_name() -> str:
-    """Return Dask's address of this process, if it is one of its workers; otherwise process and
-    machine.
+    """Return the address of this process if it is a worker of Dask's, by which Dask can leave it
+    out; otherwise its number and machine, for people.
     """
     if "distributed" in sys.modules:
         with contextlib.suppress(ValueError):  # this is no worker
@@ -260,6 +266,10 @@ def _check_worker(context: WorkerContext) -> None:
 
 
 def _run(trial: Trial, context: WorkerContext) -> None:
+    """Train the trial's run, or continue it, and measure it, unless that was done already.
+
+    Raises `_Stopped` if it is asked to stop meanwhile; the run is then saved.
+    """
     from seq2attn.training.session import train
 
     run = trial.run
@@ -285,14 +295,16 @@ def _run(trial: Trial, context: WorkerContext) -> None:
                 should_stop=context.should_stop,
             )
         if run.status().state != "finished":
-            raise _Stopped
-    with training_lock(run):  # so that two processes do not measure it
+            raise _Stopped  # by `should_stop`
+    with training_lock(run):  # so that no other process measures it at the same time
         if find_evaluation(trial) is None:
             _measure(trial, context)
 
 
 def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
-    """Let a loop of the user's own train the model of the trial, and save it as the run."""
+    """Let a loop of the user's own train the model of the trial, and save it as the run, which
+    begins anew each time: such a loop has no checkpoints to continue from.
+    """
     import torch
 
     from seq2attn.training.session import new_model
@@ -310,6 +322,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
 
 def _measure(trial: Trial, context: WorkerContext) -> None:
+    """Measure the trained run as the trial says, on its dev file if it has one, and save that."""
     from seq2attn.analysis.ledger import parameter_ledger
     from seq2attn.inference.trained_model import load_run
 

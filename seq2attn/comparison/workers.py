@@ -45,13 +45,14 @@ class Workers:
         return None
 
     def place(self) -> dict[str, Any]:
-        """Return the keywords with which a trial is submitted to those that are not left out."""
+        """Return the keywords of `Executor.submit` that keep a trial from workers left out."""
         return {}
 
 
 class DaskWorkers(Workers):
-    """The workers of a Dask cluster, which come and go. count: trials at a time; None: a worker
-    each.
+    """The workers of a Dask cluster, which come and go.
+
+    count: trials at a time; None: as many as there are workers.
     """
 
     def __init__(self, client: Any, count: int | None) -> None:
@@ -77,7 +78,12 @@ class DaskWorkers(Workers):
 
 @contextlib.contextmanager
 def open_workers(executor: ExecutorWord, count: int | None, trials: int) -> Iterator[Workers]:
-    """Yield what runs the trials, as long as it is connected."""
+    """Yield what runs the trials: by default, processes of this machine. A connection to Dask is
+    closed afterwards.
+
+    count: how many trials run at a time; None: one per core, or per worker of Dask's. trials: how
+    many there are.
+    """
     if isinstance(executor, str):
         with _dask_client(executor.removeprefix("dask:")) as client:
             yield DaskWorkers(client, count)
@@ -99,13 +105,13 @@ class _Worker(SpawnProcess):
     """
 
     def start(self) -> None:
+        """Start the process with these signals blocked."""
         if not hasattr(signal, "pthread_sigmask"):  # Windows
             super().start()
             return
         resource_tracker.ensure_running()  # starting it later would unblock SIGINT
-        before = signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP}
-        )  # which a child inherits
+        of_terminal = {signal.SIGINT, signal.SIGHUP}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, of_terminal)  # which a child inherits
         try:
             super().start()
         finally:
@@ -118,6 +124,7 @@ class _Worker(SpawnProcess):
 
 
 def _end_with_parent() -> None:
+    """Wait until the parent process has ended, then end this one."""
     multiprocessing.parent_process().join()  # type: ignore[union-attr]
     os._exit(1)
 
@@ -136,17 +143,13 @@ def _dask_client(address: str) -> Any:
     dask: Any = distributed  # without types
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
-
-    async def identity() -> Any:
-        secure = dask.Security().get_connection_args("client")
-        async with dask.rpc(address, connection_args=secure) as server:
-            return await asyncio.wait_for(server.identity(), ANSWER)
-
-    try:  # ask first, since a Client waits forever if nothing answers
-        with futures.ThreadPoolExecutor(1) as thread:  # a notebook has an event loop of its own
-            kind = thread.submit(asyncio.run, identity()).result()["type"]
-        if kind != "Scheduler":
-            raise ValueError(f"it is a {kind}")
+    try:
+        # A Client waits forever if nothing answers, so ask first; in a thread, since a notebook has
+        # an event loop of its own.
+        with futures.ThreadPoolExecutor(1) as thread:
+            identity = thread.submit(asyncio.run, _identity(dask, address)).result()
+        if identity["type"] != "Scheduler":
+            raise ValueError(f"it is a {identity['type']}")
         return dask.Client(address, timeout=ANSWER, set_as_default=False)
     except Exception as error:  # of its libraries, anything
         reason = str(error) or f"nothing after {ANSWER} seconds"
@@ -155,3 +158,10 @@ def _dask_client(address: str) -> Any:
             hint="Start one with: dask scheduler    and workers with: "
             "dask worker ADDRESS --nthreads 1",
         ) from None
+
+
+async def _identity(dask: Any, address: str) -> Any:
+    """Return what a server of Dask's says of itself, within `ANSWER` seconds."""
+    secure = dask.Security().get_connection_args("client")
+    async with dask.rpc(address, connection_args=secure) as server:
+        return await asyncio.wait_for(server.identity(), ANSWER)

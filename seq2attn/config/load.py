@@ -77,23 +77,13 @@ def check_config(
 
     written: where each dotted key is, for messages.
     """
-    places = dict(written or {})
-    unusable = []
-    for override in override_list(overrides):
-        where = f"--set {quoted(override)}"
-        try:
-            key, value = parse_override(override)
-            values = _replace(values, key, value)
-        except Seq2AttnError as error:
-            unusable.append(Problem("", str(error), where))
-            continue
-        places = {other: place for other, place in places.items() if not _is_in(other, key)}
-        places[key.removesuffix(".name")] = where
+    values, places, unusable = _overridden(values, override_list(overrides), written or {})
     values = _absolute(values, Path())
     config, problems = _validate(values)
     problems = surrogates(values) + problems
     invalid = [problem.path for problem in problems]
     for problem in combination_problems(config):
+        # A combination with an invalid value says nothing: its default takes its place here.
         keys = (problem.path, *problem.rests_on)
         if not any(_is_in(key, path) for key in keys for path in invalid):
             problems.append(problem)
@@ -105,8 +95,35 @@ def check_config(
     raise ConfigError(source, unusable + located, hint=hint)
 
 
+def _overridden(
+    values: Values, overrides: Sequence[str], places: Mapping[str, str]
+) -> tuple[Values, dict[str, str], list[Problem]]:
+    """Return values after overrides, where each dotted key is now written, and a problem for each
+    override that cannot be read.
+    """
+    places = dict(places)
+    unusable = []
+    for override in overrides:
+        where = f"--set {quoted(override)}"
+        try:
+            key, value = parse_override(override)
+            values = _replace(values, key, value)
+        except Seq2AttnError as error:
+            unusable.append(Problem("", str(error), where))
+            continue
+        for other in list(places):
+            if _is_in(other, key):  # it was replaced with its section
+                del places[other]
+        places[key.removesuffix(".name")] = where
+    return values, places, unusable
+
+
 def _validate(values: Values) -> tuple[Config, list[Problem]]:
-    """Return the config of the valid values, and a problem for each of the others."""
+    """Return the config of the valid values, and a problem for each of the others.
+
+    So rules between its keys find further problems. Some errors pydantic finds only once others
+    are gone: what it accepts is checked again.
+    """
     try:
         return Config.model_validate(values), []
     except ValidationError as error:
@@ -166,13 +183,13 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """Return a copy of the values below the key `above`, with another value at a dotted key."""
+    """Return a copy of `values`, those of the key `above`, with another value at a key below it."""
     if values is None:
         values = {}
     elif not isinstance(values, Mapping):
         if above not in PARTS or isinstance(values, list):
             raise Seq2AttnError(f"{above} has no keys below it")
-        values = {"name": values}
+        values = {"name": values}  # a part that is written as its name alone
     name, _, below = key.partition(".")
     if below:
         value = _replace(values.get(name), below, value, f"{above}.{name}".lstrip("."))
@@ -188,16 +205,17 @@ def _absolute(values: Values, folder: Path) -> Values:
     if not isinstance(task, Mapping):
         return values
     task = dict(task)
-    for name in {name for entry in PARTS["task"] for name in entry.files}:
-        path = task.get(name)
-        if isinstance(path, str) and path:
-            task[name] = os.path.abspath(folder / os.path.expanduser(path))
+    for entry in PARTS["task"]:
+        for name in entry.files:
+            path = task.get(name)
+            if isinstance(path, str) and path:
+                task[name] = os.path.abspath(folder / os.path.expanduser(path))
     return {**values, "task": task}
 
 
 def surrogates(values: Values) -> list[Problem]:
-    """Return a problem for each text that no file can hold: it has half of a pair of code points,
-    or a byte of a file's name that is not UTF-8.
+    """Return a problem for each text that cannot be written as UTF-8, as a run writes its config:
+    it has half of a surrogate pair, or a byte of a file's name that is not UTF-8.
     """
     problems = []
     for key, value in flat_values(values).items():
@@ -211,28 +229,29 @@ def surrogates(values: Values) -> list[Problem]:
 
 
 def _without(values: Values, paths: Iterable[Sequence[str]]) -> Values:
-    """Return a copy of `values` without the keys at `paths`, or without the lists that contain
-    them.
+    """Return a copy of `values` without the keys at `paths`, each the words of a dotted key; a path
+    into a list removes the list.
     """
-    below: dict[str, list[Sequence[str]]] = {}
+    below: dict[str, list[Sequence[str]]] = {}  # first word -> what follows it in the paths
     for name, *rest in paths:
         below.setdefault(name, []).append(rest)
     kept = {}
     for name, value in values.items():
         if name not in below:
             kept[name] = value
-        elif all(below[name]) and isinstance(value, Mapping):
+        elif all(below[name]) and isinstance(value, Mapping):  # no path ends here
             kept[name] = _without(value, below[name])
     return kept
 
 
 def _is_in(key: str, section: str) -> bool:
+    """Return True if a dotted key is this one, or one below it."""
     return f"{key}.".startswith(f"{section}.")
 
 
 def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
-    """Return where the problem's key is written, or else a key below it, a key that the problem
-    rests on, or the nearest key above.
+    """Return where the problem's key is written, or else a key below it, one that the problem rests
+    on, or the nearest key above; None if none of them is written.
     """
     if problem.path in places:
         return places[problem.path]
@@ -250,7 +269,10 @@ def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
 def describe_errors(
     error: ValidationError, section: type[BaseModel], values: Values
 ) -> list[Problem]:
-    """Return a problem for each error, under its dotted key, of `values` that are no `section`."""
+    """Return a problem for each error that pydantic found in `values`, under its dotted key.
+
+    section: what the values were validated as: `Config`, or the settings of an experiment.
+    """
     problems = []
     details = error.errors()
     by_name: dict[str, list[str]] = defaultdict(list)  # the last word of a key -> such keys
@@ -262,7 +284,7 @@ def describe_errors(
             message = sentence(detail)
         elif number < MAX_PROBLEMS:
             message = _unknown_key(detail["loc"], section, values, by_name)
-        else:  # which is not listed: to guess what is meant takes time
+        else:  # guessing what is meant takes time, and a message lists the first problems only
             message = "unknown key"
         problems.append(Problem(".".join(map(str, detail["loc"])), message))
     return problems
@@ -284,21 +306,23 @@ def _unknown_key(
 
 
 def _keys_of(section: type[BaseModel]) -> set[str]:
+    """Return what the keys of a section are called in a file."""
     return {field.alias or key for key, field in section.model_fields.items()}
 
 
 def _section_at(
     location: Sequence[Any], section: type[BaseModel], values: Any
 ) -> tuple[type[BaseModel], str]:
-    """Return the section at a location in values of `section`, and the name of the part whose
-    options it has; a part that is not chosen there is the default one.
+    """Return the model of the keys at a location below `section`, and the name of the part whose
+    options these are, if they are those of a part.
 
-    Raises `KeyError` if the values leave no section there.
+    location: words of a key, and numbers in a list of parts. values: of `section`, which choose the
+    parts. Raises `KeyError` if there are no keys at that location.
     """
     part = ""
     registry = None
     for key in location:
-        if isinstance(key, int):  # of one of several parts
+        if isinstance(key, int):  # one of several parts
             values = values[key]
         else:
             field = section.model_fields[key]
@@ -315,8 +339,8 @@ def _section_at(
 
 
 def _elsewhere(keys: Sequence[str], values: Values) -> str:
-    """Return a guess that a key belongs elsewhere: where the parts that are chosen have it. keys:
-    all that end with its name.
+    """Return `did you mean 'model.hidden'? ` for the first of these keys that exists with the parts
+    that `values` choose; empty if none does.
     """
     for key in keys:
         *above, name = key.split(".")

@@ -36,6 +36,7 @@ def combination_problems(config: Config) -> Iterator[Problem]:
 
 
 def _problem(key: str, message: str, *rests_on: str) -> Problem:
+    """Return a problem of `key`, which changes of the keys `rests_on` would also solve."""
     return Problem(key, message, rests_on=rests_on)
 
 
@@ -49,6 +50,7 @@ def _conflicts(reasons: Mapping[str, str], key: str, name: str) -> Iterator[Prob
 
 
 def _lengths(config: Config) -> Iterator[Problem]:
+    """Yield the problems of a task that draws its strings: of their lengths and symbols."""
     task = dict(config.task)
     shortest, longest = task.get("min_length"), task.get("max_length")
     if shortest is None or longest is None:  # the task itself determines them
@@ -78,6 +80,7 @@ def _lengths(config: Config) -> Iterator[Problem]:
 
 
 def _training(config: Config) -> Iterator[Problem]:
+    """Yield the problems of `training`: how long it takes, and what has no effect there."""
     training = config.training
     steps, epochs = training.steps, training.epochs
     if steps is None and epochs is None:
@@ -123,6 +126,7 @@ def _training(config: Config) -> Iterator[Problem]:
 
 
 def _files(config: Config) -> Iterator[Problem]:
+    """Yield the problems of a task that reads files of pairs: a missing file, and columns."""
     task = dict(config.task)
     for name, use in (("train", "to train on"), ("dev", "to measure on during training")):
         if name in task and task[name] is None:
@@ -131,23 +135,24 @@ def _files(config: Config) -> Iterator[Problem]:
                 f"is missing: name the file of pairs {use}, such as --set task.{name}={name}.tsv",
                 "task",
             )
-    columns: dict[str, int | str] = {}
+    columns: dict[str, int | str] = {}  # key -> the column that it names, by number or name
     for name in COLUMNS:
-        number = task.get(name)
-        if number is not None:
-            same = [key for key, other in columns.items() if other == number]
+        column = task.get(name)
+        if column is not None:
+            same = [key for key, other in columns.items() if other == column]
             if same:
-                message = f"{number} is also {' and '.join(same)}; name another column"
+                message = f"{column} is also {' and '.join(same)}; name another column"
                 yield _problem(f"task.{name}", message, *same)
-            columns[f"task.{name}"] = number
-    numbers = [column for column in columns.values() if isinstance(column, int)]
-    width, last = task.get("columns"), max(numbers, default=0)
+            columns[f"task.{name}"] = column
+    last = max([column for column in columns.values() if isinstance(column, int)], default=0)
+    width = task.get("columns")  # how many columns a line has
     if width is not None and width < last:
         message = f"{width} is below the last column that is used, {last}; change one of them"
         yield _problem("task.columns", message, *columns)
 
 
 def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
+    """Yield a problem if the heads of an attention cannot share its width equally."""
     if width % heads:
         yield _problem(
             "model.hidden",
@@ -157,8 +162,12 @@ def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
 
 
 def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
+    """Yield the problems of attention in a recurrent model: a score whose query and keys differ in
+    width, and a normaliser that its history takes the place of.
+    """
     attention = model.attention
-    score, history = SCORES.get(attention.score.name), HISTORIES.get(attention.history.name)
+    score = SCORES.get(attention.score.name)
+    history = HISTORIES.get(attention.history.name)
     if score.equal_widths and model.bidirectional and attention.heads == 1:  # heads project both
         others = [entry.name for entry in SCORES if not entry.equal_widths and entry.name != "none"]
         yield _problem(
@@ -179,6 +188,7 @@ def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
 
 
 def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
+    """Yield a problem for each key that an encoder without recurrence cannot obey."""
     keys = []
     if model.bidirectional:
         keys.append("model.bidirectional")
@@ -189,6 +199,7 @@ def _encoder(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 
 def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
+    """Yield a problem for each key that cannot work, or has no effect, without attention."""
     for name, field in AttentionConfig.model_fields.items():
         if name != "score" and getattr(model.attention, name) != field.default:
             yield _problem(
@@ -209,6 +220,7 @@ def _no_attention(config: Config, model: RecurrentConfig) -> Iterator[Problem]:
 
 
 def _transformer(config: Config) -> Iterator[Problem]:
+    """Yield a problem for each key that a Transformer cannot obey."""
     for key in ("encoder_reset", "decoder_reset"):
         if getattr(config.training, key):
             yield _problem(

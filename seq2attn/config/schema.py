@@ -35,7 +35,9 @@ _LENGTHS = f"allowed: whole numbers from 1 to {parts.LONGEST:,} and ranges of th
 
 
 def _words(values: Any, what: str) -> Iterator[str]:
-    """Yield the words of `7`, `"3,5"` and `["3,5", 7]`."""
+    """Yield the words of `7`, `"3,5"` and `["3,5", 7]`. Raises `Seq2AttnError` for a value that is
+    neither text nor a whole number; what: what it should be, for the message.
+    """
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
         values = [values]
     for value in values:
@@ -54,7 +56,8 @@ def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
     lengths: set[int] = set()
     for word in _words(values, f"a length; {_LENGTHS}"):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", word)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        first = int(match[1]) if match else 0
+        last = int(match[2] or first) if match else 0
         if not 1 <= first <= last <= parts.LONGEST:
             raise Seq2AttnError(f"{quoted(word)} is not a length; {_LENGTHS}")
         lengths.update(range(first, last + 1))
@@ -84,7 +87,9 @@ Families = Annotated[tuple[str, ...], BeforeValidator(parse_families)]
 
 
 def _texts(value: Any) -> Any:
-    """Return the texts of `hello` and `[hello, world]` in Unicode's normal form C, each once."""
+    """Return the texts of `hello` and `[hello, world]` in Unicode's normal form C, each once; other
+    values as they are, for pydantic to refuse.
+    """
     texts = [value] if isinstance(value, str) else value
     if isinstance(texts, list | tuple) and all(isinstance(text, str) for text in texts):
         return tuple(dict.fromkeys(map(composed, texts)))
@@ -290,7 +295,7 @@ def all_keys(
     section: type[BaseModel] = Config, prefix: str = ""
 ) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every dotted key that has a value, with its field: those of every architecture, and the
-    options of every part.
+    options of every part. A key that several of them have is there as often.
     """
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)

@@ -55,7 +55,9 @@ def read_file(path: Path) -> Document:
 
 @functools.lru_cache(maxsize=64)  # the trials of a grid read the same text
 def read_text(text: str, source: str) -> Document:
-    """Read a YAML text; `source` names it in messages. Do not change the value."""
+    """Read a YAML text; `source` names it in messages. Do not change the value: others get it,
+    too.
+    """
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
@@ -80,6 +82,7 @@ class _Loader(yaml.SafeLoader):
         self.lines: dict[str, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
+        """Compose a node as PyYAML does, unless it is an alias, has a tag, or lies too deep."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
         if event.anchor is not None or event.tag is not None or self.depth > MAX_LEVELS + 1:
@@ -90,7 +93,10 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def value_of(self, node: Any, prefix: str = "") -> Any:
-        """Return the value of a node below the keys of `prefix`, which ends with a dot."""
+        """Return the value of a node, and note the line of each key in it.
+
+        prefix: the dotted key of the node, with a dot at its end.
+        """
         if isinstance(node, yaml.ScalarNode):
             return self.construct_object(node)
         if isinstance(node, yaml.SequenceNode):
@@ -98,7 +104,8 @@ class _Loader(yaml.SafeLoader):
             return [self.value_of(item, f"{prefix}{index}.") for index, item in items]
         values: dict[str, Any] = {}
         for name, below in node.value:
-            problem, key = None, f"{prefix}{name.value}"
+            problem = None
+            key = f"{prefix}{name.value}"
             if not isinstance(name, yaml.ScalarNode):
                 problem = "a key must be a word"
             elif key in self.lines:

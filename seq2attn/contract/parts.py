@@ -99,8 +99,8 @@ def _copied(subject: Any) -> Any:
 
 
 def check_parts(config: Config, task: Task, device: torch.device) -> None:
-    """Raise `Seq2AttnError` if a part of a plug-in or of an installed package that `config` chose
-    breaks its contract, in the model of `config` or in the one that computes all steps at once.
+    """Raise `Seq2AttnError` if a part of a plug-in that `config` chose breaks its contract, in the
+    model of `config` or in the one that computes all steps at once.
 
     The model is made anew and thrown away, and torch's generators stay as they are: what training
     then computes does not depend on this. Does nothing for a config without such parts.
