@@ -50,6 +50,18 @@ def refusal(*configs, call=plan, **settings):
         ("task.alphabet='a,b',no,0-9", ["a,b", "no", "0-9"]),
         ("seed=1-3,7,10-11", [1, 2, 3, 7, 10, 11]),  # ranges are only for whole numbers
         ("evaluation.lengths=1-12,3-5", ["1-12", "3-5"]),
+        (
+            "training.learning_rate=log:1e-4..1e-2:8",
+            [1e-4, 1.93e-4, 3.73e-4, 7.2e-4, 1.39e-3, 2.68e-3, 5.18e-3, 1e-2],
+        ),
+        (
+            "training.clip_norm=null,log:1.234..5.678:2",
+            [None, 1.234, 5.678],
+        ),  # both ends as they are
+        ("task.alphabet=log:1..2:3", ["log:1..2:3"]),  # only for numbers
+        # three digits would make .1 and .1001 equal, four would not; whole numbers are few
+        ("training.learning_rate=log:.1..0.1003:4", [0.1, 0.1001, 0.1002, 0.1003]),
+        ("model.hidden=log:1..4:7", [1, 2, 3, 4]),
     ],
 )
 def test_values_are_read_as_yaml(base, text, values):
@@ -65,6 +77,11 @@ def test_values_are_read_as_yaml(base, text, values):
         ("seed=3-1", "'3-1': expected FIRST-LAST, counting up"),
         ("seed=0-99999999999999999", "at most 10,000 numbers"),
         ("seed=[1", "--vary 'seed=[1'"),
+        (
+            "training.learning_rate=log:1e-2..1e-4:8",
+            "'log:1e-2..1e-4:8': expected log:FIRST..LAST:COUNT with",
+        ),
+        ("training.learning_rate=log:1e-300..1e300:3", "expected log:FIRST..LAST:COUNT with"),
         ("config=a,b", "not a config key; list base configs with --config FILE"),
     ],
 )

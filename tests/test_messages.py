@@ -188,6 +188,7 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
 {GRID} seed=1 --executor desk | {DASK}
+{GRID} training.learning_rate=log:1e-4..1e-2:1 | log:FIRST..LAST:COUNT with 0 < FIRST
 {GRID} model.attention.score=additive,concat | additive-seed_1 is there 2 times
 {GRID} seed=1,1-2 | compare-good-seed_1 is there 2 times
 {GRID} model.layers=1,2,1,1 | compare-good-layers_1-seed_1 is there 3 times

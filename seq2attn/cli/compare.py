@@ -52,7 +52,7 @@ class Grid:
         Texts,
         option(
             "KEY=A,B,...",
-            "A key and its values, or a range: seed=1-10. May be repeated.",
+            "A key and its values, or seed=1-10, or KEY=log:1e-4..1e-2:8. May be repeated.",
         ),
     ] = None
     overrides: Overrides = None

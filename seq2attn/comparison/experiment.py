@@ -2,6 +2,7 @@
 Python, or from both.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,9 @@ HINT = (
     "To compare the seeds of a model's config: seq2attn compare -c CONFIG --vary seed=1-5"
 )
 RANGE = re.compile(r"\s*([0-9]{1,18})\s*-\s*([0-9]{1,18})\s*")
+NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
+LOG_GRID = re.compile(rf"log:{NUMBER}\.\.{NUMBER}:([0-9]{{1,5}})")
+
 
 Base = str | Path | Values | Config
 """a config's file, or its keys and values"""
@@ -51,7 +55,7 @@ class Settings(Section):
     fixed: dict[str, Any] = Field(default_factory=dict, alias="set")
     """config keys that are the same in every trial"""
     vary: dict[str, Any] = Field(default_factory=dict)
-    """config keys and the values of each: a list, or a range as 1-10"""
+    """config keys and the values of each: a list, a range as 1-10, or a grid as log:1e-4..1e-2:8"""
     baseline: dict[str, Any] = Field(default_factory=dict)
     """each group is compared with the one that differs from it in these values only"""
     metric: Literal[COMPARED] | None = None  # type: ignore[valid-type]
@@ -216,39 +220,53 @@ def _validated(
 
 
 def _expanded(key: str, values: Any) -> Sequence[Any]:
-    """Return the values of a key, given one or a list; `1-10` stands for ten values if the key
-    takes a whole number.
+    """Return the values of a key, given one or a list: `1-10` is a range if the key is a whole
+    number, `log:1e-4..1e-2:8` a grid if it is a number.
     """
     if key == CONFIG:
         raise Seq2AttnError(
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
-    takes_whole_numbers = _takes_whole_numbers(key)
+    field = dict(all_keys()).get(key)
+    kinds = [field.annotation, *get_args(field.annotation)] if field else []
+    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
     expanded: list[Any] = []
     for value in _tuple(values):
-        match = RANGE.fullmatch(str(value))
-        if not (takes_whole_numbers and match):  # `1-12` too, as a value of evaluation.lengths
+        text = str(value)
+        if int in kinds and (match := RANGE.fullmatch(text)):
+            numbers = range(int(match[1]), int(match[2]) + 1)
+            if not 0 < len(numbers) <= MAX_TRIALS:
+                raise Seq2AttnError(
+                    f"{quoted(value)}: expected FIRST-LAST, counting up, at most "
+                    f"{MAX_TRIALS:,} numbers"
+                )
+            expanded += numbers
+        elif text.startswith("log:") and (int in kinds or float in kinds):
+            expanded += _log_grid(text, whole=float not in kinds)
+        else:  # `1-12` too, as a value of evaluation.lengths
             expanded.append(value)
-            continue
-        numbers = range(int(match[1]), int(match[2]) + 1)
-        if not 0 < len(numbers) <= MAX_TRIALS:
-            raise Seq2AttnError(
-                f"{quoted(value)}: expected FIRST-LAST, counting up, at most {MAX_TRIALS:,} numbers"
-            )
-        expanded += numbers
     if not expanded:
         raise Seq2AttnError("no values")
     return tuple(expanded)
 
 
-def _takes_whole_numbers(key: str) -> bool:
-    """Return True if a value of this config key is an `int`, such as that of `seed` or of
-    `training.steps: Count | None`.
+def _log_grid(text: str, *, whole: bool) -> list[float]:
+    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written, those
+    between rounded to three significant digits, or as many as keep them apart; whole ones each
+    once.
     """
-    field = dict(all_keys()).get(key)
-    if field is None:
-        return False
-    for kind in (field.annotation, *get_args(field.annotation)):
-        if kind is int or getattr(kind, "__origin__", None) is int:  # Count is Annotated[int, ...]
-            return True
-    return False
+    match = LOG_GRID.fullmatch(text)
+    words = match.groups() if match else "000"
+    first, last, count = (read_text(word, text).value for word in words)
+    if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
+        raise Seq2AttnError(
+            f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
+            "log:1e-4..1e-2:8"
+        )
+    ratio = (last / first) ** (1 / (count - 1))
+    digits = max(3, 2 - math.floor(math.log10(max(ratio - 1, 1e-15))))
+    numbers = [first]
+    for index in range(1, count - 1):
+        number = first * ratio**index
+        numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))
+    return list(dict.fromkeys([*numbers, last]))
