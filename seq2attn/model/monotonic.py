@@ -28,14 +28,14 @@ class Gaussian(History):
         self.map = nn.Linear(self.query_width, 3 * components)
 
     def _mixture(self, step: AttentionStep) -> tuple[Tensor, Tensor, Tensor]:
-        """ln a, b and kappa, (B, K, 1) each."""
+        """Compute ln a, b and kappa, (B, K, 1) each."""
         share, precision, advance = self.map(step.query).mT.chunk(3, dim=1)
         return share, precision.exp(), step.past[:, :, :1] + advance.exp()
 
     def scores(self, step: AttentionStep) -> Tensor:
         share, precision, means = self._mixture(step)
-        distance = torch.arange(1, step.past.size(2) + 1, device=means.device) - means  # (B, K, S)
-        logs = share - precision * distance.square()
+        positions = torch.arange(1, step.past.size(2) + 1, device=means.device)  # (S,)
+        logs = share - precision * (positions - means).square()  # (B, K, S)
         return torch.logsumexp(logs, dim=1, keepdim=True)  # (B, 1, S)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
@@ -73,13 +73,15 @@ class DynamicConvolution(History):
     def scores(self, step: AttentionStep) -> Tensor:
         past = step.past  # (B, 1, S)
         kernel = self.static.in_features
-        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
-        # (B, S, kernel) weights around each key
-        near = F.conv1d(past, each, padding=kernel // 2).mT
-        dynamic = self.dynamic(torch.tanh(self.hidden(step.query)))
+        # the weights around each key: a convolution whose filters pick one neighbour each
+        pick = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
+        near = F.conv1d(past, pick, padding=kernel // 2).mT  # (B, S, kernel)
+
+        dynamic = self.dynamic(torch.tanh(self.hidden(step.query)))  # (B, 1, kernel * filters)
         filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
+
         prior = torch.tensor(self.prior[::-1], dtype=past.dtype).view(1, 1, -1)
         prior = prior.to(past.device, non_blocking=True)  # the CPU goes on
         ahead = F.conv1d(F.pad(past, (len(self.prior) - 1, 0)), prior)  # (B, 1, S)
@@ -111,19 +113,22 @@ class Monotonic(History):
         return at_first(values)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        logits = logits + self.bias
+        logits = logits + self.bias  # (B, 1, S)
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
         stop = torch.sigmoid(logits).masked_fill(~step.allowed, 0.0)  # p
         passed = F.logsigmoid(-logits).masked_fill(~step.allowed, 0.0)  # ln (1 - p)
-        before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) of the key before
-        later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S)
-        reached = (before * later).cumsum(dim=2).exp().triu()  # (B, S, S) from key k to key j
+        # ln of the product over k <= l < j, a row for each k and a column for each j: the sum of
+        # `passed` of the keys before k + 1, ..., j
+        before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) ln (1 - p) of the key before
+        later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S) 1 where j > k
+        logs = (before * later).cumsum(dim=2)  # (B, S, S)
+        reached = logs.exp().triu()  # 0 where j < k: attention never goes back
         return stop * (step.past @ reached)
 
 
 def at_first(values: Tensor) -> Tensor:
-    """Weights (B, 1, S) that are 1 at the first key, for values (B, S, Dv)."""
+    """Return weights (B, 1, S) that are 1 at the first key, for values (B, S, Dv)."""
     first = torch.arange(values.size(1), device=values.device) == 0  # (S,)
     return first.to(values.dtype).expand(len(values), 1, -1)
 

@@ -100,15 +100,17 @@ class Transformer(Model):
         Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and
         the state after them.
         """
-        first = state[0][0].size(1)
+        first = state[0][0].size(1)  # positions so far
         set_position(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
-        # (L, first + L) True = not in the future
-        past = positions <= positions[first:].unsqueeze(1)
+        past = positions <= positions[first:].unsqueeze(
+            1
+        )  # (L, first + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
         after = []
         inputs = zip(self.decoder, self.attention, state, memory.layers, strict=True)
         for layer, points, (past_keys, past_values), source in inputs:
+            # self-attention, to the positions so far
             normed = layer.norm1(states)
             keys, values = project(layer.self_attn, normed)  # (B, L, D)
             keys = torch.cat([past_keys, keys], dim=1)  # (B, first + L, D)
@@ -116,9 +118,12 @@ class Transformer(Model):
             after.append((keys, values))
             context, _ = attend(layer.self_attn, normed, (keys, values), past.unsqueeze(0))
             states = states + layer.dropout1(context)
+
+            # cross-attention, to the source
             normed = layer.norm2(states)
             context, weights = attend(layer.multihead_attn, normed, source, memory.valid, points)
             states = states + layer.dropout2(context)
+
             inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
             states = states + layer.dropout3(layer.linear2(inner))
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
@@ -126,7 +131,10 @@ class Transformer(Model):
         return Decoded(logits, at_least_float32(weights.mean(dim=1))), tuple(after)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D).
+
+        Embeddings are multiplied by sqrt(D), as in Vaswani et al. 2017, section 3.4.
+        """
         positions = sinusoids(first, tokens.size(1), self.width)
         positions = positions.to(embedding.weight, non_blocking=True)  # the CPU goes on
         return embedding(tokens) * math.sqrt(self.width) + positions
@@ -136,14 +144,17 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
     """Compute the encodings of positions first, ..., first + count - 1, (count, width): sines and
     cosines in turn (Vaswani et al. 2017, section 3.5).
     """
-    positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)
-    columns = torch.arange(width, dtype=torch.float64)
-    angles = positions / 10_000 ** ((columns - columns % 2) / width)
+    positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)  # (count, 1)
+    columns = torch.arange(width, dtype=torch.float64)  # (width,)
+    angles = positions / 10_000 ** ((columns - columns % 2) / width)  # (count, width)
     return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
 def project(attention: nn.MultiheadAttention, states: Tensor) -> KeysAndValues:
-    """Project states (B, S, D) to keys and values, (B, S, D) each."""
+    """Project states (B, S, D) to keys and values, (B, S, D) each.
+
+    nn.MultiheadAttention stacks its three matrices: rows for queries, keys and values.
+    """
     width = attention.embed_dim
     weight, bias = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
     keys, values = F.linear(states, weight, bias).chunk(2, dim=2)
@@ -161,7 +172,8 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `attention` does, for projected keys and values, (B, S, D) each.
+    """Compute what `attention` does, for projected keys and values, (B, S, D) each: it cannot take
+    these, which decoding keeps from step to step, nor has it points for hooks.
 
     query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
     each head (B, H, L, S).

@@ -72,10 +72,11 @@ class LocalM(Window):
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         rows, steps = query.shape[:2]
-        position = (torch.arange(steps, device=query.device) + first).view(1, -1, 1)  # (1, L, 1)
+        centre = (torch.arange(steps, device=query.device) + first).view(1, -1, 1)  # (1, L, 1) t
         if self.reversed:
-            position = (lengths - int(self.source_eos)).view(-1, 1, 1) - 1 - position  # (B, L, 1)
-        return View(self.inside(position, width).expand(rows, -1, -1))
+            characters = (lengths - int(self.source_eos)).view(-1, 1, 1)  # (B, 1, 1) n
+            centre = characters - 1 - centre  # (B, L, 1)
+        return View(self.inside(centre, width).expand(rows, -1, -1))
 
 
 class LocalP(Window):
