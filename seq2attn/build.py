@@ -49,8 +49,8 @@ def build_model(config: Config, task: Task | None = None) -> Model:
 
 
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
-    """Return (V of the source, V of the target): 1 where both are the same symbol. Symbols that the
-    target lacks are the same as `<unk>`.
+    """Return which symbols of two vocabularies are the same: (V of the source, V of the target) of
+    1 and 0. Symbols that the target lacks are the same as its `<unk>`.
     """
     same = torch.zeros(len(source), len(target))
     same[EOS, EOS] = 1
@@ -65,6 +65,7 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
 
 
 def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
+    """Return a recurrent model for vocabularies of these sizes."""
     cells = Cells(
         lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
         width=model.hidden,
@@ -84,6 +85,7 @@ def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int)
 
 
 def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
+    """Return what a decoder attends with, to keys of this width; heads share the width."""
     heads = model.attention.heads
     if model.attention.score.name == "none":
         return NoAttention()
@@ -94,6 +96,7 @@ def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
 
 
 def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:
+    """Return an attention made of the parts that the config names."""
     attention = model.attention
     score = parts.SCORES.make(attention.score, query_width, key_width)
     return Attention(
@@ -129,6 +132,7 @@ def build_losses(config: Config) -> dict[str, Loss]:
 
 
 def _is_aligned(task: Task) -> bool:
+    """Return whether a task knows which source position each output copies."""
     if task.training_set is not None:
         return False
     return task.examples(torch.Generator(), 1).alignment is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -98,8 +97,8 @@ class Collector:
     """Keeps what a model computes for batches of strings, in the context of
     `hooked_places(collector.hooks, Rank.CACHE)`.
 
-    Points without axes, and the encoder's single steps, are left out. Points that share a name,
-    such as those of heads, become one array.
+    Points without axes, those that no value passes, and the encoder's single steps are left out.
+    Points that share a name, such as those of heads, become one array.
     """
 
     def __init__(self, model: Model) -> None:
@@ -134,8 +133,6 @@ class Collector:
         """Return the cache of all strings; answers: those to them, in order."""
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
-        if silent := [name for name in self._groups if name not in self._batches]:
-            warnings.warn(f"no value passed through {', '.join(silent)}", stacklevel=4)
         arrays, axes = {}, {}
         for name, batches in self._batches.items():
             point, *others = self._groups[name]

@@ -164,9 +164,7 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
-            same = [
-                index for index, name in enumerate(vocabulary.tokens) if symbol in (index, name)
-            ]
+            same = [index for index, one in enumerate(vocabulary.tokens) if symbol in (index, one)]
             if len(same) > 1:
                 raise Seq2AttnError(
                     f"step {step} cannot write {symbol!r}: the targets have a symbol called "

@@ -15,9 +15,8 @@ from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import Rank, hooked_places, of_strings
+from seq2attn.model.hooks import of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation
@@ -59,7 +58,8 @@ def evaluate(
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
             if errors:
-                mistaken = (~metrics["exact_match"]).nonzero().flatten().tolist()
+                is_wrong = ~metrics["exact_match"]
+                mistaken = is_wrong.nonzero().flatten().tolist()
                 wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
         means = {name: total / samples for name, total in totals.items()}
         trained = predictor.task.is_trained(length)
@@ -78,18 +78,28 @@ def evaluate_pairs(
     right answers, the one closest to the model's counts. Intervals are over sources.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
-    kept: dict[int, PairAnswer] = {}  # pair -> the answer to its source
-    for same in _by_source(pairs):
+    by_source: dict[str, list[int]] = defaultdict(list)  # the pairs of each source
+    for index, (source, _) in enumerate(pairs):
+        by_source[source].append(index)
+    kept: dict[
+        int, PairAnswer
+    ] = {}  # one for each source: of the pair whose right answer is closest
+    for same in by_source.values():
         closest = min(same, key=lambda index: len(answers[index].edits))
-        right = answers[closest].right
-        others = tuple(sorted({answers[index].right for index in same} - {right}))
+        others = {answers[index].right for index in same} - {answers[closest].right}
         words = len(same) if tokens else 1
-        kept[closest] = replace(answers[closest], others=others, words=words)
+        kept[closest] = replace(answers[closest], others=tuple(sorted(others)), words=words)
+
     found = tuple(kept.values())
-    words = sum(answer.words for answer in found)
-    rates = error_rates(found) | {"loss": loss}
-    worth = effective_count(answer.words for answer in found)
-    rows = rows_of(rates, words, length=None, trained=True, family=None, independent=worth)
+    counts = [answer.words for answer in found]
+    rows = rows_of(
+        error_rates(found) | {"loss": loss},
+        sum(counts),
+        length=None,
+        trained=True,
+        family=None,
+        independent=effective_count(counts),
+    )
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, answer in kept.items():
         by_length[answer.source_length].append(index)
@@ -109,18 +119,13 @@ def evaluate_pairs(
     return Evaluation(tuple(rows), found)
 
 
-def _by_source(pairs: Sequence[Pair]) -> Iterable[list[int]]:
-    """Return the indices of the pairs of each source."""
-    by_source: dict[str, list[int]] = defaultdict(list)
-    for index, (source, _) in enumerate(pairs):
-        by_source[source].append(index)
-    return by_source.values()
-
-
 def _measure_pairs(
     predictor: Predictor, pairs: Sequence[Pair]
 ) -> tuple[list[PairAnswer], dict[str, Tensor], float]:
-    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol."""
+    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol.
+
+    Pairs are measured in batches of sources of one length; results are in the order of the pairs.
+    """
     task = predictor.task
     answers: dict[int, PairAnswer] = {}
     metrics: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(pairs), dtype=torch.float64))
@@ -131,7 +136,7 @@ def _measure_pairs(
         batch = predictor.batch(task.encode(chosen, predictor.device))
         with of_strings(indices):
             decoding = predictor.decode(batch.source, batch.source_lengths)
-            measured, losses = _measure(predictor, batch, decoding)
+            measured, losses = _measure(predictor, batch, decoding.tokens[:, 0])
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
@@ -145,7 +150,9 @@ def _measure_pairs(
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
-    """Compute the word and the symbol error rate, and the share of answers cut off."""
+    """Compute the word and the symbol error rate, and the share of answers cut off. An answer
+    counts as often as its `words`.
+    """
     words = np.array([answer.words for answer in answers])
     edits = [len(answer.edits) for answer in answers]
     symbols = [answer.right_length for answer in answers]
@@ -180,45 +187,37 @@ def _batches(
 
 
 def _measure(
-    predictor: Predictor, batch: Batch, decoding: Decoding | None = None
+    predictor: Predictor, batch: Batch, outputs: Tensor | None = None
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
-    decoding: of the batch, if it is decoded already.
+    outputs: (B, T) ids that the model has written, if that is known already.
     """
-    model, targets = predictor.model, batch.decoder_output
-    is_character = targets > EOS  # (B, L)
-    hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
-    with measuring(model), hooked_places(hooks, Rank.CHANGE):
-        forced = model(batch)  # with the right characters as input
-    right = forced.logits.argmax(dim=2) == targets
+    targets = batch.decoder_output  # (B, L) characters, <eos>, padding
+    is_character = targets > EOS
     is_padding = targets == PAD
-    outputs = _outputs(predictor, batch) if decoding is None else decoding.tokens[:, 0]
-    written = F.pad(outputs, (0, targets.size(1) - outputs.size(1)), value=PAD) == targets  # (B, L)
-    prefix = (written & is_character).cumprod(dim=1)
+    forced, losses = predictor.forced(batch)
+    if outputs is None:
+        # a greedy output that is longer than all targets is wrong; a beam may still change its mind
+        steps = targets.size(1) if predictor.search is None else None
+        decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
+        outputs = decoding.tokens[:, 0]
+    missing = targets.size(1) - outputs.size(1)  # below 0: the output is cut
+    is_right = F.pad(outputs, (0, missing), value=PAD) == targets  # (B, L)
+
     of_characters = {
-        "character_accuracy": written,
-        "correct_prefix": prefix,
-        "teacher_forced": right,
+        "character_accuracy": is_right,
+        "correct_prefix": (is_right & is_character).cumprod(dim=1),
+        "teacher_forced": forced.logits.argmax(dim=2) == targets,
     }
     if forced.weights is not None:
         if batch.alignment is not None:
             of_characters["alignment"] = forced.weights.argmax(dim=2) == batch.alignment
         of_characters["entropy"] = attention_entropy(forced.weights)
-    metrics = {"exact_match": (written | is_padding).all(dim=1)}  # with the <eos>
+    metrics = {"exact_match": (is_right | is_padding).all(dim=1)}  # with the <eos>
     for name, values in of_characters.items():
         metrics[name] = (values * is_character).sum(dim=1) / batch.target_lengths
-    logits = forced.logits.transpose(1, 2)  # (B, V, L)
-    losses = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="none")
-    return metrics, losses.sum(dim=1)
-
-
-def _outputs(predictor: Predictor, batch: Batch) -> Tensor:
-    """Return the outputs (B, T) of at most the steps of the longest target: a greedy one that goes
-    on is wrong by then. A beam may still change what it begins with.
-    """
-    steps = batch.decoder_output.size(1) if predictor.search is None else None
-    return predictor.decode(batch.source, batch.source_lengths, max_steps=steps).tokens[:, 0]
+    return metrics, losses.masked_fill(is_padding, 0).sum(dim=1)
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -232,8 +231,8 @@ def attention_entropy(weights: Tensor) -> Tensor:
 def _wrong_answers(
     predictor: Predictor, batch: Batch, rows: Sequence[int], numbers: Sequence[int], length: int
 ) -> Iterator[PairAnswer]:
-    """Return the answers to these rows of a batch of sources of `length` symbols; numbers: of all
-    rows.
+    """Return the answers to these rows of a batch of sources of `length` symbols, decoded once
+    more, to the end. numbers: of all rows, which hooks are told.
     """
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
     pairs = []
@@ -251,10 +250,11 @@ def _compare(task: Task, pairs: Iterable[Pair], answers: Iterable[Answer]) -> It
     write = task.target_vocabulary
     for (source, target), answer in zip(pairs, answers, strict=True):
         symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>
-        right, written = write.joined(write.symbols_of(target)), write.joined(symbols)
-        edits = (
-            [] if written == right else [edit for edit in align(right, written) if edit.is_error]
-        )
+        right = write.joined(write.symbols_of(target))
+        written = write.joined(symbols)
+        edits = []
+        if written != right:  # as usual not, and aligning takes time
+            edits = [edit for edit in align(right, written) if edit.is_error]
         yield PairAnswer(
             source,
             right=target,
