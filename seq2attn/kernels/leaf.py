@@ -163,8 +163,8 @@ class Leaf:
         return self.size(len(batch.source)) >= LARGE and torch.get_num_threads() > 1
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
-        """Read source (B, S) of these lengths (B,): the bottom layer in C, which looks up embeddings
-        itself, those above by the formulas.
+        """Read source (B, S) of these lengths (B,): the bottom layer in C, which looks up the
+        embeddings itself, those above by the formulas.
         """
         encoder: Any = self.model.encoder
         if not self.reads:
