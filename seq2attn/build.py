@@ -26,7 +26,8 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     task: the task of `config`, if it is already built.
     """
     task = task or build_task(config)
-    source, target = task.source_vocabulary, task.target_vocabulary
+    source = task.source_vocabulary
+    target = task.target_vocabulary
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
@@ -92,7 +93,8 @@ def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
     if heads == 1:
         return _build_head(model, model.hidden, key_width)
     width = model.hidden // heads
-    return Heads(model.hidden, key_width, [_build_head(model, width, width) for _ in range(heads)])
+    attentions = [_build_head(model, width, width) for _ in range(heads)]
+    return Heads(model.hidden, key_width, attentions)
 
 
 def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:

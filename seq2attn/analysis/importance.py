@@ -57,6 +57,7 @@ def attention_importance(
     }
     if other is not None:
         changes["frozen"] = OtherWeights(hook=partial(frozen, other=other))
+
     rows = []
     for kind, change in changes.items():
         evaluation = measure(replace(predictor, changes=change))

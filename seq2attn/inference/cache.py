@@ -102,6 +102,7 @@ class Collector:
     """
 
     def __init__(self, model: Model) -> None:
+        """model: the one that is to be looked into."""
         self._groups: dict[str, list[Point]] = {}
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
@@ -110,6 +111,7 @@ class Collector:
                 self._groups[name] = [place.point for place in group]
                 for place in group:
                     self.hooks.append((place, partial(self._keep, place.point)))
+
         self._visits: dict[Point, list[Visit]] = defaultdict(list)  # of this batch
         self._batches: dict[str, list[Batch]] = defaultdict(list)
 
@@ -130,10 +132,14 @@ class Collector:
         self._visits.clear()
 
     def cache(self, answers: Sequence[Answer]) -> Cache:
-        """Return the cache of all strings; answers: those to them, in order."""
+        """Return the cache of all strings.
+
+        answers: those to them, in order, whose ends are the ends of their arrays.
+        """
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
         arrays, axes = {}, {}
+
         for name, batches in self._batches.items():
             point, *others = self._groups[name]
             of_rows = row_axis(point.axes)
@@ -151,6 +157,7 @@ class Collector:
             if of_rows == "step":  # a batch goes on until the longest of its outputs has ended
                 array[np.arange(array.shape[1]) >= steps[:, None]] = blank
             arrays[name] = array
+
         return Cache(arrays, axes, {"step": steps, "source": sources})
 
 
@@ -173,6 +180,7 @@ def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
             hint="Give each of them a point of its own, or the axes step and source.",
         )
     blank = torch.nan if joined.is_floating_point() else 0
-    placed = joined.new_full((len(joined), max(order) + 1, *joined.shape[2:]), blank)
+    shape = (len(joined), max(order) + 1, *joined.shape[2:])
+    placed = joined.new_full(shape, blank)
     placed[:, order] = joined
     return placed

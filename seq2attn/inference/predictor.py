@@ -87,7 +87,8 @@ class Predictor:
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        vocabulary, text = self.task.source_vocabulary, self.task.source(text)
+        vocabulary = self.task.source_vocabulary
+        text = self.task.source(text)
         return vocabulary.normalised(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
@@ -129,14 +130,17 @@ class Predictor:
         which sources are decoded together.
         """
         answers: dict[int, Answer] = {}
+
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
             texts = [sources[index][0] for index in indices]
             rows = [sources[index][1] for index in indices]
+
             ids, lengths = pad_rows(rows, self.device)  # (B, S) and (B,)
             source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
             source = self._pad(source)  # as far as `changes` ask for padding
             with of_strings(numbers[index] for index in indices):
                 decoding = self.decode(source, lengths, keep_weights=keep_weights)
+
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
             if collector is not None:
@@ -150,6 +154,7 @@ class Predictor:
         of one length. lengths: of all sources, in symbols.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
+
         for length, group in itertools.groupby(order, key=lengths.__getitem__):
             indices = list(group)
             rows = self.rows_at_once(length, all_steps=all_steps)
@@ -165,6 +170,7 @@ class Predictor:
             isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules()
         )
         tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
+
         rows = min(MAX_ROWS, tokens // (length + 1))
         if all_steps:
             rows = min(rows, MAX_WEIGHTS // length**2)
@@ -198,6 +204,7 @@ class Predictor:
         if max_steps is None:
             max_steps = output_bound(self.task, longest)
         keep_weights = (keep_weights or self._copies) and longest <= LONGEST_WITH_WEIGHTS
+
         if self.search is None:
             write = self.changes.written(self.task.target_vocabulary)
             decode = partial(greedy_decode, write=write)
@@ -205,6 +212,7 @@ class Predictor:
             raise Seq2AttnError("write needs greedy decoding, not a beam search")
         else:
             decode = partial(beam_decode, search=self.search)
+
         inputs = self.model, source, lengths
         with measuring(self.model), hooked_places(self.changes.hooks(*inputs), Rank.CHANGE):
             return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
@@ -231,12 +239,14 @@ class Predictor:
         sources = [self.task.source_vocabulary.encode(answer.source) for answer in answers]
         outputs = [answer.output_ids for answer in answers]
         found = np.full((len(answers), max(map(len, outputs))), np.nan)
+
         for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
             pairs = []
             for index in indices:
                 target = [id_ for id_ in outputs[index] if id_ != EOS]
                 pairs.append((sources[index], target))
             batch = self.batch(pad_pairs(pairs, self.device))
+
             with of_strings(indices):
                 _, losses = self.forced(batch)
             for index, of_one in zip(indices, losses.tolist(), strict=True):
@@ -263,6 +273,7 @@ class Predictor:
                 written = write.text(self._symbols(text, output))
                 numbers = output.log_probability, output.score
                 hypotheses.append(Hypothesis(written, *numbers, output.finished))
+
             best = outputs[0]
             symbols = self._symbols(text, best)
             emitted = best.tokens
@@ -270,6 +281,7 @@ class Predictor:
                 symbols.append(write.tokens[EOS])
                 emitted = [*emitted, EOS]
             weights = best.weights if keep_weights else None
+
             answer = Answer(
                 text,
                 hypotheses[0].output,
@@ -296,10 +308,12 @@ class Predictor:
         read = source.split(text)[0]
         known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
         lacking = [position for position, symbol in enumerate(read) if symbol not in known]
+
         for step, token in enumerate(output.tokens):
             if token == UNK and lacking:
                 likeliest = int(output.weights[step, lacking].argmax())
                 symbols[step] = read[lacking[likeliest]]
+
         return symbols
 
 

@@ -61,7 +61,10 @@ class Kernels:
     """
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
-        """OSError: the library's `Recurrence` has other fields."""
+        """Find the functions of a variant, such as `forward_float_avx2`.
+
+        Raises OSError if the library's `Recurrence` has other fields.
+        """
         self.variant = variant
         self._dtype = dtype
         suffix = f"_{TYPES[dtype]}_{variant}"
@@ -149,7 +152,8 @@ class Recurrence(torch.autograd.Function):
         ctx.sizes = sizes
         ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
-        return states if vectors is None else vectors, weights
+        features = states if vectors is None else vectors
+        return features, weights
 
     @staticmethod
     def backward(
@@ -181,5 +185,6 @@ class Recurrence(torch.autograd.Function):
         # the C adds what reaches the states by way of the vectors to that of the states themselves
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
-        ctx.kernels.backward(ctx.sizes, (*ctx.saved_tensors, *of_results, grad_weights, *learned))
+        tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
+        ctx.kernels.backward(ctx.sizes, tensors)
         return None, *(None for _ in FIXED), *learned

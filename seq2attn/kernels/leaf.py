@@ -171,7 +171,7 @@ class Leaf:
             return encoder(source, lengths)
 
         bottom, *above = encoder.layers
-        states, final = self._read(bottom, bottom.cell, source, lengths, resets)
+        states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
@@ -195,6 +195,7 @@ class Leaf:
             inputs |= _lengths(lengths, source)
 
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
+
         last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)  # (B, 1, D)
         return Encoded(outputs, (outputs.gather(1, last).squeeze(1),))
 
@@ -217,7 +218,7 @@ class Leaf:
         if attends and combines:  # the columns of [c; s] become those of [s; c]
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
-        features, weights = gru(self.kernels, inputs)
+        features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
         if combines and not attends:  # contexts of width 0
             features = decoder.features(features[..., :0], features, features[..., :0])
         return decoder.decode(features, weights, memory)

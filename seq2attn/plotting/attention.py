@@ -181,11 +181,15 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     outputs = [attention.output_symbols for attention in maps]
     wide = max(map(len, sources))
     high = max(map(len, outputs))
-    _check(maps, max(wide, high), ideal)
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, SHEET / (columns or 2) / max(wide, high)))
+    longest = max(wide, high)
+    _check(maps, longest, ideal)
+
+    fitting = SHEET / (columns or 2) / longest
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
     left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
     above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
-    width = left + max(cell * wide, LETTER * max(len(title) for _, title in panels))
+    longest_title = max(len(title) for _, title in panels)
+    width = left + max(cell * wide, LETTER * longest_title)
     height = above + cell * high + BELOW
     columns = min(columns or int(SHEET / width) or 1, len(maps))
 
@@ -200,7 +204,13 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
         x=0.01,
         ha="left",
     )
-    bar = _place(figure, width * columns + 0.1, above, 0.12, min(2.2, total - above - BELOW))
+    bar = _place(
+        figure,
+        width * columns + 0.1,
+        above,
+        0.12,
+        min(2.2, total - above - BELOW),
+    )
 
     for index, (attention, title) in enumerate(panels):
         line, column = divmod(index, columns)

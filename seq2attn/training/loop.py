@@ -142,7 +142,8 @@ class Trainer:
 
         Raises `Diverged` unless loss and gradients are finite.
         """
-        step, steps = self.progress.step, self.span.steps
+        step = self.progress.step
+        steps = self.span.steps
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == steps
         if logged or self.device.type == "cpu":  # elsewhere it would synchronise at every step
@@ -254,6 +255,7 @@ class Trainer:
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
             self._recorder.step(number, numbers)
+
         if self._snapshot_steps:
             self._take_snapshot()
         self._evaluate()

@@ -68,14 +68,16 @@ class Recorder:
         self._scalars("validation", results.summary(), step)
         for row in results.rows:
             if row.length is not None:
-                self._scalars(f"validation_{row.metric}", {f"{row.length:03d}": row.value}, step)
+                group = f"validation_{row.metric}"
+                self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
         """Record the attention maps of a few strings: as JSON, and as an image each.
 
         Images of the same string have the same tag, so that TensorBoard has a slider over steps.
         """
-        _add(self.run.attention_file, {"step": step, "maps": [each.to_json() for each in maps]})
+        records = [attention.to_json() for attention in maps]
+        _add(self.run.attention_file, {"step": step, "maps": records})
         for number, attention in enumerate(maps, start=1):
             tag = f"maps/{number} {attention.source}"
             image = Summary.Value(tag=tag, image=_heat_map(attention))
@@ -91,8 +93,9 @@ class Recorder:
 
     def _event(self, **values: Any) -> None:
         """Write an event in this thread: TensorBoard's own dies with a traceback on a full disk."""
+        event = Event(wall_time=time.time(), **values)
         record = io.BytesIO()
-        RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
+        RecordWriter(record).write(event.SerializeToString())
         append(self._events, record.getvalue())
 
     def positions(self) -> dict[str, int]:
@@ -125,9 +128,11 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     font = _font()
     middle = CELL // 2
     for place, symbol in enumerate(attention.source_symbols, start=1):
-        letters.text((place * CELL + middle, middle), sign(symbol)[:2], "black", font, "mm")
+        centre = (place * CELL + middle, middle)
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
     for place, symbol in enumerate(attention.output_symbols, start=1):
-        letters.text((middle, place * CELL + middle), sign(symbol)[:2], "black", font, "mm")
+        centre = (middle, place * CELL + middle)
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
 
     png = io.BytesIO()
     image.save(png, format="PNG")
@@ -197,6 +202,7 @@ def _chosen_strings(task: Task) -> list[str]:
     lengths = task.trained_lengths
     for length in sorted({lengths[len(lengths) // 2], lengths[-1]}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            examples = task.examples(generator("cpu", "watched", length), 1, length)
+            random = generator("cpu", "watched", length)
+            examples = task.examples(random, 1, length)
             strings.append(vocabulary.decode(examples.source[0].tolist()))
     return strings
