@@ -181,7 +181,7 @@ class Changes:
         return ids
 
     def _ban(self, allowed: Tensor, at: At) -> Tensor:
-        """Hook of `attention.allowed` (..., L, S): the keys of `ban` are not."""
+        """Hook of `attention.allowed` (..., L, S): forbid the keys of `ban`."""
         allowed = allowed.clone()
         for where in self.ban:
             if not isinstance(where, tuple):
@@ -191,7 +191,7 @@ class Changes:
         return allowed
 
     def _force(self, weights: Tensor, at: At) -> Tensor:
-        """Hook of `attention.weights` (..., L, S): those of `force` are set."""
+        """Hook of `attention.weights` (..., L, S): set those of `force`."""
         values = weights.new_full(weights.shape[-2:], torch.nan)  # (L, S) nan where not set
         for (step, position), weight in self.force.items():
             if step in at.positions:

@@ -239,7 +239,7 @@ def _is_as_written(*modules: nn.Module) -> bool:
         if kind not in KNOWN:
             return False
         for name, value in vars(module).items():
-            is_method = callable(value) and hasattr(kind, name)
+            is_method = callable(value) and hasattr(kind, name)  # hides the method of its class
             if is_method or (name.endswith("_hooks") and value):
                 return False
     return True
@@ -353,7 +353,8 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     elif isinstance(history, Shift):
         distribution = torch.softmax(history.speed * history.logits, dim=0)
         inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)
-    elif isinstance(history, Coverage):  # 0 for the last weights
+    elif isinstance(history, Coverage):
+        # of the two channels, the last weights and the sum of all, it uses the second
         weight = history.map.weight.t().unsqueeze(0)
         inputs["past_weight"] = F.pad(weight, (0, 0, 0, 0, 1, 0))
     elif isinstance(history, Location):

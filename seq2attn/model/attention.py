@@ -188,11 +188,12 @@ class Heads(nn.Module):
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
-        queries = sum(head.score.query_width for head in heads)
-        keys = sum(head.score.key_width for head in heads)
-        self.query_map = nn.Linear(query_width, queries, bias=False)
-        self.key_map = nn.Linear(key_width, keys, bias=False)
-        self.value_map = nn.Linear(key_width, keys, bias=False)
+        all_queries = sum(head.score.query_width for head in heads)
+        all_keys = sum(head.score.key_width for head in heads)
+        # the maps of all heads in one: W_q^1, ..., W_q^H below each other
+        self.query_map = nn.Linear(query_width, all_queries, bias=False)
+        self.key_map = nn.Linear(key_width, all_keys, bias=False)
+        self.value_map = nn.Linear(key_width, all_keys, bias=False)
         self.value_width = key_width  # of the memory
         self.context_width = sum(head.context_width for head in heads)
         self.mask_padding = heads[0].mask_padding

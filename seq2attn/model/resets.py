@@ -73,7 +73,7 @@ def _draw(
     random: torch.Generator, cells: Sequence[Cell], tokens: Tensor, probability: float, first: bool
 ) -> dict[Point, Reset]:
     """Draw the resets of cells that read tokens (B, L) in one direction, such as the layers of an
-    encoder: all of their states at the same positions.
+    encoder: all of their states at the same positions. first: the state before the first, too.
     """
     points = [point for cell in cells for point in cell.state_points]
     options: Any = {"generator": random, "device": random.device}

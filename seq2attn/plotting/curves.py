@@ -107,7 +107,7 @@ def _finish(panel: Axes) -> None:
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return about `SMOOTHED` points, each of several neighbours: the arithmetic mean of their
-    steps, the geometric mean of their values.
+    steps, and the geometric mean of their values, which are drawn on a logarithmic scale.
     """
     size = max(1, len(points) // SMOOTHED)
     means = []

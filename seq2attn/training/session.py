@@ -275,12 +275,14 @@ class NewModel(TrainedModel):
         need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
             training.leaf = None  # it computes in the weights' precision
+
         if is_due(number):
             try:
                 prove(training, batch, number)
             except LeafDiffers as difference:
                 training.leaf = None
                 say(f"{difference} Continuing without them.")
+
         decoded = training.forward(batch, number, part)
         losses = training.losses(decoded, batch, number)
         self.step = number + 1
@@ -313,14 +315,17 @@ class NewModel(TrainedModel):
                 f"model.module: {undefined} holds values that are not finite, so nothing was saved",
                 hint="The training has diverged: try a smaller learning rate, or clip gradients.",
             )
-        watched_strings(config, task)  # raises before a run is created
+        watched_strings(config, task)  # only to see whether it raises, before a run is created
+
         dtype = next(self.module.parameters()).dtype
         with default_dtype(str(dtype).removeprefix("torch.")):
+            # what loads the run builds this model: the user's module must have its tensors
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
             threads, kernels = torch.get_num_threads(), describe(device)
             environment = describe_environment(new, config, device, threads, kernels)
         environment["own_loop"] = True
+
         self.run = create_run(new, config, environment, task.learned())
         self.checkpoint = "last"
         data = build_training_data(config, device, task)
