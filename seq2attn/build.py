@@ -14,7 +14,7 @@ from seq2attn.data.vocabulary import EOS, PAD, UNK, Vocabulary, abridged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.model.attention import Attends, Attention, Heads, NoAttention
 from seq2attn.model.cells import Cells
-from seq2attn.model.decoder import Decoder, PointerDecoder, Reverser
+from seq2attn.model.decoder import PointerDecoder, Reverser
 from seq2attn.model.interface import Model
 from seq2attn.model.losses import Loss
 from seq2attn.model.transformer import Transformer
@@ -28,38 +28,30 @@ def build_model(config: Config, task: Task | None = None) -> Model:
     task = task or build_task(config)
     source = task.source_vocabulary
     target = task.target_vocabulary
-    model: Transformer | Reverser
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
         if isinstance(config.model, TransformerConfig):
             options = config.model.model_dump(exclude={"architecture", "source_eos", "hidden"})
-            model = Transformer(len(source), len(target), config.model.hidden, **options)
-        else:
-            model = _build_recurrent(config.model, len(source), len(target))
-            _fit_vocabularies(model.decoder, config.model, source, target)
+            transformer = Transformer(len(source), len(target), config.model.hidden, **options)
+            transformer.unknown = target.unknown
+            return transformer
+        model = _build_recurrent(config.model, len(source), len(target))
     model.unknown = target.unknown
+    if isinstance(model.decoder, PointerDecoder):  # which copies symbols from source to target
+        model.decoder.same = _same(source, target)
+    if model.decoder.needs_one_vocabulary and source.tokens != target.tokens:
+        raise Seq2AttnError(
+            f"model.decoder: {config.model.decoder.name!r} needs one vocabulary, but the sources "
+            f"of task {config.task.name!r} use {abridged(source.symbols)} and its targets "
+            f"{abridged(target.symbols)}",
+            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
+        )
     return model
 
 
-def _fit_vocabularies(
-    decoder: Decoder, model: RecurrentConfig, source: Vocabulary, target: Vocabulary
-) -> None:
-    """Tell a decoder that copies symbols which ones are the same. Raises `Seq2AttnError` for a
-    decoder that needs one vocabulary, if there are two.
-    """
-    if isinstance(decoder, PointerDecoder):
-        decoder.same = _same(source, target)
-    if decoder.needs_one_vocabulary and source.tokens != target.tokens:
-        raise Seq2AttnError(
-            f"model.decoder: {model.decoder.name!r} needs one vocabulary, but the sources of this "
-            f"task use {abridged(source.symbols)} and its targets {abridged(target.symbols)}",
-            hint="Choose another decoder, or give the task one Vocabulary with all symbols.",
-        )
-
-
 def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
-    """Return a matrix (V of the source, V of the target): 1 where both are the same symbol, 0
-    elsewhere. A symbol that the target lacks becomes its `<unk>`, if it has one.
+    """Return which symbols of two vocabularies are the same: (V of the source, V of the target) of
+    1 and 0. Symbols that the target lacks are the same as its `<unk>`.
     """
     same = torch.zeros(len(source), len(target))
     same[EOS, EOS] = 1
@@ -74,7 +66,7 @@ def _same(source: Vocabulary, target: Vocabulary) -> Tensor:
 
 
 def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int) -> Reverser:
-    """Return encoder, initial state and decoder, for vocabularies of these sizes."""
+    """Return a recurrent model for vocabularies of these sizes."""
     cells = Cells(
         lambda input_width: parts.CELLS.make(model.cell, input_width, model.hidden),
         width=model.hidden,
@@ -94,18 +86,19 @@ def _build_recurrent(model: RecurrentConfig, source_size: int, target_size: int)
 
 
 def _build_attention(model: RecurrentConfig, key_width: int) -> Attends:
-    """Return the attention of a decoder to keys of this width: none, one, or several heads."""
+    """Return what a decoder attends with, to keys of this width; heads share the width."""
     heads = model.attention.heads
     if model.attention.score.name == "none":
         return NoAttention()
     if heads == 1:
         return _build_head(model, model.hidden, key_width)
-    width = model.hidden // heads  # of the projected queries and keys of each
-    return Heads(model.hidden, key_width, [_build_head(model, width, width) for _ in range(heads)])
+    width = model.hidden // heads
+    attentions = [_build_head(model, width, width) for _ in range(heads)]
+    return Heads(model.hidden, key_width, attentions)
 
 
 def _build_head(model: RecurrentConfig, query_width: int, key_width: int) -> Attention:
-    """Return one attention of these widths, with the parts that the config chose."""
+    """Return an attention made of the parts that the config names."""
     attention = model.attention
     score = parts.SCORES.make(attention.score, query_width, key_width)
     return Attention(
@@ -127,7 +120,7 @@ def build_task(config: Config, learned: Mapping[str, Any] | None = None) -> Task
     """
     if not config.data_files:
         return parts.TASKS.make(config.task)
-    return parts.TASKS.make(config.task, learned=learned or {})  # None would mean: open the files
+    return parts.TASKS.make(config.task, learned=learned or {})  # with None it would open them
 
 
 def load_task(config: Config) -> Task:
@@ -141,7 +134,7 @@ def build_losses(config: Config) -> dict[str, Loss]:
 
 
 def _is_aligned(task: Task) -> bool:
-    """Return True if the examples of a task say which source position each output stands for."""
+    """Return whether a task knows which source position each output copies."""
     if task.training_set is not None:
         return False
     return task.examples(torch.Generator(), 1).alignment is not None

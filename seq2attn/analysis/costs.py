@@ -84,7 +84,9 @@ class CostRow:
 
 
 def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
-    """Count parameters, operations and bytes of each score, by formula."""
+    """Count parameters, operations and bytes of each score, by formula. Raises `Seq2AttnError` for
+    a score that has none, as those of plug-ins.
+    """
     known = formulas(sizes)
     # softmax: subtract, exponential, sum, divide; context: S products of D
     rest = 4 * sizes.source + 2 * sizes.source * sizes.hidden

@@ -21,6 +21,7 @@ def variance_figure(result: Analysis) -> Figure:
     theory as a line.
     """
     figure, (panel,) = new_panels(title="Variance of a score over random queries and keys")
+
     _draw_by_width(panel, result.rows, "variance", "variance_theory")
     panel.set(yscale="log", ylabel="variance of the score")
     legend(panel)
@@ -35,12 +36,14 @@ def saturation_figure(result: Analysis) -> Figure:
     title = f"Attention weights over {keys} random keys; dotted: uniform"
     scores = _groups(result.rows, "score")
     figure, panels = new_panels(len(scores), (1.2 + 2.7 * len(scores), 3.5), title)
+
     for panel, (score, rows) in zip(panels, scores.items(), strict=True):
         for number, row in enumerate(rows):
+            shade = 0.25 + 0.7 * number / len(rows)  # the map's ends are hard to see
             panel.plot(
                 range(1, keys + 1),
                 row.weights,
-                color=colormaps[COLOUR_MAP](0.25 + 0.7 * number / len(rows)),
+                color=colormaps[COLOUR_MAP](shade),
                 marker=MARKERS[number % len(MARKERS)],
                 label=f"D = {row.width:,}",
             )
@@ -48,6 +51,7 @@ def saturation_figure(result: Analysis) -> Figure:
         panel.set(title=score, xlabel="rank of the key", ylim=(-0.02, 1.02))
         panel.locator_params(axis="x", integer=True)
         clean(panel)
+
     panels[0].set_ylabel("mean weight")
     legend(panels[-1])
     return figure
@@ -96,17 +100,21 @@ def entropy_figure(result: Analysis) -> Figure:
     counts = _groups(result.rows, "keys")
     title = "Entropy of attention over random keys; dotted: log S, of uniform weights"
     figure, panels = new_panels(len(counts), (1.4 + 3.2 * len(counts), 3.6), title)
+
     for panel, (count, rows) in zip(panels, counts.items(), strict=True):
         _draw_by_width(panel, rows, "entropy", "limit")
         panel.axhline(rows[0].uniform, color=GREY, ls=":")
         panel.set_title(f"S = {count:,} keys")
+
     panels[0].set(ylabel="entropy of attention, nats", ylim=(0, None))
     legend(panels[-1])
     return figure
 
 
 def ledger_figure(result: Analysis) -> Figure:
-    """Draw parameters, operations and bytes as bars, a colour per score."""
+    """Draw parameters, operations and bytes as bars, a colour per score: a panel for each, since
+    their units differ.
+    """
     labels = {
         "attention_parameters": "parameters of attention",
         "flops_query": "operations a query",
@@ -115,30 +123,16 @@ def ledger_figure(result: Analysis) -> Figure:
     scores = [row.score for row in result.rows]
     figure, panels = new_panels(len(labels), (9.6, 0.9 + 0.42 * len(scores)))
     colours = list(map(score_colour, scores))
+
     for panel, (field, label) in zip(panels, labels.items(), strict=True):
         bars = panel.barh(scores, column(result.rows, field), color=colours)
         panel.bar_label(bars, fmt=" {:,.0f}", fontsize=8)
         panel.set(title=label, xticks=[], xlim=(0, 1.35 * max(1, panel.dataLim.xmax)))
         panel.spines[["top", "right", "bottom"]].set_visible(False)
-    panels[0].invert_yaxis()
+
+    panels[0].invert_yaxis()  # the first score on top
     sizes = ", ".join(f"{name} {size:,}" for name, size in result.settings.items())
     figure.supxlabel(sizes, fontsize=9)
-    return figure
-
-
-def masks_figure(result: Analysis) -> Figure:
-    """Draw the windows side by side: rows are output positions, columns source positions."""
-    masks = _groups(result.rows, "mask")
-    title = f"Windows of radius {result.settings['radius']}; orange: their centres"
-    figure, panels = new_panels(len(masks), (10.6, 3.3), title)
-    for panel, (name, rows) in zip(panels, masks.items(), strict=True):
-        factors = [row.factors for row in rows]
-        image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)
-        panel.plot(column(rows, "centre"), range(len(rows)), color=ORANGE)
-        panel.set(title=name, xlabel="source position")
-        panel.locator_params(integer=True)
-    panels[0].set_ylabel("output position")
-    figure.colorbar(image, ax=panels, label="factor of the weight")
     return figure
 
 
@@ -146,6 +140,7 @@ def importance_figure(result: Analysis) -> Figure:
     """Draw exact match by length with its intervals, a line for each kind of weights."""
     title = f"{result.settings['run']}: exact match with other attention weights"
     figure, (panel,) = new_panels(title=title)
+
     kinds = _groups(result.rows, "weights").items()
     for (kind, rows), marker in zip(kinds, MARKERS, strict=False):
         width = 4 if kind == "unchanged" else 1.4  # equal lines are both seen
@@ -157,6 +152,7 @@ def importance_figure(result: Analysis) -> Figure:
             marker=marker,
             lw=width,
         )
+
     panel.set(xlabel="length", ylabel="exact match", ylim=(-0.02, 1.05))
     panel.locator_params(axis="x", integer=True)
     clean(panel)
@@ -178,6 +174,7 @@ def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) ->
     """
     rows = sorted(rows, key=lambda row: row.width)
     groups = _groups(rows, "score").items()
+
     for (score, measured), marker in zip(groups, cycle(MARKERS), strict=False):
         colour = score_colour(score)
         widths = column(measured, "width")
@@ -193,7 +190,8 @@ def _draw_by_width(panel: Axes, rows: Iterable[Any], field: str, theory: str) ->
             label=score,
         )
         panel.plot(widths, column(measured, theory), color=colour)
-    panel.plot([], color=GREY, label="expected")
+
+    panel.plot([], color=GREY, label="expected")  # for the legend alone
     panel.set_xscale("log", base=2)
     panel.xaxis.set_major_formatter("{x:g}")
     panel.set_xlabel("width D")

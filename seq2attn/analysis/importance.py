@@ -57,6 +57,7 @@ def attention_importance(
     }
     if other is not None:
         changes["frozen"] = OtherWeights(hook=partial(frozen, other=other))
+
     rows = []
     for kind, change in changes.items():
         evaluation = measure(replace(predictor, changes=change))
@@ -77,25 +78,27 @@ class OtherWeights(Changes):
 
 
 def uniform(source: Tensor, lengths: Tensor) -> Hook:
-    """Return a hook that gives 1 / S to each of the S positions of a source."""
+    """Return a hook that gives 1 / S to each of the S real positions of a source."""
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
     shares = valid / lengths.view(-1, 1, 1)  # (B, 1, S)
     return lambda weights, _: _each_head(shares.to(weights), weights)
 
 
 def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
-    """Return a hook that shuffles each step's weights over the source, the same in every head."""
+    """Return a hook that shuffles each step's weights over the source, the same in every head.
+
+    Orders are drawn once for each step, so that a step that is computed again has the same.
+    """
     valid = valid_mask(lengths, source.size(1)).unsqueeze(1)  # (B, 1, S)
     random = generator(source.device, seed, "permuted weights", source.size(1))
     orders: list[Tensor] = []  # (B, 1, S) of each step, drawn in turn
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        first = at.first
-        last = first + weights.size(-2)
-        while len(orders) < last:
-            keys = torch.rand(valid.shape, generator=random, device=source.device)
-            orders.append(keys.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays behind
-        order = torch.cat(orders[first:last], dim=1)  # (B, L, S)
+        steps = slice(at.first, at.first + weights.size(-2))
+        while len(orders) < steps.stop:
+            numbers = torch.rand(valid.shape, generator=random, device=source.device)
+            orders.append(numbers.masked_fill(~valid, 2.0).argsort(dim=2))  # padding stays behind
+        order = torch.cat(orders[steps], dim=1)  # (B, L, S)
         return weights.gather(-1, _each_head(order, weights))
 
     return hook
@@ -111,8 +114,7 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
     kept = decoded.squeeze(1)
 
     def hook(weights: Tensor, at: At) -> Tensor:
-        first = at.first
-        steps = torch.arange(first, first + weights.size(-2), device=kept.device)
+        steps = torch.arange(at.first, at.first + weights.size(-2), device=kept.device)  # (L,)
         rows = kept[:, steps.clamp(max=kept.size(1) - 1)]  # (B, L, S)
         return _each_head(rows.to(weights), weights)
 
@@ -121,4 +123,5 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
 
 def _each_head(rows: Tensor, weights: Tensor) -> Tensor:
     """Expand rows (B, L, S) to the shape of weights (B, L, S) or (B, heads, L, S)."""
-    return rows.expand_as(weights.movedim(0, -3)).movedim(-3, 0)
+    heads_first = rows.expand_as(weights.movedim(0, -3))  # (heads, B, L, S), or as rows
+    return heads_first.movedim(-3, 0)

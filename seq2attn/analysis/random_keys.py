@@ -53,15 +53,16 @@ def random_scores(
 ) -> Tensor:
     """Score `samples` random queries against `keys` random keys each: (samples, S), float64.
 
-    Every score sees the same queries and keys.
+    Every score sees the same queries and keys, which depend on seed, purpose, width and number of
+    keys. They are drawn a block at a time, to bound memory.
     """
     random = generator("cpu", seed, purpose, width, keys)
     block = max(1, BLOCK // (width * (keys + 1)))
     blocks = []
     for first in range(0, samples, block):
         count = min(block, samples - first)
-        query = torch.randn(count, 1, width, generator=random) * components.query_sd
-        states = torch.randn(count, keys, width, generator=random) * components.key_sd
+        query = torch.randn(count, 1, width, generator=random) * components.query_sd  # (n, 1, D)
+        states = torch.randn(count, keys, width, generator=random) * components.key_sd  # (n, S, D)
         query += components.query_mean
         states += components.key_mean
         scores = score(query, score.project(states))  # (n, 1, S)
@@ -113,10 +114,10 @@ def score_variance(
     for name, width in product(scores, widths):
         score = seeded_score(name, width, seed)
         values = random_scores(score, "variance", width, 1, samples, seed, components)
-        squares = (values - values.mean()).square()
-        excess = (squares - squares.mean()).square().mean()  # m4 - m2^2
+        squares = (values - values.mean()).square()  # (samples, 1)
         variance = float(squares.sum() / (samples - 1))
-        error = float((excess / samples).sqrt())
+        spread = (squares - squares.mean()).square().mean()  # of the squares: m4 - m2^2
+        error = float((spread / samples).sqrt())
         mean_theory, theory = theoretical_moments(score, width, components)
         row = VarianceRow(
             score=name,
@@ -136,11 +137,13 @@ def score_variance(
 def theoretical_moments(
     score: Score, width: int, components: Components
 ) -> tuple[float | None, float | None]:
-    """Return the mean and variance of a multiplicative score by formula; of others, None twice."""
+    """Return the mean and variance of a multiplicative score by the formula of `score_variance`; of
+    others, None twice.
+    """
     if not isinstance(score, Dot):
         return None, None
-    # (D, D), row j = M e_j: the transpose of M
-    matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()
+    # what `project` makes of the D unit vectors: row j = M e_j, the transpose of M
+    matrix = score.project(torch.eye(width).unsqueeze(0))[0].double()  # (D, D)
     mean = components.query_mean * components.key_mean * matrix.sum()
     query_variance = components.query_sd**2
     key_variance = components.key_sd**2
@@ -208,7 +211,7 @@ def entropy_by_width(
     scores: Sequence[str], widths: Sequence[int], *, keys: Sequence[int], samples: int, seed: int
 ) -> Analysis:
     """Measure the entropy of the weights that random queries give `keys` random keys, all
-    components N(0, 1).
+    components N(0, 1): scores of `dot` then have the standard deviation sqrt(D), of `scaled` 1.
     """
     rows = []
     for count, name, width in product(keys, scores, widths):
@@ -262,7 +265,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         scaled = (scale * scores).requires_grad_()
         weights = torch.softmax(scaled, dim=1)
         largest = weights.max(dim=1).values  # (n,)
-        (gradient,) = torch.autograd.grad(largest.sum(), scaled)
+        (gradient,) = torch.autograd.grad(largest.sum(), scaled)  # (n, S)
         norms = gradient.norm(dim=1)
 
         weights = weights.detach()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -71,20 +70,23 @@ class Cache(dict[str, NDArray[Any]]):
         return dict(self._axes)
 
     def string(self, index: int) -> Cache:
-        """Return the cache of one of several strings, cut off at its ends."""
+        """Return the cache of one of several strings: arrays without the axis `string`, and without
+        steps and source positions past its ends.
+        """
         lengths = {axis: ends[index] for axis, ends in self.lengths.items()}
         axes = {name: axes[1:] for name, axes in self._axes.items()}
         arrays = {}
         for name, array in self.items():
-            ends = (slice(lengths.get(axis)) for axis in axes[name])
-            arrays[name] = array[index][*ends]
+            ends = [lengths.get(axis) for axis in axes[name]]  # None: the whole axis
+            arrays[name] = array[index][*map(slice, ends)]
         return Cache(arrays, axes, lengths)
 
     def __repr__(self) -> str:
         arrays = []
         for name, array in self.items():
-            sizes = zip(self._axes[name], map(str, array.shape), strict=True)
-            arrays.append(f"{name} ({', '.join(map(' '.join, sizes))})")
+            axes = zip(self._axes[name], array.shape, strict=True)
+            sizes = [f"{axis} {size}" for axis, size in axes]
+            arrays.append(f"{name} ({', '.join(sizes)})")
         return f"Cache({', '.join(arrays)})"
 
     def __missing__(self, name: object) -> NDArray[Any]:
@@ -95,10 +97,12 @@ class Collector:
     """Keeps what a model computes for batches of strings, in the context of
     `hooked_places(collector.hooks, Rank.CACHE)`.
 
-    Points without axes, and the encoder's single steps, are left out.
+    Points without axes, those that no value passes, and the encoder's single steps are left out.
+    Points that share a name, such as those of heads, become one array.
     """
 
     def __init__(self, model: Model) -> None:
+        """model: the one that is to be looked into."""
         self._groups: dict[str, list[Point]] = {}
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
@@ -107,10 +111,12 @@ class Collector:
                 self._groups[name] = [place.point for place in group]
                 for place in group:
                     self.hooks.append((place, partial(self._keep, place.point)))
+
         self._visits: dict[Point, list[Visit]] = defaultdict(list)  # of this batch
         self._batches: dict[str, list[Batch]] = defaultdict(list)
 
     def _keep(self, point: Point, value: Tensor, at: At) -> None:
+        """Keep a value (B, ...) that passes a point. The hook of each of them."""
         self._visits[point].append((at.positions, by_row(point.axes, value)))
 
     def end_batch(self, indices: Sequence[int]) -> None:
@@ -118,37 +124,40 @@ class Collector:
         the same length.
         """
         for name, group in self._groups.items():
-            rows = [
-                by_position(name, self._visits[point]) for point in group if self._visits[point]
-            ]
-            if rows:
-                joined = rows[0] if len(group) == 1 else torch.stack(rows, dim=2)
+            visits = [self._visits[point] for point in group if point in self._visits]
+            found = [by_position(name, of_point) for of_point in visits]  # (B, rows, ...) each
+            if found:
+                joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
         self._visits.clear()
 
     def cache(self, answers: Sequence[Answer]) -> Cache:
-        """Return the cache of all strings; answers: those to them, in order."""
+        """Return the cache of all strings.
+
+        answers: those to them, in order, whose ends are the ends of their arrays.
+        """
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
         arrays, axes = {}, {}
-        if silent := [name for name in self._groups if name not in self._batches]:
-            warnings.warn(f"no value passed through {', '.join(silent)}", stacklevel=4)
+
         for name, batches in self._batches.items():
+            point, *others = self._groups[name]
+            of_rows = row_axis(point.axes)
+            each = [point.each or "point"] if others else []
+            of_row = [axis for axis in point.axes if axis != of_rows]
+            axes[name] = ("string", of_rows, *each, *of_row)
+
             dtype = batches[0][1].dtype
             blank = np.nan if dtype.kind == "f" else False
-            shape = np.max([rows.shape[1:] for _, rows in batches], axis=0)
-            array = np.full((len(answers), *shape), blank, dtype)
+            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)
+            array = np.full((len(answers), *longest), blank, dtype)
             for indices, rows in batches:
                 region: Any = indices, *map(slice, rows.shape[1:])
                 array[region] = rows
-            point, *others = self._groups[name]
-            first = row_axis(point.axes)
-            each = [point.each or "point"] if others else []
-            rest = [axis for axis in point.axes if axis != first]
-            axes[name] = ("string", first, *each, *rest)
-            if "step" in axes[name]:
+            if of_rows == "step":  # a batch goes on until the longest of its outputs has ended
                 array[np.arange(array.shape[1]) >= steps[:, None]] = blank
             arrays[name] = array
+
         return Cache(arrays, axes, {"step": steps, "source": sources})
 
 
@@ -158,18 +167,20 @@ def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
 
     Raises `Seq2AttnError` for two rows of one position.
     """
-    order = [position for positions, _ in visits for position in positions]
+    order: list[int] = []
+    for positions, _ in visits:
+        order += positions
     joined = torch.cat([rows for _, rows in visits], dim=1)
-    if order == list(range(len(order))):
+    if order == list(range(len(order))):  # nearly always
         return joined
-    repeated = [position for position, count in Counter(order).items() if count > 1]
-    if repeated:
+    position, count = Counter(order).most_common(1)[0]
+    if count > 1:
         raise Seq2AttnError(
-            f"{name} is passed several times at position {min(repeated)}, and a cache keeps one "
-            "value",
+            f"{name} is passed several times at position {position}, and a cache keeps one value",
             hint="Give each of them a point of its own, or the axes step and source.",
         )
     blank = torch.nan if joined.is_floating_point() else 0
-    placed = joined.new_full((len(joined), max(order) + 1, *joined.shape[2:]), blank)
+    shape = (len(joined), max(order) + 1, *joined.shape[2:])
+    placed = joined.new_full(shape, blank)
     placed[:, order] = joined
     return placed

@@ -66,24 +66,16 @@ class Changes:
 
     def __post_init__(self) -> None:
         fits = {
-            "force": isinstance(self.force, Mapping)
-            and all(
-                _is_cell(cell) and is_number(weight, 0, 1) for cell, weight in self.force.items()
-            ),
+            "force": _is_mapping(self.force, _is_cell, lambda weight: is_number(weight, 0, 1)),
             "ban": isinstance(self.ban, Collection)
             and all(_is_cell(where) or is_index(where) for where in self.ban),
             "temperature": is_number(self.temperature, 0.001, 1000),
-            "write": isinstance(self.write, Mapping)
-            and all(
-                is_index(step) and (isinstance(symbol, str) or is_index(symbol))
-                for step, symbol in self.write.items()
+            "write": _is_mapping(
+                self.write, is_index, lambda symbol: isinstance(symbol, str) or is_index(symbol)
             ),
             "padding": is_index(self.padding) and self.padding <= MAX_PADDING,
             "mask_padding": self.mask_padding in (None, True, False),
-            "patch": isinstance(self.patch, Mapping)
-            and all(
-                isinstance(key, tuple) and len(key) == 2 and is_index(key[1]) for key in self.patch
-            ),
+            "patch": _is_mapping(self.patch, _is_row, lambda _: True),  # rows: `patch_hooks`
         }
         for name, is_fitting in fits.items():
             if not is_fitting:
@@ -99,7 +91,9 @@ class Changes:
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
         known = places(model)
-        self._check_fit(known, source.size(1))
+        self._check_patches(known)
+        self._check_positions(known, source.size(1))
+        self._check_sums()
         by_name = self.of_attention(source, lengths)
         if by_name and "attention.weights" not in known:
             raise Seq2AttnError("this model has no attention to change (its score is `none`)")
@@ -126,31 +120,38 @@ class Changes:
             by_name["attention.weights"] = self._force
         return by_name
 
-    def _check_fit(self, known: Mapping[str, list[Place]], width: int) -> None:
-        """Raise `Seq2AttnError` for positions that a source of `width` tokens, with its padding,
-        lacks, for weights of a step that sum to more than 1, and for rows that cannot be patched.
-        """
-        patchable = []
+    def _check_patches(self, known: Mapping[str, list[Place]]) -> None:
+        """Raise `Seq2AttnError` for a name whose value cannot be replaced."""
+        allowed = []
         for name, (place, *_) in known.items():
             if place.point.axes and not place.point.fixed:
-                patchable.append(name)
+                allowed.append(name)
+        for name, _ in self.patch:
+            if name not in allowed:
+                raise Seq2AttnError(
+                    f"patch: {quoted(name)} cannot be replaced in this model; "
+                    f"{did_you_mean(str(name), allowed)}allowed: {', '.join(allowed)}"
+                )
+
+    def _check_positions(self, known: Mapping[str, list[Place]], width: int) -> None:
+        """Raise `Seq2AttnError` for positions that a source of `width` tokens, with its padding,
+        lacks.
+        """
         positions = [position for _, position in self.force]
         for where in self.ban:
             positions.append(where[1] if isinstance(where, tuple) else where)
         for (name, index), row in self.patch.items():
-            if name not in patchable:
-                raise Seq2AttnError(
-                    f"patch: {quoted(name)} cannot be replaced in this model; "
-                    f"{did_you_mean(str(name), patchable)}allowed: {', '.join(patchable)}"
-                )
             of_source = row_axis(known[name][0].point.axes) == "source"
             if of_source and np.ndim(row) <= row_dimensions(known[name]):
-                positions.append(index)  # of many strings, some may be shorter
+                positions.append(index)  # with rows for many strings, some may be shorter
         for position in positions:
             if position >= width:
                 raise Seq2AttnError(
                     f"unknown position {position}; allowed: 0 to {width - 1}, of this source"
                 )
+
+    def _check_sums(self) -> None:
+        """Raise `Seq2AttnError` for forced weights of a step that sum to more than 1."""
         totals: dict[int, float] = defaultdict(float)
         for (step, _), weight in self.force.items():
             totals[step] += weight
@@ -163,9 +164,7 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
-            same = [
-                index for index, name in enumerate(vocabulary.tokens) if symbol in (index, name)
-            ]
+            same = [index for index, one in enumerate(vocabulary.tokens) if symbol in (index, one)]
             if len(same) > 1:
                 raise Seq2AttnError(
                     f"step {step} cannot write {symbol!r}: the targets have a symbol called "
@@ -182,23 +181,21 @@ class Changes:
         return ids
 
     def _ban(self, allowed: Tensor, at: At) -> Tensor:
-        """Hook of `attention.allowed` (B, L, S)."""
-        first = at.first
+        """Hook of `attention.allowed` (..., L, S): forbid the keys of `ban`."""
         allowed = allowed.clone()
         for where in self.ban:
             if not isinstance(where, tuple):
                 allowed[..., where] = False
-            elif first <= where[0] < first + allowed.size(-2):
-                allowed[..., where[0] - first, where[1]] = False
+            elif where[0] in at.positions:
+                allowed[..., where[0] - at.first, where[1]] = False
         return allowed
 
     def _force(self, weights: Tensor, at: At) -> Tensor:
-        """Hook of `attention.weights` (B, L, S)."""
-        first = at.first
-        values = weights.new_full(weights.shape[-2:], torch.nan)  # (L, S)
+        """Hook of `attention.weights` (..., L, S): set those of `force`."""
+        values = weights.new_full(weights.shape[-2:], torch.nan)  # (L, S) nan where not set
         for (step, position), weight in self.force.items():
-            if first <= step < first + len(values):
-                values[step - first, position] = float(weight)
+            if step in at.positions:
+                values[step - at.first, position] = float(weight)
         return set_weights(weights, ~values.isnan(), values)
 
 
@@ -207,8 +204,20 @@ def is_index(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
+def _is_row(value: Any) -> bool:
+    """Return True for a pair whose second is an index, such as (name, step)."""
+    return isinstance(value, tuple) and len(value) == 2 and is_index(value[1])
+
+
 def _is_cell(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(map(is_index, value))
+    return _is_row(value) and is_index(value[0])
+
+
+def _is_mapping(value: Any, is_key: Callable[[Any], bool], is_value: Callable[[Any], bool]) -> bool:
+    """Return True for a mapping all of whose keys and values are of a kind."""
+    if not isinstance(value, Mapping):
+        return False
+    return all(map(is_key, value)) and all(map(is_value, value.values()))
 
 
 def valid_hook(replacement: Tensor) -> Change:
@@ -257,9 +266,12 @@ def patch_hooks(
             f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
             f"for none; found {quoted(values.tolist())}"
         )
+    if not for_each:
+        values = values[np.newaxis]
+    if len(group) == 1:
+        values = values[:, np.newaxis]
     for number, place in enumerate(group):
-        of_place = number if len(group) > 1 else None
-        yield place, Patch(name, index, torch.as_tensor(values), for_each, of_place, len(group))
+        yield place, Patch(name, index, torch.as_tensor(values), for_each, number, len(group))
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,54 +282,59 @@ class Patch:
     index: int
     """of the row: a step, or a position of the source"""
     donors: Tensor
-    """(...) a row, or (N, ...) one for each string"""
+    """(N, places, ...) a row for each string, or (1, places, ...) one for all"""
     for_each: bool
-    number: int | None
-    """which of several places it is; None for the only one"""
+    number: int
+    """which of the places it is"""
     places: int
-    """how many there are"""
+    """how many share the name"""
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
         if self.index not in at.positions:
             return value
         value = value.clone()
         rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...), a view
-        new = self._rows(at)
-        width = rows.size(-1) if rows.dim() > 1 else 0
-        if at.axes[-1] == "source" and new[..., width:].isnan().all():
-            new = new[..., :width]  # nan is past the end of a shorter source
-        shape = rows.shape[1:] if self.number is None else (self.places, *rows.shape[1:])
-        if new.shape[1:] != shape:
-            raise Seq2AttnError(
-                f"patch: {self.name} at {self.index} has the shape {tuple(shape)}; found "
-                f"{tuple(new.shape[1:])}"
-            )
-        new = (new if self.number is None else new[:, self.number]).to(rows)
-        blank = new.flatten(1).isnan()
-        if (blank.any(dim=1) & ~blank.all(dim=1)).any():
+        new = self._donated(rows, at)
+        is_nan = new.flatten(1).isnan()
+        unchanged = is_nan.all(dim=1)  # (B,)
+        if (is_nan.any(dim=1) & ~unchanged).any():
             raise Seq2AttnError(
                 f"patch: a row of {self.name} at {self.index} must be finite numbers, or nan alone "
                 "to patch nothing"
             )
-        keep = blank.all(dim=1).view(-1, *[1] * (rows.dim() - 1))
-        rows.copy_(torch.where(keep, rows, new))
+        unchanged = unchanged.view(-1, *[1] * (rows.dim() - 1))  # (B, 1, ...)
+        rows.copy_(torch.where(unchanged, rows, new))
         return value
 
-    def _rows(self, at: At) -> Tensor:
-        """Return the donors' row of each string, (B, ...)."""
-        if not self.for_each:
-            return self.donors.unsqueeze(0).expand(len(at.strings), *self.donors.shape)
-        last = int(at.strings.max())
+    def _donated(self, rows: Tensor, at: At) -> Tensor:
+        """Return what stands in place of these rows (B, ...). Raises `Seq2AttnError` if donors have
+        another shape, or are too few.
+        """
+        strings = at.strings if self.for_each else torch.zeros_like(at.strings)  # (B,)
+        last = int(strings.max())
         if last >= len(self.donors):
             raise Seq2AttnError(
                 f"patch: {self.name} at {self.index} has rows for {len(self.donors)} strings, and "
                 f"there are {last + 1} or more"
             )
-        return self.donors[at.strings]
+        new = self.donors[strings]  # (B, places, ...)
+        width = rows.size(-1) if rows.dim() > 1 else 0
+        if at.axes[-1] == "source" and new[..., width:].isnan().all():
+            new = new[..., :width]  # nan is past the end of a shorter source
+        shape = (self.places, *rows.shape[1:])
+        if new.shape[1:] != shape:
+            start = int(self.places == 1)  # without the axis of places, which is ours then
+            raise Seq2AttnError(
+                f"patch: {self.name} at {self.index} has the shape {shape[start:]}; found "
+                f"{tuple(new.shape[1 + start :])}"
+            )
+        return new[:, self.number].to(rows)
 
 
 def row_dimensions(group: Sequence[Place]) -> int:
-    """Return the number of dimensions of one string's row at the places of a name."""
+    """Return how many dimensions one string's row has at the places of a name, such as 2 for the
+    weights of several heads, (H, S).
+    """
     axes = group[0].point.axes
     return len(axes) - (row_axis(axes) in axes) + (len(group) > 1)
 

@@ -54,18 +54,23 @@ class Decoding:
 
     def outputs(self) -> Iterator[list[Output]]:
         """Yield the outputs for each source that exist, best first."""
-        columns = (self.tokens, self.log_probabilities, self.scores)
-        for row, hypotheses in enumerate(zip(*map(Tensor.tolist, columns), strict=True)):
+        log_probabilities = self.log_probabilities.tolist()
+        scores = self.scores.tolist()
+        for row, hypotheses in enumerate(self.tokens.tolist()):
             outputs = []
-            for rank, (tokens, log_probability, score) in enumerate(zip(*hypotheses, strict=True)):
+            for rank, tokens in enumerate(hypotheses):
+                log_probability = log_probabilities[row][rank]
                 if log_probability == -math.inf:  # does not exist
                     continue
                 finished = EOS in tokens
                 length = tokens.index(EOS) if finished else len(tokens)
                 weights = None
                 if self.weights is not None:
-                    weights = self.weights[row, rank, : length + finished]
-                outputs.append(Output(tokens[:length], finished, weights, log_probability, score))
+                    weights = self.weights[row, rank, : length + finished]  # (T, S)
+                output = Output(
+                    tokens[:length], finished, weights, log_probability, scores[row][rank]
+                )
+                outputs.append(output)
             yield outputs
 
 
@@ -110,7 +115,7 @@ def greedy_decode(
     weights = []
     for position in steps(max_steps):
         decoded, state = model.step(token, state, memory)
-        largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)
+        largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
         undefined = undefined | (largest.isnan() & ~finished)
         if write and position in write:
             token = torch.full_like(token, write[position])
@@ -188,14 +193,18 @@ def beam_decode(
     search ends when every beam has only finished ones, or after `max_steps`. Of equal scores, the
     better parent and the smaller id come first. With K at least the number of possible outputs
     nothing is ever dropped, and the search is exact.
+
+    The K hypotheses of a source are K rows of the model's batch, (BK, ...). Each step extends all
+    of them by each of V symbols, keeps the best K of the KV, and goes on with the rows of their
+    parents: the hypotheses that they extend.
     """
     rows = torch.arange(len(lengths), device=source.device).repeat_interleave(search.width)  # (BK,)
     memory, state = model.encode(source, lengths)
     memory = model.select(memory, rows)
     state = model.select(state, rows)
-    # one empty hypothesis of each source; the others do not exist yet
+    # (B, K) log-probabilities: one empty hypothesis of each source; the others do not exist yet
     totals = torch.full((len(lengths), search.width), -torch.inf, device=source.device)
-    totals[:, 0] = 0  # log-probabilities
+    totals[:, 0] = 0
     first_rows = rows.view_as(totals)[:, :1] * search.width  # (B, 1) of each beam
     emitted = torch.full_like(rows, SOS).unsqueeze(1)  # (BK, 1 + t) of the hypotheses kept
     weights: list[Tensor] = []  # one tensor (BK, t, S), once there is one
@@ -204,15 +213,17 @@ def beam_decode(
         log_probabilities = model.choices(decoded.logits.log_softmax(dim=2), memory)
         log_probabilities = log_probabilities.view(*totals.shape, -1)  # (B, K, V)
         # a finished hypothesis goes on with <eos> only, which costs nothing
-        finished = (emitted == EOS).any(dim=1).view_as(totals)
+        finished = (emitted == EOS).any(dim=1).view_as(totals)  # (B, K)
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
         log_probabilities[..., EOS].masked_fill_(finished, 0.0)
-        extended = totals.unsqueeze(2) + log_probabilities
-        counts = (emitted != EOS).sum(dim=1).view_as(totals)  # tokens, with the new one or an <eos>
+        extended = totals.unsqueeze(2) + log_probabilities  # (B, K, V)
+        # tokens of each, with the new one or an <eos>: <sos>, which is emitted first, stands for it
+        counts = (emitted != EOS).sum(dim=1).view_as(totals)  # (B, K)
+
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
         chosen = scores.sort(dim=1, descending=True, stable=True).indices[:, : search.width]
-        parents = chosen // extended.size(2)  # (B, K)
-        tokens = chosen % extended.size(2)
+        parents = chosen // extended.size(2)  # (B, K) of 0 to K - 1
+        tokens = chosen % extended.size(2)  # (B, K)
         totals = extended.flatten(1).gather(1, chosen)
         counts = counts.gather(1, parents)
         rows = (first_rows + parents).flatten()  # (BK,)
@@ -249,15 +260,17 @@ class Ensemble(Model):
         return memories, states
 
     def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
-        parts = zip(self.models, state, memory, strict=True)
-        stepped = [model.steps(tokens, *of_model) for model, *of_model in parts]
-        outputs, states = zip(*stepped, strict=True)
-        logs = torch.stack([output.logits.log_softmax(dim=2) for output in outputs])  # (M, B, L, V)
-        logits = logs.logsumexp(dim=0) - math.log(len(outputs))
-        weights = [output.weights for output in outputs if output.weights is not None]
-        if len(weights) < len(outputs):  # a model has no attention
-            return Decoded(logits, None), states
-        return Decoded(logits, torch.stack(weights).mean(dim=0)), states
+        logs, weights, states = [], [], []
+        for model, own_state, own_memory in zip(self.models, state, memory, strict=True):
+            decoded, after = model.steps(tokens, own_state, own_memory)
+            logs.append(decoded.logits.log_softmax(dim=2))  # (B, L, V) ln p
+            if decoded.weights is not None:
+                weights.append(decoded.weights)
+            states.append(after)
+        logits = torch.stack(logs).logsumexp(dim=0) - math.log(len(logs))  # ln of the mean p
+        all_attend = len(weights) == len(states)
+        mean = torch.stack(weights).mean(dim=0) if all_attend else None  # (B, L, S)
+        return Decoded(logits, mean), tuple(states)
 
     def choices(self, logits: Tensor, memory: Any) -> Tensor:
         for model, of_model in zip(self.models, memory, strict=True):

@@ -15,9 +15,8 @@ from seq2attn.data.format import Pair
 from seq2attn.data.tasks import Task
 from seq2attn.data.vocabulary import EOS, PAD
 from seq2attn.inference.answer import Answer
-from seq2attn.inference.decoding import Decoding, measuring
 from seq2attn.inference.predictor import Predictor
-from seq2attn.model.hooks import Rank, hooked_places, of_strings
+from seq2attn.model.hooks import of_strings
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import align
 from seq2attn.results.evaluation import Evaluation
@@ -41,13 +40,15 @@ def evaluate(
     """Measure `samples` strings of each family and length.
 
     The strings depend only on seed, task, family and length: every model is tested on the same
-    ones. Memory does not grow with `samples`, unless the wrong answers, `errors`, are kept. `watch`
-    is called after each length of a family. Raises `Seq2AttnError` for a family that the task does
-    not have.
+    ones. Raises `Seq2AttnError` for a family that the task does not have.
+
+    errors: True to keep the wrong answers; otherwise memory does not grow with `samples`.
+    watch: called after each length of a family.
     """
     predictor.task.check_evaluation(families, ())
     rows: list[Row] = []
     wrong: list[PairAnswer] = []
+
     for family, length in product(families, lengths):
         totals: dict[str, float] = defaultdict(float)
         first = 0
@@ -59,18 +60,30 @@ def evaluate(
             for name, values in metrics.items():
                 totals[name] += float(values.double().sum())
             if errors:
-                mistaken = (~metrics["exact_match"]).nonzero().flatten().tolist()
+                is_wrong = ~metrics["exact_match"]
+                mistaken = is_wrong.nonzero().flatten().tolist()
                 wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
+
         means = {name: total / samples for name, total in totals.items()}
         trained = predictor.task.is_trained(length)
-        rows += rows_of(means, samples, length=length, trained=trained, family=family)
+        rows += rows_of(
+            means,
+            samples,
+            length=length,
+            trained=trained,
+            family=family,
+        )
         if watch is not None:
             watch()
+
     return Evaluation(tuple(rows), tuple(wrong))
 
 
 def evaluate_pairs(
-    predictor: Predictor, pairs: Sequence[Pair], *, tokens: bool = False
+    predictor: Predictor,
+    pairs: Sequence[Pair],
+    *,
+    tokens: bool = False,
 ) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
@@ -78,21 +91,36 @@ def evaluate_pairs(
     right answers, the one closest to the model's counts. Intervals are over sources.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
-    kept: dict[int, PairAnswer] = {}  # pair -> the answer to its source
-    for same in _by_source(pairs):
+
+    by_source: dict[str, list[int]] = defaultdict(list)  # the pairs of each source
+    for index, (source, _) in enumerate(pairs):
+        by_source[source].append(index)
+    # one answer for each source: that of the pair whose right answer is closest to it
+    kept: dict[int, PairAnswer] = {}
+    for same in by_source.values():
         closest = min(same, key=lambda index: len(answers[index].edits))
-        right = answers[closest].right
-        others = tuple(sorted({answers[index].right for index in same} - {right}))
-        words = len(same) if tokens else 1
-        kept[closest] = replace(answers[closest], others=others, words=words)
+        others = {answers[index].right for index in same} - {answers[closest].right}
+        kept[closest] = replace(
+            answers[closest],
+            others=tuple(sorted(others)),
+            words=len(same) if tokens else 1,
+        )
+
     found = tuple(kept.values())
-    words = sum(answer.words for answer in found)
-    rates = error_rates(found) | {"loss": loss}
-    worth = effective_count(answer.words for answer in found)
-    rows = rows_of(rates, words, length=None, trained=True, family=None, independent=worth)
+    counts = [answer.words for answer in found]
+    rows = rows_of(
+        error_rates(found) | {"loss": loss},
+        sum(counts),
+        length=None,
+        trained=True,
+        family=None,
+        independent=effective_count(counts),
+    )
+
     by_length: dict[int, list[int]] = defaultdict(list)
     for index, answer in kept.items():
         by_length[answer.source_length].append(index)
+
     for length, indices in sorted(by_length.items()):
         counts = [kept[index].words for index in indices]
         means = {}
@@ -109,47 +137,52 @@ def evaluate_pairs(
     return Evaluation(tuple(rows), found)
 
 
-def _by_source(pairs: Sequence[Pair]) -> Iterable[list[int]]:
-    """Return the indices of the pairs of each source."""
-    by_source: dict[str, list[int]] = defaultdict(list)
-    for index, (source, _) in enumerate(pairs):
-        by_source[source].append(index)
-    return by_source.values()
-
-
 def _measure_pairs(
-    predictor: Predictor, pairs: Sequence[Pair]
+    predictor: Predictor,
+    pairs: Sequence[Pair],
 ) -> tuple[list[PairAnswer], dict[str, Tensor], float]:
-    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol."""
+    """Return the answer to each of N pairs, metrics (N,) by name, and the mean loss of a symbol.
+
+    Pairs are measured in batches of sources of one length; results are in the order of the pairs.
+    """
     task = predictor.task
+    count = len(pairs)
     answers: dict[int, PairAnswer] = {}
-    metrics: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(pairs), dtype=torch.float64))
-    loss = steps = 0.0
+    metrics: dict[str, Tensor] = defaultdict(lambda: torch.zeros(count, dtype=torch.float64))
+    loss = steps = 0.0  # of all symbols
+
     lengths = [len(task.source_vocabulary.encode(source)) for source, _ in pairs]
     for indices in predictor.decoded_together(lengths, all_steps=True):
         chosen = [pairs[index] for index in indices]
         batch = predictor.batch(task.encode(chosen, predictor.device))
+
         with of_strings(indices):
             decoding = predictor.decode(batch.source, batch.source_lengths)
-            measured, losses = _measure(predictor, batch, decoding)
+            measured, losses = _measure(predictor, batch, decoding.tokens[:, 0])
+
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
         steps += int(batch.decoder_lengths.sum())
+
         sources = [source for source, _ in chosen]
         decoded = predictor.answers(sources, batch.source, decoding)
         for index, answer in zip(indices, _compare(task, chosen, decoded), strict=True):
             answers[index] = answer
             metrics["exact_match"][index] = answer.is_right
-    return [answers[index] for index in range(len(pairs))], metrics, loss / steps
+
+    in_order = [answers[index] for index in range(count)]
+    return in_order, metrics, loss / steps
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
-    """Compute the word and the symbol error rate, and the share of answers cut off."""
-    words = np.array([answer.words for answer in answers])
+    """Compute the word and the symbol error rate, and the share of answers cut off. An answer
+    counts as often as its `words`.
+    """
+    words = np.array([answer.words for answer in answers])  # (N,)
     edits = [len(answer.edits) for answer in answers]
     symbols = [answer.right_length for answer in answers]
-    (ser,) = bootstrap([words * edits], words * symbols)
+    (ser,) = bootstrap([words * edits], words * symbols)  # the sum of edits over that of symbols
     wrong = [not answer.is_right for answer in answers]
     cut_off = [not answer.finished for answer in answers]
     return {
@@ -160,18 +193,24 @@ def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
 
 
 def _batches(
-    predictor: Predictor, family: str, length: int, samples: int, seed: int | str
+    predictor: Predictor,
+    family: str,
+    length: int,
+    samples: int,
+    seed: int | str,
 ) -> Iterator[Batch]:
     """Yield `samples` examples of one family and length. They are drawn in blocks, so that a larger
     sample begins with the examples of a smaller one.
     """
     rows = predictor.rows_at_once(length, all_steps=True)
     block = max(1, min(BLOCK, CELLS // length))
+
     for first in range(0, samples, block):
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        drawn = predictor.batch(examples).select(slice(samples - first))
+        drawn = predictor.batch(examples).select(slice(samples - first))  # the last block's first
+
         for start in range(0, len(drawn.source), rows):
             yield drawn.select(slice(start, start + rows)).to(predictor.device)
 
@@ -180,45 +219,41 @@ def _batches(
 
 
 def _measure(
-    predictor: Predictor, batch: Batch, decoding: Decoding | None = None
+    predictor: Predictor,
+    batch: Batch,
+    outputs: Tensor | None = None,
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
-    decoding: of the batch, if it is decoded already.
+    outputs: (B, T) ids that the model has written, if that is known already.
     """
-    model, targets = predictor.model, batch.decoder_output
-    is_character = targets > EOS  # (B, L)
-    hooks = predictor.changes.hooks(model, batch.source, batch.source_lengths)
-    with measuring(model), hooked_places(hooks, Rank.CHANGE):
-        forced = model(batch)  # with the right characters as input
-    right = forced.logits.argmax(dim=2) == targets
+    targets = batch.decoder_output  # (B, L) characters, <eos>, padding
+    is_character = targets > EOS
     is_padding = targets == PAD
-    outputs = _outputs(predictor, batch) if decoding is None else decoding.tokens[:, 0]
-    written = F.pad(outputs, (0, targets.size(1) - outputs.size(1)), value=PAD) == targets  # (B, L)
-    prefix = (written & is_character).cumprod(dim=1)
+
+    forced, losses = predictor.forced(batch)
+    if outputs is None:
+        # a greedy output that is longer than all targets is wrong; a beam may still change its mind
+        steps = targets.size(1) if predictor.search is None else None
+        decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
+        outputs = decoding.tokens[:, 0]
+    missing = targets.size(1) - outputs.size(1)  # below 0: the output is cut
+    is_right = F.pad(outputs, (0, missing), value=PAD) == targets  # (B, L)
+
     of_characters = {
-        "character_accuracy": written,
-        "correct_prefix": prefix,
-        "teacher_forced": right,
+        "character_accuracy": is_right,
+        "correct_prefix": (is_right & is_character).cumprod(dim=1),
+        "teacher_forced": forced.logits.argmax(dim=2) == targets,
     }
     if forced.weights is not None:
         if batch.alignment is not None:
             of_characters["alignment"] = forced.weights.argmax(dim=2) == batch.alignment
         of_characters["entropy"] = attention_entropy(forced.weights)
-    metrics = {"exact_match": (written | is_padding).all(dim=1)}  # with the <eos>
+
+    metrics = {"exact_match": (is_right | is_padding).all(dim=1)}  # with the <eos>
     for name, values in of_characters.items():
         metrics[name] = (values * is_character).sum(dim=1) / batch.target_lengths
-    logits = forced.logits.transpose(1, 2)  # (B, V, L)
-    losses = F.cross_entropy(logits, targets, ignore_index=PAD, reduction="none")
-    return metrics, losses.sum(dim=1)
-
-
-def _outputs(predictor: Predictor, batch: Batch) -> Tensor:
-    """Return the outputs (B, T) of at most the steps of the longest target: a greedy one that goes
-    on is wrong by then. A beam may still change what it begins with.
-    """
-    steps = batch.decoder_output.size(1) if predictor.search is None else None
-    return predictor.decode(batch.source, batch.source_lengths, max_steps=steps).tokens[:, 0]
+    return metrics, losses.masked_fill(is_padding, 0).sum(dim=1)
 
 
 def attention_entropy(weights: Tensor) -> Tensor:
@@ -230,31 +265,46 @@ def attention_entropy(weights: Tensor) -> Tensor:
 
 
 def _wrong_answers(
-    predictor: Predictor, batch: Batch, rows: Sequence[int], numbers: Sequence[int], length: int
+    predictor: Predictor,
+    batch: Batch,
+    rows: Sequence[int],
+    numbers: Sequence[int],
+    length: int,
 ) -> Iterator[PairAnswer]:
-    """Return the answers to these rows of a batch of sources of `length` symbols; numbers: of all
-    rows.
+    """Return the answers to these rows of a batch of sources of `length` symbols: decoded once
+    more, this time to the end.
+
+    numbers: of all rows of the batch among the strings, which hooks are told.
     """
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
     pairs = []
     for row in rows:
         target = batch.decoder_output[row].tolist()
-        source = read.decode(batch.source[row, :length].tolist())
-        pairs.append((source, write.decode(target[: target.index(EOS)])))
+        source = batch.source[row, :length].tolist()
+        right = target[: target.index(EOS)]
+        pairs.append((read.decode(source), write.decode(right)))
+
     sources = [predictor.read(source) for source, _ in pairs]
     answers = predictor.answer(sources, [numbers[row] for row in rows])
     return _compare(predictor.task, pairs, answers)
 
 
-def _compare(task: Task, pairs: Iterable[Pair], answers: Iterable[Answer]) -> Iterator[PairAnswer]:
-    """Yield the answers to the sources of pairs beside their targets."""
+def _compare(
+    task: Task,
+    pairs: Iterable[Pair],
+    answers: Iterable[Answer],
+) -> Iterator[PairAnswer]:
+    """Yield the answers to the sources of pairs beside their targets, with the edits between
+    them.
+    """
     write = task.target_vocabulary
     for (source, target), answer in zip(pairs, answers, strict=True):
         symbols = answer.output_symbols[: -1 if answer.finished else None]  # without <eos>
-        right, written = write.joined(write.symbols_of(target)), write.joined(symbols)
-        edits = (
-            [] if written == right else [edit for edit in align(right, written) if edit.is_error]
-        )
+        right = write.joined(write.symbols_of(target))
+        written = write.joined(symbols)
+        edits = []
+        if written != right:  # seldom, and aligning takes time
+            edits = [edit for edit in align(right, written) if edit.is_error]
         yield PairAnswer(
             source,
             right=target,

@@ -32,7 +32,7 @@ from seq2attn.inference.decoding import (
     measuring,
 )
 from seq2attn.model.hooks import Rank, hooked_places, of_strings
-from seq2attn.model.interface import Model
+from seq2attn.model.interface import Decoded, Model
 from seq2attn.parts import LONGEST
 from seq2attn.text import quoted
 
@@ -87,21 +87,23 @@ class Predictor:
             raise Seq2AttnError(f"predict takes a string, or several; found {quoted(text)}")
         if len(text) > LONGEST:
             raise Seq2AttnError(f"the string is longer than {LONGEST:,} characters")
-        vocabulary, text = self.task.source_vocabulary, self.task.source(text)
+        vocabulary = self.task.source_vocabulary
+        text = self.task.source(text)
         return vocabulary.normalised(text), vocabulary.encode(text)
 
     def predict(self, texts: Iterable[str], *, keep_weights: bool = False) -> Iterator[Answer]:
         """Yield the answers to a stream of texts, in order. Raises as `read` does, before any text
-        of a block is decoded.
+        of a block is decoded: a block at a time, the stream needs little memory.
 
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
+        limit = BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
         block: list[Source] = []
-        first = symbols = 0
+        first = symbols = 0  # the block's first text, and its symbols
         for source in map(self.read, texts):
             block.append(source)
             symbols += len(source[1])
-            if symbols >= (BLOCK_WITH_WEIGHTS if keep_weights else BLOCK):
+            if symbols >= limit:
                 yield from self.answer(block, range(first, first + len(block)), keep_weights)
                 first += len(block)
                 block, symbols = [], 0
@@ -128,13 +130,17 @@ class Predictor:
         which sources are decoded together.
         """
         answers: dict[int, Answer] = {}
+
         for indices in self.decoded_together([len(ids) for _, ids in sources]):
-            texts, rows = zip(*(sources[index] for index in indices), strict=True)
-            ids, lengths = pad_rows(rows, self.device)
+            texts = [sources[index][0] for index in indices]
+            rows = [sources[index][1] for index in indices]
+
+            ids, lengths = pad_rows(rows, self.device)  # (B, S) and (B,)
             source, lengths = encoder_input(ids, lengths, source_eos=self.source_eos)
             source = self._pad(source)  # as far as `changes` ask for padding
             with of_strings(numbers[index] for index in indices):
                 decoding = self.decode(source, lengths, keep_weights=keep_weights)
+
             decoded = self.answers(texts, source, decoding, keep_weights=keep_weights)
             answers.update(zip(indices, decoded, strict=True))
             if collector is not None:
@@ -144,10 +150,11 @@ class Predictor:
     def decoded_together(
         self, lengths: Sequence[int], *, all_steps: bool = False
     ) -> Iterator[list[int]]:
-        """Yield the indices of sources of one length, at most `rows_at_once`; lengths: of all
-        sources, in symbols.
+        """Yield groups of sources to decode together, by their indices: at most `rows_at_once`, all
+        of one length. lengths: of all sources, in symbols.
         """
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
+
         for length, group in itertools.groupby(order, key=lengths.__getitem__):
             indices = list(group)
             rows = self.rows_at_once(length, all_steps=all_steps)
@@ -163,10 +170,13 @@ class Predictor:
             isinstance(part, nn.TransformerEncoderLayer) for part in self.model.modules()
         )
         tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
+
         rows = min(MAX_ROWS, tokens // (length + 1))
         if all_steps:
             rows = min(rows, MAX_WEIGHTS // length**2)
-        return max(1, rows if self.search is None else rows // self.search.width)
+        if self.search is not None:
+            rows //= self.search.width
+        return max(1, rows)
 
     def batch(self, examples: Examples) -> Batch:
         """Return the examples as the model takes them, with the padding of `changes`."""
@@ -194,6 +204,7 @@ class Predictor:
         if max_steps is None:
             max_steps = output_bound(self.task, longest)
         keep_weights = (keep_weights or self._copies) and longest <= LONGEST_WITH_WEIGHTS
+
         if self.search is None:
             write = self.changes.written(self.task.target_vocabulary)
             decode = partial(greedy_decode, write=write)
@@ -201,13 +212,25 @@ class Predictor:
             raise Seq2AttnError("write needs greedy decoding, not a beam search")
         else:
             decode = partial(beam_decode, search=self.search)
+
         inputs = self.model, source, lengths
         with measuring(self.model), hooked_places(self.changes.hooks(*inputs), Rank.CHANGE):
             return decode(*inputs, max_steps=max_steps, keep_weights=keep_weights, steps=self.steps)
 
     @property
     def _copies(self) -> bool:
+        """True if `<unk>` in an output stands for a symbol of the source."""
         return self.model.copies and self.task.target_vocabulary.unknown
+
+    def forced(self, batch: Batch) -> tuple[Decoded, Tensor]:
+        """Read the right outputs of a batch instead of the model's own (teacher forcing). Returns
+        the model's outputs, and -ln p (B, L) of each right symbol, those past an end included.
+        """
+        hooks = self.changes.hooks(self.model, batch.source, batch.source_lengths)
+        with measuring(self.model), hooked_places(hooks, Rank.CHANGE):
+            decoded = self.model(batch)
+        logits = decoded.logits.mT  # (B, V, L)
+        return decoded, F.cross_entropy(logits, batch.decoder_output, reduction="none")
 
     def losses(self, answers: Sequence[Answer]) -> NDArray[np.floating]:
         """Compute -ln p of each symbol of N outputs, given those before it: (N, T) in nats, nan
@@ -216,18 +239,16 @@ class Predictor:
         sources = [self.task.source_vocabulary.encode(answer.source) for answer in answers]
         outputs = [answer.output_ids for answer in answers]
         found = np.full((len(answers), max(map(len, outputs))), np.nan)
+
         for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
-            targets = [[id_ for id_ in outputs[index] if id_ != EOS] for index in indices]
-            pairs = zip([sources[index] for index in indices], targets, strict=True)
-            batch = self.batch(pad_pairs(list(pairs), self.device))
-            hooks = self.changes.hooks(self.model, batch.source, batch.source_lengths)
-            with (
-                measuring(self.model),
-                hooked_places(hooks, Rank.CHANGE),
-                of_strings(indices),
-            ):
-                logits = self.model(batch).logits.mT  # (B, V, L)
-            losses = F.cross_entropy(logits, batch.decoder_output, reduction="none").cpu()
+            pairs = []
+            for index in indices:
+                target = [id_ for id_ in outputs[index] if id_ != EOS]
+                pairs.append((sources[index], target))
+            batch = self.batch(pad_pairs(pairs, self.device))
+
+            with of_strings(indices):
+                _, losses = self.forced(batch)
             for index, of_one in zip(indices, losses.tolist(), strict=True):
                 steps = len(outputs[index])  # without an <eos> that it never wrote
                 found[index, :steps] = of_one[:steps]
@@ -252,24 +273,27 @@ class Predictor:
                 written = write.text(self._symbols(text, output))
                 numbers = output.log_probability, output.score
                 hypotheses.append(Hypothesis(written, *numbers, output.finished))
+
             best = outputs[0]
             symbols = self._symbols(text, best)
+            emitted = best.tokens
             if best.finished:
                 symbols.append(write.tokens[EOS])
+                emitted = [*emitted, EOS]
             weights = best.weights if keep_weights else None
-            answers.append(
-                Answer(
-                    text,
-                    hypotheses[0].output,
-                    best.finished,
-                    source_symbols=tuple(read.tokens[index] for index in ids),
-                    output_symbols=tuple(symbols),
-                    output_ids=(*best.tokens, EOS) if best.finished else tuple(best.tokens),
-                    weights=None if weights is None else weights.cpu().numpy().copy(),
-                    hypotheses=() if self.search is None else tuple(hypotheses),
-                    task=self.task,
-                )
+
+            answer = Answer(
+                text,
+                hypotheses[0].output,
+                best.finished,
+                source_symbols=tuple(read.tokens[index] for index in ids),
+                output_symbols=tuple(symbols),
+                output_ids=tuple(emitted),
+                weights=None if weights is None else weights.cpu().numpy().copy(),
+                hypotheses=() if self.search is None else tuple(hypotheses),
+                task=self.task,
             )
+            answers.append(answer)
         return answers
 
     def _symbols(self, text: str, output: Output) -> list[str]:
@@ -278,14 +302,18 @@ class Predictor:
         """
         vocabulary = self.task.target_vocabulary
         symbols = [vocabulary.tokens[token] for token in output.tokens]
-        if self._copies and output.weights is not None and UNK in output.tokens:
-            source = self.task.source_vocabulary
-            read = source.split(text)[0]
-            known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
-            lacking = [at for at, symbol in enumerate(read) if symbol not in known]
-            for step, token in enumerate(output.tokens):
-                if token == UNK and lacking:
-                    symbols[step] = read[lacking[int(output.weights[step, lacking].argmax())]]
+        if not self._copies or output.weights is None or UNK not in output.tokens:
+            return symbols
+        source = self.task.source_vocabulary
+        read = source.split(text)[0]
+        known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
+        lacking = [position for position, symbol in enumerate(read) if symbol not in known]
+
+        for step, token in enumerate(output.tokens):
+            if token == UNK and lacking:
+                likeliest = int(output.weights[step, lacking].argmax())
+                symbols[step] = read[lacking[likeliest]]
+
         return symbols
 
 
@@ -308,8 +336,8 @@ def ensemble(predictors: Mapping[str, Predictor]) -> Predictor:
 
 
 def symbols_of(predictor: Predictor) -> tuple[Any, ...]:
-    """Return what describes the symbols that are read and written: equal for models that can decode
-    together.
+    """Return everything that describes the symbols that are read and written: it is equal for
+    models that can decode together.
     """
     task = predictor.task
     return vars(task.source_vocabulary), vars(task.target_vocabulary), predictor.source_eos

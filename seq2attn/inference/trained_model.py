@@ -168,13 +168,7 @@ class TrainedModel:
                     f"run {self.run.name!r} is measured on all pairs of a file; leave out "
                     f"{' and '.join(asked)}"
                 )
-            file = self.task.load_pairs(self._need_data(data))
-            if per not in PER:
-                raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
-            results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
-            left_out = {**self.task.left_out, **file.left_out}
-            about = {**file.record, "per": per}
-            results = replace(results, data=about, left_out=left_out or None)
+            results = self._evaluate_pairs(predictor, self.task, data, per)
         elif data is not None:
             raise Seq2AttnError(
                 f"data: run {self.run.name!r} is on task {self.config.task.name!r}, which draws "
@@ -196,7 +190,10 @@ class TrainedModel:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="microseconds")
         return replace(results, checkpoint=self.checkpoint, seed=seed, step=self.step, created=now)
 
-    def _need_data(self, data: str | Path | None) -> str | Path:
+    def _evaluate_pairs(
+        self, predictor: Predictor, task: Pairs, data: str | Path | None, per: str
+    ) -> Evaluation:
+        """Measure accuracy on the pairs of a file, as `evaluate` does with `data`."""
         if data is None:
             name, dev = self.run.name, shlex.quote(self.config.data_files.get("dev", "FILE"))
             raise Seq2AttnError(
@@ -204,7 +201,12 @@ class TrainedModel:
                 "opens",
                 hint=f'Name the file: seq2attn eval {name} --data {dev}; in Python, data="{dev}"',
             )
-        return data
+        file = task.load_pairs(data)
+        if per not in PER:
+            raise Seq2AttnError(f"per: {quoted(per)}; allowed: {', '.join(PER)}")
+        results = evaluate_pairs(predictor, file.pairs, tokens=per == "token")
+        left_out = {**task.left_out, **file.left_out}
+        return replace(results, data={**file.record, "per": per}, left_out=left_out or None)
 
     def __repr__(self) -> str:
         kind = "ensemble of " if self.ensemble else ""
@@ -239,13 +241,13 @@ def patch_map(
     answers, cache = model.run_with_cache(texts)
     other_answers, donors = model.run_with_cache(others)
     rows = donors[quantity].astype(float)  # (N, rows, ...)
-    axis = donors.names()[quantity][1]
-    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,)
-    unpatched = model.predictor.losses(answers)
+    axis = donors.names()[quantity][1]  # of the rows: step, or source
+    ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
+    unpatched = model.predictor.losses(answers)  # (N, T)
     effects = []  # (N, T) of each row
     for index in range(ends.max()):
         row = rows[:, index].copy()
-        row[index >= ends] = np.nan
+        row[index >= ends] = np.nan  # patches nothing
         patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
         effects.append(patched.losses(answers) - unpatched)
     maps = []

@@ -20,7 +20,8 @@ static void softmax(size keys, real *weights, real scale, const unsigned char *v
         weights[k] = count ? weights[k] / sum : 0;
 }
 
-/* In place: the gradients of the weights (keys) -> those of the scores before scaling. */
+/* In place: the gradients g of the weights a (keys) -> those of the scores before scaling,
+ * scale a_k (g_k - sum_i a_i g_i). */
 static void softmax_backward(size keys, const real *weights, real scale, real *grads) {
     real mean = product(keys, weights, grads);
     for (size k = 0; k < keys; k++)
@@ -82,8 +83,9 @@ static void sharpen(size keys, real power, real *weights) {
         weights[k] /= sum < SMALLEST ? SMALLEST : sum;
 }
 
-/* In place: the gradients of sharpened weights (keys) -> those of the weights before, `blunt`. Adds
- * to grad_power. */
+/* In place: the gradients g of sharpened weights a_k = b_k^p / sum_i b_i^p (keys) -> those of the
+ * weights b before, `blunt`: h_k p b_k^(p-1), h_k = (g_k - sum_i a_i g_i) / sum_i b_i^p the
+ * gradient of b_k^p. Adds sum_k h_k b_k^p ln b_k to grad_power. */
 static void sharpen_backward(
     size keys,
     real power,
@@ -113,6 +115,7 @@ static void wrap(size count, size reach, real *weights) {
     }
 }
 
+/* Adds the gradients of the copies that `wrap` made to those of what was copied. */
 static void wrap_backward(size count, size reach, real *grads) {
     for (size e = 0; e < reach; e++) {
         real grad = grads[reach + count + e];

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The fields of `Recurrence` in recurrence.c, where each is described, in its order. First sizes:
+# The fields of `Recurrence` in recurrence.c, where each is described, in its order: a structure of
+# numbers and pointers, of 8 bytes each. First sizes:
 SIZES = [
     "steps",
     "rows",
@@ -48,7 +49,7 @@ INPUTS = FIXED + LEARNED
 RESULTS = ["gates", "before", "states", "vectors", "weights", "queries", "pasts"]
 _POINTERS = len(INPUTS) + len(RESULTS) + 3 + len(LEARNED)
 # to the workspace, and four that the C sets itself.
-_Recurrence = ctypes.c_int64 * (len(SIZES) + _POINTERS + 1 + 4)  # each field has 8 bytes
+_Recurrence = ctypes.c_int64 * (len(SIZES) + _POINTERS + 1 + 4)
 TYPES = {torch.float32: "float", torch.float64: "double"}
 
 
@@ -60,7 +61,10 @@ class Kernels:
     """
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype, variant: str) -> None:
-        """OSError: the library's `Recurrence` has other fields."""
+        """Find the functions of a variant, such as `forward_float_avx2`.
+
+        Raises OSError if the library's `Recurrence` has other fields.
+        """
         self.variant = variant
         self._dtype = dtype
         suffix = f"_{TYPES[dtype]}_{variant}"
@@ -85,6 +89,9 @@ class Kernels:
         self._call(self._backward, sizes, tensors)
 
     def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
+        """Call a function of the library with these fields of its `Recurrence`, in order; of the
+        rest, which are 0 at first, it gets the workspace.
+        """
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
         workspace = torch.empty(self._workspace_size(recurrence), dtype=self._dtype)
@@ -108,12 +115,14 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
+        """Read the sizes off the inputs, allocate the results, and let the C write them."""
         inputs = tuple(None if tensor is None else tensor.contiguous() for tensor in inputs)
         named = dict(zip(INPUTS, inputs, strict=True))
         rows, steps = named["tokens"].shape
         vocabulary, embedded = named["embedding"].shape
         like = named["weight_hh"]
         width = like.size(1)
+        # beside tokens the cell reads contexts, or with `combine` the vector of the last step
         fed = context = named["weight_ih"].size(1) - embedded
 
         attention = taps = (0, 0, 0)
@@ -143,12 +152,16 @@ class Recurrence(torch.autograd.Function):
         ctx.sizes = sizes
         ctx.save_for_backward(*inputs, *results)
         ctx.set_materialize_grads(False)
-        return states if vectors is None else vectors, weights
+        features = states if vectors is None else vectors
+        return features, weights
 
     @staticmethod
     def backward(
         ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None
     ) -> tuple[Any, ...]:
+        """Allocate the gradients, and let the C write them. Results have the gradients (B, L, D),
+        or (B, L, D + Dc), and (B, L, S).
+        """
         named = dict(zip(INPUTS + RESULTS, ctx.saved_tensors, strict=True))
         states = named["states"]
         vectors = named["vectors"]
@@ -169,7 +182,9 @@ class Recurrence(torch.autograd.Function):
         for (name, like), part in zip(wanted.items(), parts, strict=True):
             gradients[name] = part.view_as(like)
 
+        # the C adds what reaches the states by way of the vectors to that of the states themselves
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
-        ctx.kernels.backward(ctx.sizes, (*ctx.saved_tensors, *of_results, grad_weights, *learned))
+        tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
+        ctx.kernels.backward(ctx.sizes, tensors)
         return None, *(None for _ in FIXED), *learned

@@ -36,7 +36,7 @@ class FusedGRU(Fused, GRU):
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        if inputs.size(1) == 1 or is_hooked(self):
+        if inputs.size(1) == 1 or is_hooked(self):  # hooks see, or reset, each state
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)
         weights = _weights(self)
@@ -67,6 +67,7 @@ class FusedSoftmax(Fused, Softmax):
 
 
 def _weights(cell: TorchCell) -> list[Tensor]:
+    """Return the weights of a cell in the order in which torch takes them."""
     return [cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh]
 
 

@@ -54,8 +54,11 @@ static void activate(size width, real *gates, const real *previous, real *next) 
     }
 }
 
-/* The gradient of the next state -> grad_gates, the gradients of n~, r~, z~, h. The previous
- * state's gradient through the term z s is added to grad_previous unless that is NULL. */
+/* The gradient g of the next state -> grad_gates, the gradients of n~, r~, z~, h:
+ *   n~: g (1 - z) (1 - n^2)    h: that times r    r~: that times h r (1 - r)
+ *   z~: g (s - n) z (1 - z)
+ * The previous state's gradient through the term z s, g z, is added to grad_previous unless that is
+ * NULL. */
 static void activate_backward(
     size width,
     const real *gates,

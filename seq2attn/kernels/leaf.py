@@ -109,7 +109,7 @@ def leaf_for(model: Model) -> Leaf | None:
     for place in places:
         if isinstance(place.part, GRU):
             place_together(place.part)
-    if isinstance(kernels, str) or first.device.type != "cpu":
+    if isinstance(kernels, str) or first.device.type != "cpu":  # there is no C for it
         return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
@@ -143,7 +143,9 @@ class Leaf:
         return rows * width**2
 
     def __call__(self, batch: Batch, resets: Resets) -> Decoded:
-        """As the model itself, up to rounding, with these resets of its states."""
+        """Compute what the model does, up to rounding, with these resets of its states: encoder and
+        decoder each in C, or by the formulas with fused parts.
+        """
         model = self.model
         lengths = batch.source_lengths
         with fused(self.places), hooked_places(resets.items(), Rank.RESET):  # for what is not in C
@@ -157,16 +159,19 @@ class Leaf:
             return model.decoder(batch.decoder_input, state, memory)[0]
 
     def _is_large(self, batch: Batch) -> bool:
+        """Return whether PyTorch's products on several threads are faster than the C."""
         return self.size(len(batch.source)) >= LARGE and torch.get_num_threads() > 1
 
     def _encode(self, source: Tensor, lengths: Tensor, resets: Resets) -> Encoded:
-        """Read source (B, S) of these lengths (B,)."""
+        """Read source (B, S) of these lengths (B,): the bottom layer in C, which looks up the
+        embeddings itself, those above by the formulas.
+        """
         encoder: Any = self.model.encoder
         if not self.reads:
             return encoder(source, lengths)
 
         bottom, *above = encoder.layers
-        states, final = self._read(bottom, bottom.cell, source, lengths, resets)
+        states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
         if bottom.backward_cell is not None:
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
@@ -180,7 +185,9 @@ class Leaf:
     def _read(
         self, layer: Layer, cell: GRU, source: Tensor, lengths: Tensor, resets: Resets
     ) -> Encoded:
-        """Read source (B, S) with one cell, first token first."""
+        """Read source (B, S) with one cell, first token first. The C stops at the end of each
+        string, unless attention reads what is in the padding.
+        """
         embedding = self.model.encoder.embedding
         (initial,) = cell.initial(len(source))
         inputs = _recurrence(embedding, layer.dropout, cell, source, initial, resets)
@@ -188,12 +195,16 @@ class Leaf:
             inputs |= _lengths(lengths, source)
 
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
+
         last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)  # (B, 1, D)
         return Encoded(outputs, (outputs.gather(1, last).squeeze(1),))
 
     def _decode(self, batch: Batch, state: DecoderState, memory: Memory, resets: Resets) -> Decoded:
+        """Decode with teacher forcing: the recurrence and its attention in C, the output layer by
+        the formulas.
+        """
         decoder: Any = self.model.decoder
-        tokens = batch.decoder_input
+        tokens = batch.decoder_input  # (B, L)
         attends = isinstance(decoder.attention, Attention)
         combines = isinstance(decoder, LuongDecoder)
 
@@ -207,8 +218,8 @@ class Leaf:
         if attends and combines:  # the columns of [c; s] become those of [s; c]
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
-        features, weights = gru(self.kernels, inputs)
-        if combines and not attends:
+        features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
+        if combines and not attends:  # contexts of width 0
             features = decoder.features(features[..., :0], features, features[..., :0])
         return decoder.decode(features, weights, memory)
 
@@ -228,7 +239,7 @@ def _is_as_written(*modules: nn.Module) -> bool:
         if kind not in KNOWN:
             return False
         for name, value in vars(module).items():
-            is_method = callable(value) and hasattr(kind, name)
+            is_method = callable(value) and hasattr(kind, name)  # hides the method of its class
             if is_method or (name.endswith("_hooks") and value):
                 return False
     return True
@@ -281,7 +292,10 @@ def _recurrence(
     initial: Tensor,
     resets: Resets,
 ) -> dict[str, Any]:
-    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D)."""
+    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D).
+
+    The C has no dropout: the embeddings that it gets are dropped out already.
+    """
     if dropout.training and dropout.p:  # each occurrence of a token has a vector of its own
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(tokens.numel()).view_as(tokens)
@@ -339,7 +353,8 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     elif isinstance(history, Shift):
         distribution = torch.softmax(history.speed * history.logits, dim=0)
         inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)
-    elif isinstance(history, Coverage):  # 0 for the last weights
+    elif isinstance(history, Coverage):
+        # of the two channels, the last weights and the sum of all, it uses the second
         weight = history.map.weight.t().unsqueeze(0)
         inputs["past_weight"] = F.pad(weight, (0, 0, 0, 0, 1, 0))
     elif isinstance(history, Location):

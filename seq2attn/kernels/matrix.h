@@ -102,6 +102,7 @@ INLINE void multiply_tile(
     }
 }
 
+/* c (rows, columns) += a times all panels, tile after tile; a as in `multiply_tile`. */
 INLINE void multiply_panels(
     int transposed,
     size rows,
@@ -163,7 +164,8 @@ static void multiply(
     multiply_panels(0, rows, depth, columns, a, a_stride, panels, c, c_stride);
 }
 
-/* c (rows, columns) += the transpose of a (depth, rows), times b (depth, columns). Row k of b is
+/* c (rows, columns) += the transpose of a (depth, rows), times b (depth, columns): the gradient of
+ * a weight, a product over `depth` positions, of which DEPTH at a time are packed. Row k of b is
  * row index[k], or row k where index is NULL. workspace: packed_size(DEPTH, columns) numbers. */
 static void multiply_transposed(
     size rows,

@@ -127,8 +127,8 @@ static real *take_zeros(real **workspace, size numbers) {
     return taken;
 }
 
-/* weight (outputs, inputs), for products from inputs to outputs or, backward, from outputs to
- * inputs. */
+/* Packs weight W (outputs, inputs) for products x W^T, from inputs to outputs, or backward for g W,
+ * from gradients of outputs to those of inputs. */
 static const real *panels_of(
     int backward,
     size outputs,
@@ -146,8 +146,9 @@ static const real *panels_of(
     return panels;
 }
 
-/* Which positions are read, step after step: sizes, offsets, symbols and places. Returns whether
- * all tokens are symbols. */
+/* Numbers the positions that are read, step after step, in sizes, offsets, symbols and places, at
+ * the start of the workspace. Rows are sorted by length, so that those taking part in a step are
+ * the first ones. Returns whether all tokens are symbols. */
 static int index_positions(Recurrence *r) {
     size *next = (size *)r->workspace, position = 0, taking_part = r->rows;
     r->sizes = next;
@@ -197,7 +198,8 @@ static const real *input_weight(const Recurrence *r, real **workspace) {
     return weight;
 }
 
-/* Rows of n~, r~, z~, h, both biases included. */
+/* Rows of what a token with embedding e adds to the gates, biases included:
+ * n~ = W_in e + b_in, r~ = W_ir e + b_ir + b_hr, z~ = W_iz e + b_iz + b_hz, h = b_hn. */
 static const real *token_table(const Recurrence *r, const real *weight, real *workspace) {
     size width = r->width, embedded = r->embedding_width, rows = table_rows(r);
     real *table = take(&workspace, rows * 4 * width),
@@ -216,6 +218,9 @@ static const real *token_table(const Recurrence *r, const real *weight, real *wo
     return table;
 }
 
+/* From the gradients of all gates. A row of the table has the sum of those of the positions that
+ * used it: of this sum g, W_i and the row's embedding e get e's gradient W_i^T g and W_i's g e^T,
+ * and the biases g itself. */
 static void token_table_backward(
     const Recurrence *r,
     const real *weight,
@@ -247,9 +252,9 @@ static void token_table_backward(
         );
         copy(embedded, r->embedding + table_symbol(r, i) * embedded, embeddings + i * embedded);
     }
-    copy(width, grad_bias, r->grad_bias_ih + 2 * width);
-    copy(2 * width, grad_bias + width, r->grad_bias_ih);
-    copy(3 * width, grad_bias + width, r->grad_bias_hh);
+    copy(width, grad_bias, r->grad_bias_ih + 2 * width); /* b_in */
+    copy(2 * width, grad_bias + width, r->grad_bias_ih); /* b_ir, b_iz */
+    copy(3 * width, grad_bias + width, r->grad_bias_hh); /* b_hr, b_hz, b_hn */
     multiply_transposed(
         width,
         rows,
@@ -281,9 +286,12 @@ static void token_table_backward(
 /* ---- Weights in panels, and memory that all steps share ---- */
 
 typedef struct {
-    const real *state, *fed, *query, *combine, *past[3], *past_backward[3]; /* of each channel */
-    real *located, *slopes; /* (S, feature_width), (S, the larger of key_width and feature_width) */
-    real *moved;            /* (S) */
+    /* panels of W_hh, W_ih's columns for what is fed, query_weight, combine, and of past_weight for
+     * each channel */
+    const real *state, *fed, *query, *combine, *past[3], *past_backward[3];
+    real *located; /* (S, feature_width) of `locate` */
+    real *slopes;  /* (S, the larger of key_width and feature_width) gradients of `located` */
+    real *moved;   /* (S) */
     real *grad_past, *grad_before;    /* (B, as `pasts`), (B, D) */
     real *grad_scores, *grad_queries; /* (B, L, S), (N, Da) */
     real *grad_combined;              /* (N, D) before the tanh */
@@ -305,6 +313,7 @@ static size past_size(const Recurrence *r) {
     return (r->moves ? 3 : 2) * past_width(r);
 }
 
+/* Packs the weights once for all steps, and takes memory that they share. */
 static Shared share(const Recurrence *r, int backward, const real *weight_ih, real *workspace) {
     size width = r->width, fed = r->fed_width, key = r->query_weight ? r->key_width : 0,
          unit = step_stride(r);
@@ -346,8 +355,9 @@ static const real *key_of(const Recurrence *r, size row, size k) {
     return r->keys + (row * r->key_count + k) * r->key_width;
 }
 
-/* s->located (S, feature_width): what the past makes of the keys; for the additive score and for
- * moves, these with it. */
+/* s->located (S, feature_width): at key k the convolution over the past weights around it,
+ * sum_c sum_t past[c][k + t] F[c][t], `past` being padded on both sides; added to W_h h_k for the
+ * additive score, and for moves to the logits of the distances from k. */
 static void locate(const Recurrence *r, const Shared *s, size row, const real *past) {
     size features = feature_width(r);
     if (is_located(r))
@@ -369,6 +379,9 @@ static void locate(const Recurrence *r, const Shared *s, size row, const real *p
         );
 }
 
+/* From the gradients of s->located, `slopes` (S, feature_width): adds to those of the filters,
+ * grad F[c][t] += sum_k past[c][k + t] slopes[k], and of the past, grad past[c][k + t] += slopes[k]
+ * F[c][t]. */
 static void locate_backward(
     const Recurrence *r,
     const Shared *s,
@@ -422,8 +435,8 @@ static size reached(const Recurrence *r, size count, size k, size d) {
     return to < 0 ? to + count : to;
 }
 
-/* Weights (S) that have moved by the distances of each key, whose logits in s->located become
- * probabilities. */
+/* Weights (S) that have moved: the past weight of key k arrives, in shares p_k(d), at the keys at
+ * distances d. The logits of p_k in s->located become p_k = softmax. */
 static void move(const Recurrence *r, const Shared *s, size row, const real *past, real *weights) {
     size count = count_valid(r, row);
     fill_with_zeros(r->key_count, weights);
@@ -435,7 +448,9 @@ static void move(const Recurrence *r, const Shared *s, size row, const real *pas
     }
 }
 
-/* From the gradients of what `move` returned (S). Adds to those of the past. */
+/* From the gradients of what `move` returned (S): p_k(d) has that of the key which it reaches times
+ * the past weight of k, the past weight of k the sum over d of p_k(d) times them. Adds to the
+ * gradients of the past. */
 static void move_backward(
     const Recurrence *r,
     const Shared *s,
@@ -458,8 +473,10 @@ static void move_backward(
     locate_backward(r, s, past, s->slopes, grad_past);
 }
 
-/* Weights (S), before the history `shift` sharpens them. Returns whether they are moved ones, so
- * that there are no scores. */
+/* Weights (S), before the history `shift` sharpens them: the softmax of the scores, v.tanh(q + k)
+ * or q.k with what the past adds; but of `shift` the past weights moved, unless less than half of
+ * their sum is left, as in the first step. Returns whether they are moved ones, so that there are
+ * no scores. */
 static int weigh(
     const Recurrence *r,
     const Shared *s,
@@ -506,6 +523,7 @@ static real read_again(const Recurrence *r, const real *weights, const real *pas
     return again;
 }
 
+/* From the gradient of what `read_again` returned. Adds to those of the weights and of the past. */
 static void read_again_backward(
     const Recurrence *r,
     real grad,
@@ -524,7 +542,8 @@ static void read_again_backward(
     }
 }
 
-/* Writes weights, context and what the next step knows of the past. */
+/* Writes weights a, context sum_k a_k v_k, and what the next step knows of the past: a, the sum of
+ * all up to it, and for moves the weights before a. */
 static void
 attend_row(const Recurrence *r, const Shared *s, size step, size row, const real *query) {
     size keys = r->key_count, reach = r->taps / 2;
@@ -548,8 +567,12 @@ attend_row(const Recurrence *r, const Shared *s, size step, size row, const real
     }
 }
 
-/* The gradients of the scores are written; that of the query is added to grad_query, unless that is
- * NULL. */
+/* Writes the gradients of the scores, and adds that of the query to grad_query, unless that is
+ * NULL.
+ *
+ * A weight a_k has three: of the caller, of the context c (grad c . v_k), and of the past of later
+ * steps, in grad_past, which then has that of this step's past. From the weights it goes back
+ * through `sharpen` and `move`, or the softmax, to the scores, and from these to query and keys. */
 static void attend_row_backward(
     const Recurrence *r,
     const Shared *s,
@@ -565,8 +588,8 @@ static void attend_row_backward(
     const real *grad_context =
         r->grad_states + row * row_stride(r) + step * step_stride(r) + r->width;
     real *grads = s->grad_scores + place, *grad_past = s->grad_past + row * past_size(r);
-    for (size k = 0; k < keys;
-         k++) { /* without `power`, all that follows multiplies the gradient of a weight by it */
+    for (size k = 0; k < keys; k++) {
+        /* without `power`, all that follows multiplies the gradient of a weight by the weight */
         grads[k] = r->grad_weights ? r->grad_weights[place + k] : 0;
         if (weights[k] != 0 || r->power)
             grads[k] += product(r->value_width, grad_context, values + k * r->value_width);
@@ -639,6 +662,8 @@ static Rows asking(const Recurrence *r) {
                       : (Rows){r->before, r->width, NULL};
 }
 
+/* All rows that take part in a step attend, with `asking` (rows, D), for the additive score mapped
+ * by query_weight. */
 static void
 attend_rows(const Recurrence *r, const Shared *s, size step, const real *asking, size stride) {
     size rows = r->sizes[step];
@@ -698,7 +723,9 @@ static void attend_rows_backward(
     }
 }
 
-/* The gradients of values and, for scores that are products, of keys: one matrix product a row. */
+/* The gradients of values, grad v_k = sum_t a_tk grad c_t, and, for scores that are products, of
+ * keys, grad k_k = sum_t grad e_tk q_t: one matrix product a row. For the additive score that of
+ * query_weight, since `additive_backward` has written the keys'. */
 static void memory_backward(const Recurrence *r, const Shared *s) {
     size keys = r->key_count, stride = step_stride(r);
     for (size i = 0, steps = r->steps; i < r->rows; i++) {
@@ -761,7 +788,13 @@ static int reads_vectors(const Recurrence *r) {
     return r->combine && r->fed_width;
 }
 
-/* All results. Returns whether all tokens are in the vocabulary. */
+/* All results. Returns whether all tokens are in the vocabulary. Each step:
+ *
+ *   before = the state after the last step, or noise where it is not kept
+ *   context = attention(before), without `combine`
+ *   gates = token's row + W_ih context (or the last vector) + W_hh before
+ *   state = the GRU's, see gates.h
+ *   context = attention(state), vector = tanh(combine [state; context]), with `combine` */
 int EXPORTED(forward)(Recurrence *r) {
     if (!index_positions(r))
         return 0;
@@ -825,7 +858,9 @@ int EXPORTED(forward)(Recurrence *r) {
     return 1;
 }
 
-/* All gradients. */
+/* All gradients: the same backwards, last step first. The gradient of a state is the sum of those
+ * of its output, of what attends with it, and of the next step, which adds its own through
+ * grad_previous. Weights get theirs at the end, one product over all positions each. */
 void EXPORTED(backward)(Recurrence *r) {
     index_positions(r);
     size width = r->width, embedded = r->embedding_width, fed = r->fed_width,
@@ -905,8 +940,8 @@ void EXPORTED(backward)(Recurrence *r) {
             if (is_kept(r, i, step))
                 add_product(width, 1, grad_before + i * width, grad_previous + i * previous_stride);
     }
-    size skipped = zeros ? start : 0;
-    multiply_transposed(
+    size skipped = zeros ? start : 0; /* zero states before the first step add nothing */
+    multiply_transposed(              /* W_hh: grad gates^T before */
         3 * width,
         count - skipped,
         width,
@@ -919,7 +954,7 @@ void EXPORTED(backward)(Recurrence *r) {
         width,
         s.rest
     );
-    if (fed) {
+    if (fed) { /* W_ih: grad gates^T of what was fed */
         Rows read = {r->states + width, unit, r->places};
         skipped = 0;
         if (reads_vectors(r))
@@ -976,7 +1011,8 @@ static size either(size a, size b) {
     return larger(packed_size(a, b), packed_size(b, a));
 }
 
-/* How many numbers the workspace must hold, for either of the two. */
+/* How many numbers the workspace must hold, for `forward` or `backward`, whichever needs more; each
+ * `take` may add 63 for alignment. */
 size EXPORTED(workspace_size)(const Recurrence *r) {
     size width = r->width, keys = r->key_width, embedded = r->embedding_width, fed = r->fed_width,
          unit = step_stride(r);

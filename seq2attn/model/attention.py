@@ -146,6 +146,7 @@ class Attention(AttentionPoints):
             allowed = inside & allowed
         allowed = self.allowed(allowed)
         step = AttentionStep(query, past, memory.prepared, memory.valid, allowed, first)
+
         logits = self.scores(self._scores(step, memory.keys))  # (B, L, S)
         if self.scalable_softmax:
             logits = logits * log_count(allowed, logits)
@@ -154,6 +155,7 @@ class Attention(AttentionPoints):
         if factor is not None:
             weights = weights * factor
         weights = self.weights(self.history.combine(weights, logits, step))
+
         context = torch.bmm(weights, memory.values)  # (B, L, S) x (B, S, Dv) -> (B, L, Dv)
         if self.history.extra_width:
             context = torch.cat([context, self.history.extra_context(weights, step)], dim=2)
@@ -186,11 +188,12 @@ class Heads(nn.Module):
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
-        queries = sum(head.score.query_width for head in heads)
-        keys = sum(head.score.key_width for head in heads)
-        self.query_map = nn.Linear(query_width, queries, bias=False)
-        self.key_map = nn.Linear(key_width, keys, bias=False)
-        self.value_map = nn.Linear(key_width, keys, bias=False)
+        all_queries = sum(head.score.query_width for head in heads)
+        all_keys = sum(head.score.key_width for head in heads)
+        # the maps of all heads in one: W_q^1, ..., W_q^H below each other
+        self.query_map = nn.Linear(query_width, all_queries, bias=False)
+        self.key_map = nn.Linear(key_width, all_keys, bias=False)
+        self.value_map = nn.Linear(key_width, all_keys, bias=False)
         self.value_width = key_width  # of the memory
         self.context_width = sum(head.context_width for head in heads)
         self.mask_padding = heads[0].mask_padding
@@ -200,15 +203,15 @@ class Heads(nn.Module):
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
-        for head, head_keys, head_values in zip(self.heads, keys, values, strict=True):
-            memory = head.prepare(head_keys, valid, source)
-            memories.append(memory._replace(values=head.score.values(head_values)))
+        for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
+            memory = head.prepare(own_keys, valid, source)
+            memories.append(memory._replace(values=head.score.values(own_values)))
         return Memory(states, states, source, memories[0].valid, prepared=tuple(memories))
 
     def begin(self, memory: Memory) -> Tensor | None:
         """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""
-        heads = zip(self.heads, memory.prepared, strict=True)
-        return _joined([head.begin(head_memory) for head, head_memory in heads])
+        pasts = [head.begin(own) for head, own in zip(self.heads, memory.prepared, strict=True)]
+        return _joined(pasts)
 
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
@@ -218,8 +221,10 @@ class Heads(nn.Module):
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)
         attended = []
-        for head, *inputs in zip(self.heads, queries, memory.prepared, pasts, strict=True):
-            attended.append(head(*inputs, first))
+        for head, own_query, own, own_past in zip(
+            self.heads, queries, memory.prepared, pasts, strict=True
+        ):
+            attended.append(head(own_query, own, own_past, first))
         contexts, weights, pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         return Attended(torch.cat(contexts, dim=2), mean, _joined(pasts))

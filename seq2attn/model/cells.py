@@ -58,7 +58,9 @@ class Cell(nn.Module):
         return state[0]
 
     def initial(self, rows: int) -> State:
-        """Return the zero state of `rows` strings, of the dtype of the states after it."""
+        """Return the zero state of `rows` strings, (B, D) each, of the dtype of the states after
+        it.
+        """
         like = next(self.parameters())
         dtype, device = like.dtype, like.device.type
         if torch.is_autocast_enabled(device) and dtype == torch.float32:
@@ -69,7 +71,7 @@ class Cell(nn.Module):
     def enter(self, state: State) -> State:
         """Return the state with which a step begins: `state`, unless hooks replace it."""
         points = zip(self.state_points, state, strict=True)
-        return tuple([point(tensor) for point, tensor in points])
+        return tuple([point(tensor) for point, tensor in points])  # a generator is slower
 
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
@@ -82,22 +84,21 @@ class Cell(nn.Module):
         if inputs.size(1) == 1:  # nothing to stack
             state = self.step(self.project_input(inputs.squeeze(1)), state)
             return self.output(state).unsqueeze(1), state
-        projected = self.project_input(inputs)  # (B, S, ...)
-        states = []
-        steps = projected.unbind(1)  # S times (B, ...)
+        steps = self.project_input(inputs).unbind(1)  # S times (B, ...)
+        states = []  # after each step
         for position in positions(len(steps)):
-            if position:
+            if position:  # the caller has passed the first through its points
                 state = self.enter(state)
             state = self.step(steps[position], state)
             states.append(state)
         outputs = torch.stack([self.output(state) for state in states], dim=1)  # (B, S, D)
-        if lengths is not None:
-            last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-            state = tuple(
-                torch.stack(tensors, dim=1).gather(1, last).squeeze(1)
-                for tensors in zip(*states, strict=True)
-            )
-        return outputs, state
+        if lengths is None:
+            return outputs, state
+        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
+        at_ends = []
+        for tensors in zip(*states, strict=True):  # S times (B, D): h of all steps, then c
+            at_ends.append(torch.stack(tensors, dim=1).gather(1, last).squeeze(1))
+        return outputs, tuple(at_ends)
 
 
 class TorchCell(Cell):
@@ -110,7 +111,6 @@ class TorchCell(Cell):
 
     def __init__(self, input_width: int, width: int) -> None:
         super().__init__(input_width, width)
-
         rows = self.blocks * width
         self.weight_ih = nn.Parameter(torch.empty(rows, input_width))
         self.weight_hh = nn.Parameter(torch.empty(rows, width))
@@ -144,9 +144,9 @@ class GRU(TorchCell):
         self.r, self.z, self.n = (Point("gates", "width", each="gate") for _ in range(3))
 
     def step(self, inputs: Tensor, state: State) -> State:
-        (h,) = state
+        (h,) = state  # (B, D)
         widths = [2 * self.width, self.width]
-        input_rz, input_n = torch.split(inputs, widths, dim=1)
+        input_rz, input_n = torch.split(inputs, widths, dim=1)  # (B, 2D) and (B, D)
         hidden_rz, hidden_n = torch.split(self.project_state(h), widths, dim=1)
         r, z = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=1)  # (B, D) each
         r = self.r(r)
@@ -205,8 +205,8 @@ class Stack(Cell):
         after: State = ()
         for number, cell in enumerate(self.cells):
             if number:
-                inputs = self.dropout(inputs)
-            before = state[len(after) : len(after) + cell.state_tensors]
+                inputs = self.dropout(inputs)  # (B, E), above the bottom layer (B, D)
+            before = state[len(after) : len(after) + cell.state_tensors]  # this layer's
             output, layer_state = cell(inputs.unsqueeze(1), before)
             inputs = output.squeeze(1)
             after += layer_state

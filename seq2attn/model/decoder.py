@@ -98,6 +98,7 @@ class Decoder(nn.Module):
         the state after them.
         """
         embedded = self.embed(tokens)  # (B, L, E)
+        # all positions together, or one after another, (B, 1, E) each
         parts = [embedded] if self.at_once(state) else torch.split(embedded, 1, dim=1)
         features = []
         weights: list[Any] = []
@@ -144,9 +145,9 @@ class BahdanauDecoder(Decoder):
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         query = self.cell.output(state.cell).unsqueeze(1)  # (B, 1, D)
         attended = self.attention(query, memory, state.past, state.position)
-        inputs = torch.cat([embedded, attended.context], dim=2)
+        inputs = torch.cat([embedded, attended.context], dim=2)  # (B, 1, E + Dv)
         output, cell = self.cell(inputs, state.cell)  # (B, 1, D)
-        features = torch.cat([output, attended.context], dim=2)
+        features = torch.cat([output, attended.context], dim=2)  # (B, 1, D + Dv)
         return DecoderState(cell, state.position + 1, attended.past), features, attended.weights
 
 
@@ -186,8 +187,8 @@ class LuongDecoder(Decoder):
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
         inputs = embedded  # (B, L, E)
-        if state.attentional is not None:
-            inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)
+        if state.attentional is not None:  # then L is 1
+            inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)  # (B, 1, E + D)
         states, cell = self.cell(inputs, state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         features = self.features(attended.context, states, embedded)  # (B, L, output_width)
@@ -218,17 +219,9 @@ class PointerDecoder(LuongDecoder):
     needs_attention = True
     copies = True
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        embedding: int,
-        attention: Attends,
-        cells: Cells,
-        *,
-        input_feeding: bool = False,
-    ) -> None:
-        super().__init__(vocabulary_size, embedding, attention, cells, input_feeding=input_feeding)
-        width = attention.context_width + cells.width + embedding
+    def __init__(self, vocabulary_size: int, *shared: Any, input_feeding: bool = False) -> None:
+        super().__init__(vocabulary_size, *shared, input_feeding=input_feeding)
+        width = self.combine.in_features + self.embedding.embedding_dim
         self.generate = nn.Linear(width, 1)  # w_c, w_s, w_x and b
         self.register_buffer("same", torch.eye(vocabulary_size), persistent=False)
         self.same: Tensor
@@ -246,9 +239,11 @@ class PointerDecoder(LuongDecoder):
         own = super().decode(vectors, weights, memory).logits.softmax(dim=2)  # (B, L, V)
         same = F.embedding(memory.source, self.same)  # (B, S, V)
         copied = weights @ same  # (B, L, V)
-        copied = copied / weights.sum(dim=2, keepdim=True).clamp(min=1)  # (weights may sum to more)
-        pointed = torch.sigmoid(-gates) * copied  # 1 - g_t of each
-        mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own
+        copied = copied / weights.sum(dim=2, keepdim=True).clamp(
+            min=1
+        )  # those of `sigmoid` exceed 1
+        pointed = torch.sigmoid(-gates) * copied  # (B, L, V), times 1 - g_t
+        mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own  # what is left: the softmax
         return Decoded(mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log(), weights)
 
     def has_copyable(self, memory: Memory) -> Tensor:

@@ -80,6 +80,7 @@ class Layer(nn.Module):
         forward = self._run(self.cell, inputs, lengths)
         if self.backward_cell is None:
             return forward
+        # the backward cell reads the reversed strings first to last; its states are turned back
         index = flip_index(lengths, inputs.size(1))  # (B, S)
         backward = self._run(self.backward_cell, flip(inputs, index), lengths)
         states = torch.cat([forward.states, flip(backward.states, index)], dim=2)  # (B, S, 2D)
@@ -110,13 +111,13 @@ class RecurrentEncoder(Encoder):
     def encode(self, embedded: Tensor, lengths: Tensor) -> Encoded:
         states, final = embedded, ()
         for layer in self.layers:
-            states, last = layer(states, lengths)
+            states, last = layer(states, lengths)  # (B, S, width); (B, D) each
             final += last
         return Encoded(states, final)
 
 
 def flip_index(lengths: Tensor, width: int) -> Tensor:
-    """(B,) -> (B, width): an index that reverses the real part of each row.
+    """Return an index (B, width) that reverses the real part of each row; lengths (B,).
 
     >>> flip_index(torch.tensor([3]), 5)
     tensor([[2, 1, 0, 3, 4]])
@@ -127,7 +128,7 @@ def flip_index(lengths: Tensor, width: int) -> Tensor:
 
 
 def flip(rows: Tensor, index: Tensor) -> Tensor:
-    """rows (B, S, D) in the order of index (B, S)."""
+    """Return rows (B, S, D) in the order of index (B, S)."""
     return rows.gather(1, index.unsqueeze(2).expand_as(rows))
 
 

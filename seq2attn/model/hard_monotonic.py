@@ -66,10 +66,12 @@ class HardMonotonicDecoder(Decoder):
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
+        """As `Decoder.begin`; every symbol before the first was written at the first position."""
         rows, width = memory.values.shape[:2]
-        is_first = torch.arange(width, device=memory.values.device).unsqueeze(1) == 0  # (S, 1)
-        start = torch.where(is_first, 0.0, NEVER).to(at_least_float32(memory.values))
-        joint = start.expand(rows, width, self.output.out_features)
+        is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
+        start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1)
+        start = start.to(at_least_float32(memory.values))
+        joint = start.expand(rows, width, self.output.out_features)  # (B, S, V)
         return super().begin(first, memory)._replace(joint=joint)
 
     def forward(
@@ -83,31 +85,45 @@ class HardMonotonicDecoder(Decoder):
         one_by_one = state.past is not None or not torch.is_grad_enabled()
         if one_by_one and tokens.size(1) > 1:
             return self._one_by_one(tokens, state, memory)
+
         set_position(state.position)  # which the hooks of points are told
-        states, cell = self.cell(self.embed(tokens), self.cell.enter(state.cell))  # (B, L, D)
+        first = self.cell.enter(state.cell)
+        states, cell = self.cell(self.embed(tokens), first)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
-        weights = at_least_float32(attended.weights)
+        weights = at_least_float32(attended.weights)  # (B, L, S)
         assert weights is not None
+
         # a banned key keeps a tiny weight, so that one can always be reached; padding has none
         log_w = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S)
         log_w = log_w.masked_fill((weights == 0) & ~memory.valid, NEVER)
+
         log_e = self._log_emissions(states, memory.values)  # (B, L, S, V)
         log_p = self._priors(log_w, log_e, tokens, state.joint)  # (B, L, S)
         log_joint = log_p.unsqueeze(3) + log_e  # (B, L, S, V) of p e
-        # The next call reads the column of the token that it gets. Nothing writes <pad>, which only
-        # stands in place of a token that word dropout removed; then q = p: its column is log p.
+
+        # The next call's posterior needs log (p e) of the token that is then known: a column of
+        # this. Nothing writes <pad>, which only stands in place of a token that word dropout
+        # removed; then q = p, so its column is log p.
         of_pad = log_p[:, -1].unsqueeze(2)  # (B, S, 1)
         last = torch.cat([of_pad, log_joint[:, -1, :, PAD + 1 :]], dim=2)  # (B, S, V)
-        after = DecoderState(cell, state.position + tokens.size(1), attended.past, joint=last)
-        return Decoded(log_joint.logsumexp(dim=2), self.prior(log_p.exp())), after
+        after = DecoderState(
+            cell,
+            state.position + tokens.size(1),
+            attended.past,
+            joint=last,
+        )
+        logits = log_joint.logsumexp(dim=2)  # (B, L, V)
+        return Decoded(logits, self.prior(log_p.exp())), after
 
     def _one_by_one(
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
+        """Do what `forward` does, one call for each of the tokens (B, L)."""
         outputs = []
         for token in torch.split(tokens, 1, dim=1):  # (B, 1) each
             decoded, state = self(token, state, memory)
             outputs.append(decoded)
+
         logits = torch.cat([output.logits for output in outputs], dim=1)
         weights: Any = [output.weights for output in outputs]  # it always attends
         return Decoded(logits, torch.cat(weights, dim=1)), state
@@ -116,28 +132,37 @@ class HardMonotonicDecoder(Decoder):
         """Compute log e (B, L, S, V) from states (B, L, D) and values (B, S, Dv)."""
         of_states = self.combine_state(states).unsqueeze(2)  # (B, L, 1, D)
         of_values = self.combine_value(values).unsqueeze(1)  # (B, 1, S, D)
-        mixed = self.dropout(torch.tanh(of_states + of_values))
-        return at_least_float32(self.output(mixed)).log_softmax(dim=3)
+        mixed = self.dropout(torch.tanh(of_states + of_values))  # (B, L, S, D)
+        logits = at_least_float32(self.output(mixed))
+        return logits.log_softmax(dim=3)
 
-    def _priors(self, log_w: Tensor, log_e: Tensor, tokens: Tensor, joint: Tensor | None) -> Tensor:
-        """Compute log p (B, L, S) from log w (B, L, S), log e (B, L, S, V) and the tokens before
-        (B, L), of which the first was written with `joint` (B, S, V).
+    def _priors(
+        self,
+        log_w: Tensor,
+        log_e: Tensor,
+        tokens: Tensor,
+        joint: Tensor | None,
+    ) -> Tensor:
+        """Compute log p (B, L, S) from log w (B, L, S) and log e (B, L, S, V).
+
+        tokens (B, L): the one before each position, which was written at the position before;
+        joint (B, S, V): log (p e) there, for the first of them.
         """
         if self.order == 0:
             return log_w.log_softmax(dim=2)
         assert joint is not None
         onward = log_w.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
-        written = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, log_w.size(2), 1)
-        emitted = log_e[:, :-1].gather(3, written[:, 1:]).squeeze(3)  # (B, L - 1, S) log e
-        emitted = emitted.masked_fill(tokens[:, 1:, None] == PAD, 0)
-        # log p + log e of the token before
-        reached = joint.gather(2, written[:, 0]).squeeze(2)  # (B, S)
+        index = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, log_w.size(2), 1)  # (B, L, S, 1)
+        written = log_e[:, :-1].gather(3, index[:, 1:]).squeeze(3)  # (B, L - 1, S) log e_t(j, y_t)
+        written = written.masked_fill(tokens[:, 1:, None] == PAD, 0)
+
+        before = joint.gather(2, index[:, 0]).squeeze(2)  # (B, S) log (p e) of the token before
         priors: list[Tensor] = []
         for position in range(tokens.size(1)):
             if position:
-                reached = priors[-1] + emitted[:, position - 1]
-            posterior = reached.log_softmax(dim=1)
-            priors.append(
-                log_w[:, position] + (posterior - onward[:, position]).logcumsumexp(dim=1)
-            )
+                before = priors[-1] + written[:, position - 1]
+            posterior = before.log_softmax(dim=1)  # log q
+            # p(j) = w_j times the sum over i <= j of q(i) / (w_i + ... + w_S)
+            sums = (posterior - onward[:, position]).logcumsumexp(dim=1)
+            priors.append(log_w[:, position] + sums)
         return torch.stack(priors, dim=1)

@@ -161,14 +161,14 @@ class Shift(History):
 
     moved_j = sum_d p_d alpha_{t-1, (j-d) mod n}, d from -reach to reach, p a learned distribution,
     n the source's length: what leaves the source at one end enters it at the other. In the first
-    step, where there is nothing to move, and where
-    a window has cut off most of it, moved is the softmax of the scores: content decides where to
-    begin, and has no influence afterwards. alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned.
-    Unlike in Graves et al., p and g do not
+    step, where there is nothing to move, and where a window has cut off most of it, moved is the
+    softmax of the scores: content decides where to begin, and has no influence afterwards.
+    alpha_t = moved^g / sum_j moved_j^g, g >= 1 learned. Unlike in Graves et al., p and g do not
     depend on the query.
+
     rereading: the context ends with sum_j alpha_tj C_tj, C_t the sum of all past weights: 0 in the
-        first pass, 1 in the second. evaluation_power: in evaluation, the power of weights that have
-        moved is this times g.
+        first pass, 1 in the second.
+    evaluation_power: in evaluation, the power of weights that have moved is this times g.
     """
 
     channels = 2
@@ -187,15 +187,17 @@ class Shift(History):
         self.power = nn.Parameter(torch.tensor(0.0))
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        """Return the weights of this step, and the sum C of all up to it: (B, 2, S)."""
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)
-        moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)
-        moving = moved.sum(dim=2, keepdim=True) > 0.5
+        lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
+        moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
+        # False in the first step, whose past is 0, and where a window cuts most of it off
+        has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
         power = 1.0 if self.training else self.evaluation_power
-        moved = torch.where(moving, moved**power, weights)
-        sharp = moved ** (1 + F.softplus(self.power))
+        moved = torch.where(has_moved, moved**power, weights)
+        sharp = moved ** (1 + F.softplus(self.power))  # g = 1 + softplus
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
@@ -219,13 +221,15 @@ class ShiftByKey(Shift):
     moved_i = sum_d p_(i-d)(d) alpha_{t-1, i-d}, around the source as in `shift`: the weight leaves
     key j by the distances of p_j = softmax(4 (b + W h_j + (F * [alpha_{t-1}; C_t;
     alpha_{t-2}])_j)), h_j the encoder's state, F a convolution around the source, C_t the sum of
-    all past weights. All are zero at first: p is uniform. Content chooses among a few distances; it
-    cannot scatter attention. p ignores the query. In evaluation the power is 4g: blurred weights
-    have gradients that tell distances apart (soft and hard, as in Raffel et al. 2017), but would go
-    on blurring among equal keys, whose distances depend on the weights alone. rereading: the
-    context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not reading again.
+    all past weights. b, W and F are 0 at first: p is uniform. Content chooses among a few
+    distances; it cannot scatter attention. p ignores the query.
 
     kernel: the width of the convolution, odd.
+    rereading: the context ends with 8 sum_j alpha_tj (1 - alpha_{t-1,j}) C_tj: staying is not
+        reading again.
+    evaluation_power: 4, since blurred weights have gradients that tell distances apart (soft in
+        training, hard afterwards, as in Raffel et al. 2017), but would go on blurring among equal
+        keys, whose distances depend on the weights alone.
     """
 
     channels = 3
@@ -254,9 +258,11 @@ class ShiftByKey(Shift):
         self.by_past = nn.Parameter(torch.zeros(distances, self.channels, kernel))
 
     def prepare(self, keys: Tensor) -> Tensor:
+        """Return b + W h_j (B, 2 reach + 1, S)."""
         return self.logits.unsqueeze(1) + self.by_key @ keys.mT  # (B, 2 reach + 1, S)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
+        """Return what `shift` does, and the weights of the step before: (B, 3, S)."""
         return torch.cat([super().update(weights, step), step.past[:, :1]], dim=1)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
@@ -269,8 +275,10 @@ class ShiftByKey(Shift):
 
 
 def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
-    """sum_d leaving_(d, i-d) for each key i (B, 1, S), of what leaves each key by each distance (B,
-    2 reach + 1, S).
+    """Add up what arrives at each key i, sum_d leaving_(d, i-d): (B, 1, S).
+
+    leaving (B, 2 reach + 1, S): what leaves each key by each distance, from -reach to reach;
+    lengths (B, 1, 1): of the sources, around which it moves.
     """
     reach = leaving.size(1) // 2
     positions = torch.arange(leaving.size(2), device=leaving.device)  # (S,)
@@ -280,8 +288,11 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
 
 
 def wrapped(values: Tensor, lengths: Tensor, reach: int) -> Tensor:
-    """values (B, C, S) around sources of lengths n (B, 1, 1): (B, C, S + 2 reach), of positions j
-    mod n from j = -reach.
+    """Return values (B, C, S) around sources of lengths (B, 1, 1), for a convolution that reaches
+    over their ends: (B, C, S + 2 reach).
+
+    >>> wrapped(torch.tensor([[[1, 2, 3, 4]]]), torch.tensor([[[4]]]), reach=1)
+    tensor([[[4, 1, 2, 3, 4, 1]]])
     """
     positions = torch.arange(-reach, values.size(2) + reach, device=values.device)
     index = positions % lengths  # (B, 1, S + 2 reach)

@@ -57,44 +57,47 @@ class Entry:
     """the names of the points at which a hook was called"""
 
     def apply(self, hook: Hook, value: Tensor, place: Place) -> Tensor:
-        """Return what a hook makes of a value. A user's gets a copy, which it may change in place,
-        of one head after the other.
+        """Return what a hook makes of a value (B, ...).
+
+        A user's hook gets a copy, since it may change it in place. Of a value with an axis of
+        heads, such as a Transformer's weights (B, H, L, S), it gets one head after the other.
         """
         self.called.add(place.name)
         axes = place.point.axes
         if self.rank != Rank.HOOK:
             return _called(hook, value, value, place, axes)
         if "head" not in axes:
-            return _called(hook, value.clone(), value, place, axes)
-        axis = axes.index("head") + 1
-        of_one = axes[: axis - 1] + axes[axis:]
+            return _called(hook, value, value.clone(), place, axes)
+        index = axes.index("head")
+        axes_of_one = axes[:index] + axes[index + 1 :]
         heads = []
-        for number, of_head in enumerate(value.unbind(axis)):
-            at_head = replace(place, head=number)
-            heads.append(_called(hook, of_head.clone(), of_head, at_head, of_one))
-        return torch.stack(heads, axis)
+        for number, one in enumerate(value.unbind(index + 1)):  # the first dimension is the batch
+            of_one = replace(place, head=number)
+            heads.append(_called(hook, one, one.clone(), of_one, axes_of_one))
+        return torch.stack(heads, index + 1)
 
 
-def _called(hook: Hook, given: Tensor, value: Tensor, place: Place, axes: Sequence[str]) -> Tensor:
-    """Return what a hook makes of `given`: the value, with these axes, or a copy of it."""
+def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequence[str]) -> Tensor:
+    """Call a hook, and return what stands in place of `value` from now on.
+
+    given: what the hook gets, the value or a copy of it; axes: its dimensions after the batch.
+    Raises `Seq2AttnError` if the hook returns anything but None or a tensor that fits, and if it
+    changes a value that is fixed.
+    """
     new = hook(given, At(place, given, axes))
-    new = given if new is None else _checked(new, value, place)
+    if new is None:
+        new = given  # perhaps changed in place
+    elif not isinstance(new, Tensor) or (new.shape, new.dtype) != (value.shape, value.dtype):
+        found = f"{new.dtype} {tuple(new.shape)}" if isinstance(new, Tensor) else quoted(new)
+        raise Seq2AttnError(
+            f"a hook of {place.name} returned {found}; expected {value.dtype} "
+            f"{tuple(value.shape)}, or None"
+        )
     if not place.point.fixed or new is value:
         return new
     if not torch.equal(new, value):
         raise Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
     return value
-
-
-def _checked(new: Any, value: Tensor, place: Place) -> Tensor:
-    """Return what a hook returned. Raises `Seq2AttnError` unless it fits the value."""
-    if isinstance(new, Tensor) and (new.shape, new.dtype) == (value.shape, value.dtype):
-        return new
-    found = f"{new.dtype} {tuple(new.shape)}" if isinstance(new, Tensor) else quoted(new)
-    raise Seq2AttnError(
-        f"a hook of {place.name} returned {found}; expected {value.dtype} {tuple(value.shape)}, "
-        "or None"
-    )
 
 
 @contextlib.contextmanager
@@ -130,6 +133,7 @@ def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
 
 
 def _takes_two(hook: Any) -> bool:
+    """Return whether a hook can be called with a value and an `At`."""
     try:
         inspect.signature(hook).bind(None, None)
     except TypeError:
@@ -143,34 +147,39 @@ def _takes_two(hook: Any) -> bool:
 def named_hooks(model: nn.Module, hooks: Mapping[str, Hook], rank: Rank) -> Iterator[Entry]:
     """As `hooked_places`, with public names of points that the model has."""
     known = places(model)
-    entered = [(place, hook) for name, hook in hooks.items() for place in known[name]]
+    entered = []
+    for name, hook in hooks.items():
+        entered += [(place, hook) for place in known[name]]
     with hooked_places(entered, rank) as entry:
         yield entry
 
 
 @contextlib.contextmanager
 def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> Iterator[Entry]:
-    """In this context, call hooks at some places, or at points themselves, among others by their
-    rank.
+    """In this context, call hooks at some places, or at points themselves, in addition to those
+    that are there already; `rank` says which come first.
     """
     entry = Entry(rank)
-    everything = dict(hooks_here.get())
+    by_point = dict(hooks_here.get())
     for where, hook in hooks:
         place = where if isinstance(where, Place) else Place(where, where.name)
-        group = [*everything.get(place.point, ()), (entry, place, hook)]
-        everything[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
-    hooks_here.set(everything)
+        group = [*by_point.get(place.point, ()), (entry, place, hook)]
+        by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
+    hooks_here.set(by_point)
     position = position_here.get()
     position_here.set(0)
     try:
         yield entry
-    finally:  # whatever was entered or left since, in this context or another
+    finally:
+        # What was there before cannot simply be restored: contexts may end in another order than
+        # they began. So every hook goes whose context has ended.
         entry.is_live = False
-        left = {}
-        for point, group_ in hooks_here.get().items():
-            if live := tuple(entered for entered in group_ if entered[0].is_live):
-                left[point] = live
-        hooks_here.set(left)
+        by_point = {}
+        for point, entered in hooks_here.get().items():
+            live = tuple(one for one in entered if one[0].is_live)
+            if live:
+                by_point[point] = live
+        hooks_here.set(by_point)
         position_here.set(position)
 
 
@@ -188,6 +197,9 @@ def of_strings(indices: Iterable[int]) -> Iterator[None]:
 def is_hooked(model: nn.Module) -> bool:
     """Return whether a hook of this context is at a point of `model`."""
     hooks = hooks_here.get()
-    return bool(hooks) and any(
-        point in hooks for module in model.modules() for _, _, point in points_of(module)
-    )
+    if not hooks:
+        return False
+    for module in model.modules():
+        if any(point in hooks for _, _, point in points_of(module)):
+            return True
+    return False

@@ -64,8 +64,8 @@ class Model(nn.Module):
 
         Decoding chooses from these; losses and the probabilities of outputs are of the logits.
         """
-        ids = torch.arange(logits.size(-1), device=logits.device)
-        never = ids < EOS
+        ids = torch.arange(logits.size(-1), device=logits.device)  # (V,)
+        never = ids < EOS  # `<pad>` and `<sos>`
         if self.unknown:
             never = never | (ids == UNK) & ~self.has_copyable(memory)
         return logits.masked_fill(never, -torch.inf)
@@ -84,12 +84,14 @@ class Model(nn.Module):
         return self.steps(batch.decoder_input, state, memory)[0]
 
     def select(self, state: Any, rows: Tensor) -> Any:
-        """Return the memory or state of these rows (b,), which may repeat, as in beam search."""
+        """Return the memory or state of these rows of the batch (b,), which may repeat: beam search
+        goes on from the best hypotheses, perhaps from one of them several times.
+        """
         if isinstance(state, Tensor):
             return state.index_select(0, rows)
         if isinstance(state, dict):
             return {name: self.select(part, rows) for name, part in state.items()}
         if isinstance(state, list | tuple):
-            make = getattr(state, "_make", type(state))  # of a NamedTuple, or of the others
+            make = getattr(state, "_make", type(state))  # a NamedTuple takes no list
             return make([self.select(part, rows) for part in state])
-        return state
+        return state  # a number, or None

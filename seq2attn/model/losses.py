@@ -80,7 +80,7 @@ class Coverage(Loss):
     def forward(self, decoded: Decoded, batch: Batch) -> Tensor:
         weights = decoded.weights
         assert weights is not None
-        covered = weights.cumsum(dim=1) - weights  # (B, L, S)
+        covered = weights.cumsum(dim=1) - weights  # (B, L, S) C_t
         repeated = torch.minimum(weights, covered).sum(dim=2)  # (B, L)
         real = batch.decoder_output != PAD
         return repeated.where(real, 0).sum() / real.sum()

@@ -24,22 +24,28 @@ class Gaussian(History):
 
     def __init__(self, *widths: int, components: int = 5) -> None:
         super().__init__(*widths)
+
         self.channels = components  # kappa, the same at every key
         self.map = nn.Linear(self.query_width, 3 * components)
 
     def _mixture(self, step: AttentionStep) -> tuple[Tensor, Tensor, Tensor]:
-        """ln a, b and kappa, (B, K, 1) each."""
-        share, precision, advance = self.map(step.query).mT.chunk(3, dim=1)
-        return share, precision.exp(), step.past[:, :, :1] + advance.exp()
+        """Compute ln a, b and kappa, (B, K, 1) each."""
+        mapped = self.map(step.query).mT  # (B, 3K, 1)
+        share, precision, advance = mapped.chunk(3, dim=1)  # ln a, ln b, ln c
+        before = step.past[:, :, :1]  # (B, K, 1) kappa, which stands at every key
+        return share, precision.exp(), before + advance.exp()
 
     def scores(self, step: AttentionStep) -> Tensor:
+        """Compute e (B, 1, S)."""
         share, precision, means = self._mixture(step)
-        distance = torch.arange(1, step.past.size(2) + 1, device=means.device) - means  # (B, K, S)
-        logs = share - precision * distance.square()
+        positions = torch.arange(1, step.past.size(2) + 1, device=means.device)  # (S,)
+        logs = share - precision * (positions - means).square()  # (B, K, S)
         return torch.logsumexp(logs, dim=1, keepdim=True)  # (B, 1, S)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
-        return self._mixture(step)[2].expand_as(step.past)
+        """Return kappa, the same at every key: (B, K, S)."""
+        _, _, means = self._mixture(step)
+        return means.expand_as(step.past)
 
 
 class DynamicConvolution(History):
@@ -68,21 +74,28 @@ class DynamicConvolution(History):
         self.v = nn.Linear(width, 1, bias=False)
 
     def begin(self, values: Tensor) -> Tensor:
+        """Return alpha_0 (B, 1, S)."""
         return at_first(values)
 
     def scores(self, step: AttentionStep) -> Tensor:
+        """Compute e (B, 1, S): what filters make of the weights around each key, and where the
+        prior moves them.
+        """
         past = step.past  # (B, 1, S)
         kernel = self.static.in_features
-        each = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
-        # (B, S, kernel) weights around each key
-        near = F.conv1d(past, each, padding=kernel // 2).mT
-        dynamic = self.dynamic(torch.tanh(self.hidden(step.query)))
-        filters = dynamic.view(len(past), kernel, -1)  # (B, kernel, filters)
+        # the weights around each key: a convolution whose filters pick one neighbour each
+        pick = torch.eye(kernel, dtype=past.dtype, device=past.device).unsqueeze(1)
+        near = F.conv1d(past, pick, padding=kernel // 2).mT  # (B, S, kernel)
+
+        hidden = torch.tanh(self.hidden(step.query))  # (B, 1, D)
+        filters = self.dynamic(hidden).view(len(past), kernel, -1)  # (B, kernel, filters) G(s_t)
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
+
         prior = torch.tensor(self.prior[::-1], dtype=past.dtype).view(1, 1, -1)
         prior = prior.to(past.device, non_blocking=True)  # the CPU goes on
-        ahead = F.conv1d(F.pad(past, (len(self.prior) - 1, 0)), prior)  # (B, 1, S)
+        padded = F.pad(past, (len(self.prior) - 1, 0))  # the prior looks back only
+        ahead = F.conv1d(padded, prior)  # (B, 1, S) P * alpha
         return energies + ahead.clamp(min=self.floor).log()
 
 
@@ -108,33 +121,45 @@ class Monotonic(History):
         self.noise = noise
 
     def begin(self, values: Tensor) -> Tensor:
+        """Return alpha_0 (B, 1, S)."""
         return at_first(values)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        logits = logits + self.bias
+        """Compute alpha_t (B, 1, S) from alpha_{t-1}, the scores e and r; the normaliser's weights
+        have no influence.
+        """
+        logits = logits + self.bias  # (B, 1, S)
         if self.training and self.noise:
             logits = logits + self.noise * torch.randn_like(logits)
-        stop = torch.sigmoid(logits).masked_fill(~step.allowed, 0.0)  # p
-        passed = F.logsigmoid(-logits).masked_fill(~step.allowed, 0.0)  # ln (1 - p)
-        before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) of the key before
-        later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S)
-        reached = (before * later).cumsum(dim=2).exp().triu()  # (B, S, S) from key k to key j
+        forbidden = ~step.allowed
+        stop = torch.sigmoid(logits).masked_fill(forbidden, 0.0)  # p
+        passed = F.logsigmoid(-logits).masked_fill(forbidden, 0.0)  # ln (1 - p)
+
+        # ln of the product over k <= l < j, a row for each k and a column for each j: the sum of
+        # `passed` of the keys before k + 1, ..., j
+        before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) ln (1 - p) of the key before
+        later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S) 1 where j > k
+        logs = (before * later).cumsum(dim=2)  # (B, S, S)
+        reached = logs.exp().triu()  # 0 where j < k: attention never goes back
         return stop * (step.past @ reached)
 
 
 def at_first(values: Tensor) -> Tensor:
-    """Weights (B, 1, S) that are 1 at the first key, for values (B, S, Dv)."""
+    """Return weights (B, 1, S) that are 1 at the first key, for values (B, S, Dv)."""
     first = torch.arange(values.size(1), device=values.device) == 0  # (S,)
     return first.to(values.dtype).expand(len(values), 1, -1)
 
 
 def beta_binomial(largest: int, a: float, b: float) -> list[float]:
-    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`."""
+    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`: of how often a coin comes up
+    heads whose probability of heads is drawn from Beta(a, b).
+    """
 
     def log_beta(x: float, y: float) -> float:
         return math.lgamma(x) + math.lgamma(y) - math.lgamma(x + y)
 
-    return [
-        math.comb(largest, d) * math.exp(log_beta(d + a, largest - d + b) - log_beta(a, b))
-        for d in range(largest + 1)
-    ]
+    probabilities = []
+    for d in range(largest + 1):
+        share = math.exp(log_beta(d + a, largest - d + b) - log_beta(a, b))
+        probabilities.append(math.comb(largest, d) * share)
+    return probabilities

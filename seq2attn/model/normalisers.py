@@ -62,9 +62,9 @@ class Sparsemax(Normaliser):
     def normalise(self, scores: Tensor) -> Tensor:
         scores = below_largest(scores)
         ordered, sums, counts = _ordered(scores)
-        above = 1 + counts * ordered > sums
-        support = above.sum(dim=-1, keepdim=True)  # (..., 1) keys above the threshold
-        threshold = (sums.gather(-1, support - 1) - 1) / support
+        has_weight = 1 + counts * ordered > sums  # (..., S) largest score first
+        support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many
+        threshold = (sums.gather(-1, support - 1) - 1) / support  # tau
         return (scores - threshold).clamp(min=0)
 
 
@@ -78,10 +78,10 @@ class Entmax15(Normaliser):
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys
         squares = ordered.square().cumsum(dim=-1) - counts * means.square()  # about the mean
-        left = (1 - squares) / counts  # positive for the support
-        above = means - left.clamp(min=0).sqrt() <= ordered
-        support = above.sum(dim=-1, keepdim=True)  # (..., 1)
-        threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()
+        left = (1 - squares) / counts  # tau = mean - sqrt(left), if these keys have weight
+        has_weight = means - left.clamp(min=0).sqrt() <= ordered  # (..., S) largest score first
+        support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many
+        threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()  # tau
         return (scores - threshold).clamp(min=0).square()
 
 
@@ -107,7 +107,8 @@ masked_softmax = Softmax()
 def below_largest(scores: Tensor) -> Tensor:
     """Subtract the largest score of a row from scores (..., S), and clamp to -2 from below.
 
-    Below -1, sparsemax and entmax give the weight 0.
+    Neither changes a weight of sparsemax and entmax, which look at differences, and give 0 to what
+    lies more than 1 below the largest. It keeps their sums small, so that rounding does not matter.
     """
     return (scores - scores.amax(dim=-1, keepdim=True).detach()).clamp(min=-2)
 

@@ -44,7 +44,7 @@ class Point:
     def __call__(self, value: Tensor) -> Tensor:
         """Return `value`, or what the hooks of this context make of it."""
         hooks = hooks_here.get()
-        if not hooks:  # as nearly always
+        if not hooks:  # nearly always; this runs several times at each step of a model
             return value
         for entry, place, hook in hooks.get(self, ()):
             if entry.is_live:
@@ -114,7 +114,7 @@ class At:
         """
         count = len(self._value)
         known = strings_here.get()
-        if known is None:
+        if known is None:  # nobody said which strings they are, as in training
             return torch.arange(count)
         if count % len(known):
             raise Seq2AttnError(f"{self.name} has {count} rows for {len(known)} strings")
@@ -131,7 +131,9 @@ def row_axis(axes: Sequence[str]) -> str:
 
 
 def by_row(axes: Sequence[str], value: Tensor) -> Tensor:
-    """Return a view of a value with these axes after the batch, rows first: (B, L, ...)."""
+    """Return a view of a value with these axes after the batch, its rows (steps, or positions of
+    the source) first: (B, L, ...).
+    """
     axis = row_axis(axes)
     if axis not in axes:  # a single row
         return value.unsqueeze(1)
@@ -146,46 +148,50 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
     for path, module in [*parts, whole]:  # the model's own come last, as its logits do
-        steps = path.split(".")
-        numbers = {}
-        for step, number in itertools.pairwise(steps):
-            if number.isdigit():
-                numbers[step] = int(number)
-        of_model, head = numbers.pop("models", 0), numbers.pop("heads", None)
-        layer = next(iter(numbers.values()), 0)
+        indices = {}  # of `decoder.attention.heads.2`: {"heads": 2}
+        for owner, index in itertools.pairwise(path.split(".")):
+            if index.isdigit():
+                indices[owner] = int(index)
+        of_model = indices.pop("models", 0)
+        of_head = indices.pop("heads", None)
+        layer = next(iter(indices.values()), 0)  # whatever the list of layers is called
         for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
-            of_head = head
+            head = of_head
             if head is None and name.startswith("attention.") and point.each != "layer":
-                of_head = 0  # the only one
-            # a stack of layers shares their points: the layers themselves come later
-            place = Place(point, name, layer, of_head, gate, tensor, of_model)
+                head = 0  # the only one
+            # A point of a stack of cells is found twice, first in the stack: the cell, which comes
+            # later, says which layer it is.
+            place = Place(point, name, layer, head, gate, tensor, of_model)
             found.setdefault(name, {})[point] = place
     return {name: list(group.values()) for name, group in found.items()}
 
 
 def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
-    """Yield attribute, index and point of the points of a module itself, those in tuples
-    included.
+    """Yield the points that are attributes of a module itself, or stand in a tuple that is one:
+    (name of the attribute, index in the tuple or 0, point).
     """
     for attribute, value in vars(module).items():
-        for index, member in enumerate(value if isinstance(value, tuple) else (value,)):
+        members = value if isinstance(value, tuple) else (value,)
+        for index, member in enumerate(members):
             if isinstance(member, Point):
                 yield attribute, index, member
 
 
 def _public_name(path: str, name: str) -> str:
-    """Return the public name of a point in the module at `path`.
+    """Return the public name of a point in the module at `path`: without indices and containers,
+    and from `attention` on, so that every architecture has `attention.weights`.
 
     >>> _public_name("decoder.attention.heads.0", "weights")
     'attention.weights'
     """
     if "." in name:
         return name
-    owners = [
-        part for part in path.split(".") if part and not part.isdigit() and part not in CONTAINERS
-    ]
+    owners = []
+    for part in path.split("."):
+        if part and not part.isdigit() and part not in CONTAINERS:
+            owners.append(part)
     if "attention" in owners:
         owners = owners[owners.index("attention") :]
     return ".".join([*owners, name])
@@ -203,8 +209,10 @@ def set_position(position: Any) -> None:
 
 
 def positions(count: int) -> Iterator[int]:
-    """Yield 0, 1, ..., count - 1; hooks are told that many positions after the current one."""
-    if not hooks_here.get():
+    """Yield 0, 1, ..., count - 1, for a loop over steps from the current position on. Hooks are
+    told the position of each step while it runs.
+    """
+    if not hooks_here.get():  # nobody to tell
         yield from range(count)
         return
     first = position_here.get()

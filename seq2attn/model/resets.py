@@ -51,11 +51,11 @@ def draw_resets(
     decoder: float,
     first: bool = True,
 ) -> Resets:
-    """Draw the resets of a batch, source (B, S) and decoder_input (B, L), with these probabilities
-    for each state.
+    """Draw which states become noise in a batch, source (B, S) and decoder_input (B, L).
 
+    encoder, decoder: the probability that one of their states does; nothing is drawn for 0.
     first: the encoder's initial states too, so that positions cannot be recognised by their
-    distance from the start. Nothing is drawn where the probability is 0.
+        distance from the start.
     """
     resets: dict[Point, Reset] = {}
     if encoder > 0:
@@ -72,14 +72,14 @@ def draw_resets(
 def _draw(
     random: torch.Generator, cells: Sequence[Cell], tokens: Tensor, probability: float, first: bool
 ) -> dict[Point, Reset]:
-    """Draw the resets of cells that read tokens (B, L) in one direction: all of them at the same
-    positions.
+    """Draw the resets of cells that read tokens (B, L) in one direction, such as the layers of an
+    encoder: all of their states at the same positions. first: the state before the first, too.
     """
     points = [point for cell in cells for point in cell.state_points]
     options: Any = {"generator": random, "device": random.device}
-    kept = torch.rand(tokens.shape, **options) >= probability
+    kept = torch.rand(tokens.shape, **options) >= probability  # (B, L)
     if not first:
         kept |= torch.arange(tokens.size(1), device=random.device) == 0
     noise = 2 * torch.rand(*tokens.shape, len(points) * cells[0].width, **options) - 1
-    parts = noise.chunk(len(points), dim=2)
+    parts = noise.chunk(len(points), dim=2)  # (B, L, D) for each point
     return {point: Reset(kept, part) for point, part in zip(points, parts, strict=True)}

@@ -62,6 +62,7 @@ class Transformer(Model):
         # times sqrt(D), they have variance 1; that of the positions is about 1/2
         nn.init.normal_(self.source_embedding.weight, std=width**-0.5)
         nn.init.normal_(self.target_embedding.weight, std=width**-0.5)
+
         sizes = (width, heads, feedforward, dropout)
         options: Any = {"batch_first": True, "norm_first": True}
         self.encoder = nn.ModuleList(
@@ -73,6 +74,7 @@ class Transformer(Model):
         )
         self.decoder_norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, target_size)
+
         self.encoder_states = Point("encoder.states", "source", "width")
         self.attention: Any = nn.ModuleList(AttentionPoints("layer", "head") for _ in range(layers))
         """hook points of each decoder layer's cross-attention"""
@@ -85,11 +87,12 @@ class Transformer(Model):
         for layer in self.encoder:
             states = layer(states, src_key_padding_mask=~valid)
         states = self.encoder_states(self.encoder_norm(states))
-        layers = []
+
+        layers = []  # what each decoder layer attends to
         for layer, points in zip(self.decoder, self.attention, strict=True):
             keys, values = project(layer.multihead_attn, states)
             layers.append((points.keys(keys), values))
-        empty = tuple((keys[:, :0], values[:, :0]) for keys, values in layers)
+        empty = tuple((keys[:, :0], values[:, :0]) for keys, values in layers)  # no position yet
         return TransformerMemory(tuple(layers), valid.unsqueeze(1)), empty
 
     def steps(
@@ -100,33 +103,57 @@ class Transformer(Model):
         Returns logits (B, L, V), weights (B, L, S) of the last layer, averaged over its heads, and
         the state after them.
         """
-        first = state[0][0].size(1)
+        first = state[0][0].size(1)  # positions so far
         set_position(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
-        # (L, first + L) True = not in the future
-        past = positions <= positions[first:].unsqueeze(1)
+        past = positions <= positions[first:].unsqueeze(
+            1
+        )  # (L, first + L) True = not in the future
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
+
         after = []
         inputs = zip(self.decoder, self.attention, state, memory.layers, strict=True)
         for layer, points, (past_keys, past_values), source in inputs:
+            # self-attention, to the positions so far
             normed = layer.norm1(states)
             keys, values = project(layer.self_attn, normed)  # (B, L, D)
             keys = torch.cat([past_keys, keys], dim=1)  # (B, first + L, D)
             values = torch.cat([past_values, values], dim=1)
             after.append((keys, values))
-            context, _ = attend(layer.self_attn, normed, (keys, values), past.unsqueeze(0))
+            context, _ = attend(
+                layer.self_attn,
+                normed,
+                (keys, values),
+                past.unsqueeze(0),
+            )
             states = states + layer.dropout1(context)
+
+            # cross-attention, to the source
             normed = layer.norm2(states)
-            context, weights = attend(layer.multihead_attn, normed, source, memory.valid, points)
+            context, weights = attend(
+                layer.multihead_attn,
+                normed,
+                source,
+                memory.valid,
+                points,
+            )
             states = states + layer.dropout2(context)
-            inner = layer.dropout(F.relu(layer.linear1(layer.norm3(states))))  # (B, L, feedforward)
+
+            # feed-forward
+            normed = layer.norm3(states)
+            inner = layer.dropout(F.relu(layer.linear1(normed)))  # (B, L, feedforward)
             states = states + layer.dropout3(layer.linear2(inner))
+
         logits = self.output(self.decoder_norm(states))  # (B, L, D) -> (B, L, V)
         logits = self.logits(at_least_float32(logits))
-        return Decoded(logits, at_least_float32(weights.mean(dim=1))), tuple(after)
+        mean = weights.mean(dim=1)  # (B, H, L, S) -> (B, L, S)
+        return Decoded(logits, at_least_float32(mean)), tuple(after)
 
     def _embed(self, embedding: nn.Embedding, tokens: Tensor, first: int) -> Tensor:
-        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D).
+
+        Embeddings are multiplied by sqrt(D), as in Vaswani et al. 2017, section 3.4.
+        """
         positions = sinusoids(first, tokens.size(1), self.width)
         positions = positions.to(embedding.weight, non_blocking=True)  # the CPU goes on
         return embedding(tokens) * math.sqrt(self.width) + positions
@@ -136,16 +163,20 @@ def sinusoids(first: int, count: int, width: int) -> Tensor:
     """Compute the encodings of positions first, ..., first + count - 1, (count, width): sines and
     cosines in turn (Vaswani et al. 2017, section 3.5).
     """
-    positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)
-    columns = torch.arange(width, dtype=torch.float64)
-    angles = positions / 10_000 ** ((columns - columns % 2) / width)
+    positions = torch.arange(first, first + count, dtype=torch.float64).unsqueeze(1)  # (count, 1)
+    columns = torch.arange(width, dtype=torch.float64)  # (width,)
+    angles = positions / 10_000 ** ((columns - columns % 2) / width)  # (count, width)
     return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
 def project(attention: nn.MultiheadAttention, states: Tensor) -> KeysAndValues:
-    """Project states (B, S, D) to keys and values, (B, S, D) each."""
+    """Project states (B, S, D) to keys and values, (B, S, D) each.
+
+    nn.MultiheadAttention stacks its three matrices: rows for queries, keys and values.
+    """
     width = attention.embed_dim
-    weight, bias = attention.in_proj_weight[width:], attention.in_proj_bias[width:]
+    weight = attention.in_proj_weight[width:]  # (2D, D)
+    bias = attention.in_proj_bias[width:]
     keys, values = F.linear(states, weight, bias).chunk(2, dim=2)
     return keys, values
 
@@ -161,26 +192,35 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `attention` does, for projected keys and values, (B, S, D) each.
+    """Compute what `attention` does, for projected keys and values, (B, S, D) each: it cannot take
+    these, which decoding keeps from step to step, nor has it points for hooks.
 
     query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
     each head (B, H, L, S).
     """
     width = attention.embed_dim
-    weight, bias = attention.in_proj_weight[:width], attention.in_proj_bias[:width]
-    queries = points.query(_heads(attention, F.linear(query, weight, bias)))  # (B, H, L, d)
+    weight = attention.in_proj_weight[:width]  # (D, D)
+    bias = attention.in_proj_bias[:width]
+    queries = F.linear(query, weight, bias)  # (B, L, D)
+    queries = points.query(_heads(attention, queries))  # (B, H, L, d)
     keys = _heads(attention, projected[0])  # (B, H, S, d)
     values = _heads(attention, projected[1])
+
     valid = points.valid(valid).expand(-1, query.size(1), -1)  # (B, L, S)
     scores = points.scores(queries @ keys.mT / math.sqrt(keys.size(3)))  # (B, H, L, S)
     allowed = points.allowed(valid.unsqueeze(1).expand_as(scores))
-    normalised = points.normalised(masked_softmax(points.logits(scores), allowed))
+    logits = points.logits(scores)
+    normalised = points.normalised(masked_softmax(logits, allowed))
     weights = points.weights(normalised)
-    mixed = F.dropout(weights, attention.dropout, attention.training) @ values  # (B, H, L, d)
-    context = attention.out_proj(mixed.transpose(1, 2).flatten(2))  # (B, L, D)
-    return points.context(context), weights
+
+    dropped = F.dropout(weights, attention.dropout, attention.training)
+    mixed = dropped @ values  # (B, H, L, S) x (B, H, S, d) -> (B, H, L, d)
+    joined = mixed.transpose(1, 2).flatten(2)  # (B, L, D)
+    context = points.context(attention.out_proj(joined))
+    return context, weights
 
 
 def _heads(attention: nn.MultiheadAttention, states: Tensor) -> Tensor:
     """Split (B, n, D) into heads: (B, H, n, d)."""
-    return states.view(*states.shape[:2], attention.num_heads, -1).transpose(1, 2)
+    split = states.view(*states.shape[:2], attention.num_heads, -1)  # (B, n, H, d)
+    return split.transpose(1, 2)

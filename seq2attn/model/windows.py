@@ -72,10 +72,11 @@ class LocalM(Window):
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
         rows, steps = query.shape[:2]
-        position = (torch.arange(steps, device=query.device) + first).view(1, -1, 1)  # (1, L, 1)
+        centre = (torch.arange(steps, device=query.device) + first).view(1, -1, 1)  # (1, L, 1) t
         if self.reversed:
-            position = (lengths - int(self.source_eos)).view(-1, 1, 1) - 1 - position  # (B, L, 1)
-        return View(self.inside(position, width).expand(rows, -1, -1))
+            characters = (lengths - int(self.source_eos)).view(-1, 1, 1)  # (B, 1, 1) n
+            centre = characters - 1 - centre  # (B, L, 1)
+        return View(self.inside(centre, width).expand(rows, -1, -1))
 
 
 class LocalP(Window):
@@ -93,11 +94,8 @@ class LocalP(Window):
         self.v = nn.Linear(query_width, 1, bias=False)  # v_p
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
-        relative = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
-        return self.around((lengths - 1).view(-1, 1, 1) * relative, width)
-
-    def around(self, centre: Tensor, width: int) -> View:
-        """Return the window with these centres (B, L, 1)."""
+        share = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1) of the source
+        centre = (lengths - 1).view(-1, 1, 1) * share  # (B, L, 1)
         distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
-        factor = torch.exp(-2 * (distance / self.radius).square())
+        factor = torch.exp(-2 * (distance / self.radius).square())  # as sigma = R/2
         return View(self.inside(centre, width), factor)

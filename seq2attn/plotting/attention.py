@@ -51,7 +51,7 @@ def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Fi
 
 def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> Figure:
     """Draw the maps of the same strings through training: a line per string, a column for each of a
-    few steps.
+    few steps, between which attention changes most evenly.
     """
     steps = [snapshots[index] for index in choose_evenly(snapshots)]
     panels = []
@@ -77,6 +77,7 @@ def draw_map(
     rows = len(attention.output_symbols)
     box = axes.get_window_extent()
     cell = min(box.width / columns, box.height / rows) / axes.figure.dpi  # inches
+
     axes.pcolormesh(
         attention.weights,
         cmap=COLOUR_MAP,
@@ -91,14 +92,17 @@ def draw_map(
         anchor="N",
         gid="attention",
     )
+
     axes.set_xlabel("source", fontsize=8, loc="left")
     axes.set_ylabel("output", fontsize=8, loc="top")
     axes.set_xticks(np.arange(columns) + 0.5, map(sign, attention.source_symbols), parse_math=False)
     axes.set_yticks(np.arange(rows) + 0.5, map(sign, attention.output_symbols), parse_math=False)
     axes.xaxis.tick_top()
+
     for label, symbol in zip(axes.get_xticklabels(), attention.source_symbols, strict=True):
         label.set_rotation(90 if _letters([symbol]) > 2 else 0)
-    axes.tick_params(length=0, labelsize=min(11.0, 72 * 0.62 * cell), pad=2)
+    size = min(11.0, 72 * 0.62 * cell)  # points, of which an inch has 72
+    axes.tick_params(length=0, labelsize=size, pad=2)
     axes.spines[:].set_visible(False)
     axes.set_title(
         title or _heading(attention),
@@ -136,11 +140,12 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
     changes = [0.0]
     for (_, before), (_, after) in itertools.pairwise(snapshots):
         changes.append(sum(map(_change, before, after), 2**-30))  # evenly if nothing does
-    changed = np.cumsum(changes)  # since the first
+    changed = np.cumsum(changes)  # (count,) since the first
+
     chosen = [0, count - 1]
-    for wanted in np.linspace(0, changed[-1], limit)[1:-1]:
+    for wanted in np.linspace(0, changed[-1], limit)[1:-1]:  # between the first and the last
         distance = np.abs(changed - wanted)
-        distance[chosen] = np.inf
+        distance[chosen] = np.inf  # each is chosen once
         chosen.append(int(distance.argmin()))
     return sorted(chosen)
 
@@ -155,8 +160,8 @@ def _change(before: AttentionMap, after: AttentionMap) -> float:
 
 
 def _answer_rows(attention: AttentionMap) -> int:
-    """Return the tokens of the right answer, `<eos>` counted; those of the source where the ideal
-    alignment is not known.
+    """Return how many tokens the right answer has, `<eos>` counted; where the ideal alignment is
+    not known, how many the source has.
     """
     return len(attention.ideal) + 1 if attention.ideal else len(attention.source_symbols)
 
@@ -166,23 +171,29 @@ def _answer_rows(attention: AttentionMap) -> int:
 
 def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     """Draw maps at one scale in lines of `columns`, by default as many as fit, with one colour bar
-    and a key to the signs.
+    and a key to the signs. All lengths are in inches.
     """
     from matplotlib.figure import Figure
 
+    # the room of each map: its cells, as large as the sheet allows, and labels around them
     maps = [attention for attention, _ in panels]
     sources = [attention.source_symbols for attention in maps]
     outputs = [attention.output_symbols for attention in maps]
     wide = max(map(len, sources))
     high = max(map(len, outputs))
-    _check(maps, max(wide, high), ideal)
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, SHEET / (columns or 2) / max(wide, high)))
+    longest = max(wide, high)
+    _check(maps, longest, ideal)
+
+    fitting = SHEET / (columns or 2) / longest
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
     left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
     above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
-    width = left + max(cell * wide, LETTER * max(len(title) for _, title in panels))
+    longest_title = max(len(title) for _, title in panels)
+    width = left + max(cell * wide, LETTER * longest_title)
     height = above + cell * high + BELOW
     columns = min(columns or int(SHEET / width) or 1, len(maps))
 
+    # the figure: lines of maps, the bar on their right, the key below
     notes = ["orange: ideal alignment"] if ideal else []
     key = "      ".join(notes + explain_signs(set(itertools.chain(*sources, *outputs))))
     total = max(height * math.ceil(len(maps) / columns) + BELOW, 2.0)
@@ -193,7 +204,14 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
         x=0.01,
         ha="left",
     )
-    bar = _place(figure, width * columns + 0.1, above, 0.12, min(2.2, total - above - BELOW))
+    bar = _place(
+        figure,
+        width * columns + 0.1,
+        above,
+        0.12,
+        min(2.2, total - above - BELOW),
+    )
+
     for index, (attention, title) in enumerate(panels):
         line, column = divmod(index, columns)
         axes = _place(
@@ -204,6 +222,7 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
             cell * len(attention.output_symbols),
         )
         draw_map(axes, attention, ideal=ideal, title=title)
+
     bar.tick_params(labelsize=8)
     figure.colorbar(
         axes.collections[0],
@@ -240,8 +259,10 @@ def _letters(*sides: Sequence[str]) -> int:
 
 
 def _heading(attention: AttentionMap) -> str:
+    """Return the title of a map: its source and output."""
     return f"{_short(attention.source)} → {_short(attention.output)}"
 
 
 def _short(text: str) -> str:
+    """Return a text of at most 24 characters, which keeps its direction beside others."""
     return isolate_direction(text if len(text) <= 24 else f"{text[:23]}…")

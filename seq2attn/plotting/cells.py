@@ -28,12 +28,13 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     """
     columns = _labels(attention.source_symbols, console)
     rows = _labels(attention.output_symbols, console)
-    width = cell_len(columns[0])
+    width = cell_len(columns[0])  # all columns are as wide
     margin = cell_len(rows[0]) + 2
     if console.is_terminal and width * len(columns) + margin > console.width:
         return None
     coloured = _has_colours(console)
     digits = digits or not coloured
+
     text = Text(" " * margin)
     text.append("".join(columns).rstrip(), style="bold")
     for label, weights in zip(rows, attention.weights, strict=True):
@@ -101,10 +102,12 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
     if len(columns) * len(rows) > MOST_CELLS:
         size = f"{len(rows):,} x {len(columns):,}"
         return f'<div style="{style}">{title}<em>a map of {size} cells</em></div>'
+
     label = "padding:1px;border:0;font:12px monospace"
     mode = "vertical-rl" if max(map(len, columns)) > 2 else "horizontal-tb"
     cell = "padding:0;border:0;min-width:20px;height:20px"
-    html = '<tr style="background:none"><th></th>'
+
+    html = '<tr style="background:none"><th></th>'  # the row of the columns' labels
     for column in columns:
         html += f'<th style="{label};text-align:center;writing-mode:{mode}">{escape(column)}</th>'
     for t, weights in enumerate(attention.weights):

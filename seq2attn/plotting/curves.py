@@ -99,6 +99,7 @@ def accuracy_curves_figure(
 
 
 def _finish(panel: Axes) -> None:
+    """Draw what all curves through training have in common."""
     panel.set(xlabel="step", xlim=(0, None))
     clean(panel)
     legend(panel)
@@ -106,7 +107,7 @@ def _finish(panel: Axes) -> None:
 
 def averaged(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return about `SMOOTHED` points, each of several neighbours: the arithmetic mean of their
-    steps, the geometric mean of their values.
+    steps, and the geometric mean of their values, which are drawn on a logarithmic scale.
     """
     size = max(1, len(points) // SMOOTHED)
     means = []
@@ -139,9 +140,11 @@ def accuracy_figure(
     else:
         ylabel = "accuracy"
         series = {name: evaluation.by_length(metric) for name, metric in METRICS.items()}
+
     figure, (panel,) = new_panels()
     for number, (label, rows) in enumerate(series.items()):
-        shift = BESIDE * (number - (len(series) - 1) / 2) / max(3, len(series))
+        from_middle = number - (len(series) - 1) / 2
+        shift = BESIDE * from_middle / max(3, len(series))
         draw_intervals(
             panel,
             rows,
@@ -151,6 +154,7 @@ def accuracy_figure(
             marker=MARKERS[number % len(MARKERS)],
             label=label,
         )
+
     every_row = list(itertools.chain(*series.values()))
     lengths = sorted({row.length or 0 for row in every_row})
     untrained = {row.length for row in every_row if not row.trained}
@@ -163,14 +167,17 @@ def accuracy_figure(
 
 
 def _of_family(results: Evaluation, family: str | None) -> list[Row]:
+    """Return the exact match on a family of strings by length."""
     return [row for row in results.by_length("exact_match") if row.family == family]
 
 
 def draw_lengths(
     panel: Axes, positions: Mapping[Any, float], untrained: Collection[Any], limit: int = 20
 ) -> None:
-    """Draw the x axis, with at most `limit` string lengths, those in `untrained` on grey, and the y
-    axis of a share.
+    """Draw the axes of shares, from 0 to 1, by string length.
+
+    positions: length -> where it is on the x axis, which names at most `limit` of them.
+    untrained: lengths that get a grey ground.
     """
     for length in untrained:
         middle = positions[length]

@@ -46,9 +46,9 @@ class Look:
 
 def looks(scores: Sequence[str]) -> list[Look]:
     """Return the look of each line, given its score: lines of one score have shades of its colour
-    and differ in dash and marker.
+    and differ in dash and marker. Each line is thinner than those drawn before it.
     """
-    thinner = min(1.1, (WIDEST - THINNEST) / len(scores))
+    thinner = min(1.1, (WIDEST - THINNEST) / len(scores))  # points
     chosen = []
     for index, score in enumerate(scores):
         number = scores[:index].count(score)  # among the lines of its score
@@ -99,6 +99,7 @@ def logarithmic(panel: Axes) -> None:
 
     panel.set_yscale("log", subs=[])  # no minor ticks
     low, high = panel.get_ylim()
+    # within two decades, powers of ten are too few labels
     labelled = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
     panel.yaxis.set_major_locator(LogLocator(subs=labelled, numticks=12))
     panel.yaxis.set_major_formatter("{x:g}")
@@ -130,9 +131,11 @@ def save_figure(figure: Figure, path: Path) -> str:
     import matplotlib
 
     dpi = matplotlib.rcParams["savefig.dpi"]
-    with warnings.catch_warnings(record=True) as caught:
+    if dpi == "figure":  # nobody has set it
+        dpi = DPI
+    with warnings.catch_warnings(record=True) as caught:  # matplotlib warns of each such character
         warnings.filterwarnings("always", message=MISSING)
-        write_atomically(path, render(figure, check_format(path), DPI if dpi == "figure" else dpi))
+        write_atomically(path, render(figure, check_format(path), dpi))
     missing = [re.match(MISSING, str(warning.message)) for warning in caught]
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:

@@ -63,6 +63,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         config, run, task = self.config, self.run, self.data.task
+
         self.span = training_span(config.training, self.data)
         self.predictor = Predictor(self.model, task, config.model.source_eos, self.device)
         self.step = TrainingStep(self.model, config, self.device)
@@ -71,6 +72,7 @@ class Trainer:
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
         remove_leftovers(run.path, "*")
         remove_leftovers(run.checkpoints, "*")
+
         self.progress = self._restore()
         self.progress.formulas |= self.formulas  # or the run has changed over to them before
         if self.progress.formulas:
@@ -83,6 +85,7 @@ class Trainer:
             return
         training, progress = self.config.training, self.progress
         self._recorder = Recorder(self.run, progress.positions)
+        # training seeds torch's generators at each step: the caller's are as before, afterwards
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
             if progress.positions is None and self._snapshot_steps:
                 self._take_snapshot()
@@ -100,8 +103,9 @@ class Trainer:
                 progress.step += 1
                 self._record(batch, decoded.logits.detach(), losses, norm, rate)
                 self._evaluate_and_save(batch)
+
             self._need_finite()
-            if progress.step and not self.finished:
+            if progress.step and not self.finished:  # it will go on from this checkpoint
                 prove(self.step, next(batches), progress.step)
             self._save("finished" if self.finished else "interrupted")
 
@@ -112,6 +116,7 @@ class Trainer:
         """
         training, progress = self.config.training, self.progress
         target, last = training.target, progress.summary
+        # pairs of a file are measured by their word error rate, drawn strings by their worst length
         exact_match = last.exact_match_worst if last.wer is None else 1 - last.wer
         if target is not None and exact_match is not None and exact_match >= target:
             return "reached the target"
@@ -137,7 +142,8 @@ class Trainer:
 
         Raises `Diverged` unless loss and gradients are finite.
         """
-        step, steps = self.progress.step, self.span.steps
+        step = self.progress.step
+        steps = self.span.steps
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == steps
         if logged or self.device.type == "cpu":  # elsewhere it would synchronise at every step
@@ -146,9 +152,11 @@ class Trainer:
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
         if not logged:
             return
+
         accuracy = float(token_accuracy(logits, batch))
         speed = float(self._tokens) / (time.perf_counter() - self._since)
         self._start_clock()
+
         numbers = {
             **losses.records(),
             "accuracy": accuracy,
@@ -156,6 +164,7 @@ class Trainer:
             "learning_rate": rate,
             "tokens_per_second": speed,
         }
+
         self._recorder.step(step, numbers)
         text = f"loss {numbers['loss']:.4f}, accuracy {accuracy:.3f}, {speed:,.0f} tokens/s"
         self.display.step("", step, f"{self.span.place_of_all(step)}: {text}")
@@ -184,11 +193,17 @@ class Trainer:
             raise Diverged(self.progress.step, f"{name} holds values that are not finite")
 
     def _evaluate(self) -> Evaluation:
-        """Measure the model, and write checkpoint `best` if none was better."""
+        """Measure the model, and write checkpoint `best` if none was better.
+
+        Models are ranked by a list of numbers, of which the next counts where the ones before are
+        equal: on a dev set by the error rate that the config selects, then the loss; on drawn
+        strings by exact match at the worst length, then on average, then teacher-forced.
+        """
         training, progress, task = self.config.training, self.progress, self.data.task
         if task.dev_set:
             results = evaluate_pairs(self.predictor, task.dev_set)
-            rate, loss = results.get(training.select), results.get("loss")
+            rate = results.get(training.select)
+            loss = results.get("loss")
             if rate is None or loss is None:
                 raise Diverged(progress.step, "the loss on the dev set is not a number")
             rank = [-rate.value, -loss.value]
@@ -201,6 +216,7 @@ class Trainer:
             )
             means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
             rank = [results.lowest().value, *means]
+
         progress.summary = Status.model_validate(results.summary())
         self._recorder.evaluation(progress.step, results)
         progress.evaluations_without_improvement += 1
@@ -226,8 +242,12 @@ class Trainer:
     def save_trained(
         self, step: int, losses: Iterable[tuple[int, dict[str, float]]], state: str
     ) -> None:
-        """Save the model as another loop has trained it, in `step` steps with these losses: with an
-        evaluation and the attention, without an optimiser. state: of the run then.
+        """Save the model as a loop of the user's own has trained it: with an evaluation and the
+        attention, without an optimiser.
+
+        step: how many steps it did.
+        losses: what it logged, step -> the losses by name.
+        state: of the run then.
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)
@@ -235,12 +255,14 @@ class Trainer:
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
             self._recorder.step(number, numbers)
+
         if self._snapshot_steps:
             self._take_snapshot()
         self._evaluate()
         self._save(state)
 
     def _save(self, state: str) -> None:
+        """Write what a resumed run goes on from; state: of the run then."""
         self._write_checkpoint("last", self.progress)
         self.write_status(state)
 
@@ -273,7 +295,9 @@ class Trainer:
         write_json(self.run.status_file, status)
 
     def _restore(self) -> Progress:
-        """Load checkpoint `last`, if there is one."""
+        """Load weights and optimiser from checkpoint `last`, if there is one. Returns the progress
+        of the run.
+        """
         path = self.run.checkpoint("last")
         if not path.exists():
             return Progress(step=0)

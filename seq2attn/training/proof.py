@@ -59,6 +59,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
 def _loss_and_gradients(
     step: TrainingStep, forward: Forward, batch: Batch, number: int
 ) -> list[Tensor]:
+    """Return a step's loss, (), and the gradient of each parameter, with `forward` as the model."""
     with without_trace(step.model):
         total = step.losses(step.call(forward, batch, number), batch, number).total
         return [total.detach(), *step.differentiate(total)]
@@ -66,12 +67,14 @@ def _loss_and_gradients(
 
 @contextlib.contextmanager
 def without_trace(model: nn.Module) -> Iterator[None]:
-    """Restore the generators of random numbers and the model's buffers at the end."""
+    """At the end of this context, restore all that a call of the model may change: the model's
+    buffers, and the generators of random numbers, those that a plug-in may have included.
+    """
     generators = [torch.default_generator]
     for module in model.modules():
-        generators += [
-            value for value in vars(module).values() if isinstance(value, torch.Generator)
-        ]
+        for value in vars(module).values():
+            if isinstance(value, torch.Generator):
+                generators.append(value)
     states = [generator.get_state() for generator in generators]
     python_state = random.getstate()
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
@@ -92,11 +95,12 @@ def largest_error(found: Sequence[Tensor], right: Sequence[Tensor]) -> float:
     Where the right numbers are not finite, those found must not be either: training then fails for
     that reason.
     """
-    largest = max([1.0, *(_largest(tensor) for tensor in right)])
+    largest = max([1.0, *map(_largest, right)])
     return max(_error(*pair, largest) for pair in zip(found, right, strict=True))
 
 
 def _error(found: Tensor, right: Tensor, largest: float) -> float:
+    """Compare two tensors; largest: the largest number of all the right ones, or 1."""
     if not right.isfinite().all():
         return math.inf if found.isfinite().all() else 0.0
     scale = max(_largest(right), NOISE * largest)

@@ -45,7 +45,7 @@ class Recorder:
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
         self.run = run
         for file in self._files():
-            size = (positions or {}).get(file.name, 0)
+            size = (positions or {}).get(file.name, 0)  # when the checkpoint was written
             with writing(file):
                 if size == 0:
                     file.unlink(missing_ok=True)
@@ -60,22 +60,31 @@ class Recorder:
         self._scalars("train", values, step)
 
     def evaluation(self, step: int, results: Evaluation) -> None:
-        """Record an evaluation: its rows, and for TensorBoard its summary too."""
+        """Record an evaluation: its rows, and for TensorBoard its summary too.
+
+        TensorBoard gets each metric by length, such as `validation_exact_match/005`.
+        """
         _add(self.run.metrics_file, {"step": step, "evaluation": results.records()})
         self._scalars("validation", results.summary(), step)
         for row in results.rows:
             if row.length is not None:
-                self._scalars(f"validation_{row.metric}", {f"{row.length:03d}": row.value}, step)
+                group = f"validation_{row.metric}"
+                self._scalars(group, {f"{row.length:03d}": row.value}, step)
 
     def attention(self, step: int, maps: Sequence[AttentionMap]) -> None:
-        """Record the attention maps of a few strings: as JSON, and as an image each."""
-        _add(self.run.attention_file, {"step": step, "maps": [each.to_json() for each in maps]})
+        """Record the attention maps of a few strings: as JSON, and as an image each.
+
+        Images of the same string have the same tag, so that TensorBoard has a slider over steps.
+        """
+        records = [attention.to_json() for attention in maps]
+        _add(self.run.attention_file, {"step": step, "maps": records})
         for number, attention in enumerate(maps, start=1):
             tag = f"maps/{number} {attention.source}"
             image = Summary.Value(tag=tag, image=_heat_map(attention))
             self._event(step=step, summary=Summary(value=[image]))
 
     def _scalars(self, group: str, values: dict[str, float], step: int) -> None:
+        """Write numbers for TensorBoard, as `group/name`, or as `main/name` for the main ones."""
         scalars = []
         for name, value in values.items():
             tag = f"{'main' if name in MAIN.split() else group}/{name}"
@@ -84,16 +93,22 @@ class Recorder:
 
     def _event(self, **values: Any) -> None:
         """Write an event in this thread: TensorBoard's own dies with a traceback on a full disk."""
+        event = Event(wall_time=time.time(), **values)
         record = io.BytesIO()
-        RecordWriter(record).write(Event(wall_time=time.time(), **values).SerializeToString())
+        RecordWriter(record).write(event.SerializeToString())
         append(self._events, record.getvalue())
 
     def positions(self) -> dict[str, int]:
         """Return the length of each file in bytes."""
+        sizes = {}
         with writing(self.run.path):
-            return {file.name: file.stat().st_size for file in self._files() if file.exists()}
+            for file in self._files():
+                if file.exists():
+                    sizes[file.name] = file.stat().st_size
+        return sizes
 
     def _files(self) -> list[Path]:
+        """Return the files that are written, whether or not they exist."""
         return [self.run.metrics_file, self.run.attention_file, *self.run.path.glob(EVENTS)]
 
 
@@ -103,17 +118,22 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     """
     columns = len(attention.source_symbols)
     rows = len(attention.output_symbols)
-    cells = Image.new("RGB", (columns, rows))
+    cells = Image.new("RGB", (columns, rows))  # a pixel each
     cells.putdata([weight_colour(weight) for row in attention.weights for weight in row])
+    cells = cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST)
     image = Image.new("RGB", (CELL + CELL * columns, CELL + CELL * rows), "white")
-    image.paste(cells.resize((CELL * columns, CELL * rows), Image.Resampling.NEAREST), (CELL, CELL))
+    image.paste(cells, (CELL, CELL))
+
     letters = ImageDraw.Draw(image)
     font = _font()
     middle = CELL // 2
     for place, symbol in enumerate(attention.source_symbols, start=1):
-        letters.text((place * CELL + middle, middle), sign(symbol)[:2], "black", font, "mm")
+        centre = (place * CELL + middle, middle)
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
     for place, symbol in enumerate(attention.output_symbols, start=1):
-        letters.text((middle, place * CELL + middle), sign(symbol)[:2], "black", font, "mm")
+        centre = (middle, place * CELL + middle)
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
+
     png = io.BytesIO()
     image.save(png, format="PNG")
     return Summary.Image(
@@ -132,6 +152,7 @@ def _font() -> ImageFont.FreeTypeFont:
 
 
 def _add(file: Path, record: dict[str, Any]) -> None:
+    """Append a line of JSON to a file."""
     append(file, f"{json.dumps(record)}\n".encode())
 
 
@@ -139,9 +160,8 @@ def _add(file: Path, record: dict[str, Any]) -> None:
 
 
 def watched_strings(config: Config, task: Task) -> list[str]:
-    """Return the strings whose attention is recorded.
-
-    These are `training.watched`, or the same ones in every run of a task.
+    """Return the strings whose attention is recorded: `training.watched`, or a few that every run
+    of a task watches.
 
     Raises `Seq2AttnError` for a string in the config that the model cannot read, or whose map
     could not be drawn.
@@ -162,22 +182,27 @@ def watched_strings(config: Config, task: Task) -> list[str]:
 
 
 def _can_be_drawn(task: Task, text: str) -> bool:
+    """Return True if even the longest output for a text fits into a map."""
     return output_bound(task, len(task.source_vocabulary.symbols_of(text))) < LARGEST_SIDE
 
 
 def _chosen_strings(task: Task) -> list[str]:
-    """Return `hello` if the task has it, a string of the middle length and a longest one."""
+    """Return a string of the middle length and a longest one; of a task that draws its strings
+    also `hello`, if it may.
+    """
     vocabulary = task.source_vocabulary
     if task.dev_set:
         sources = sorted({source for source, _ in task.dev_set})
         sources.sort(key=lambda text: len(vocabulary.encode(text)))
-        return list(dict.fromkeys([sources[len(sources) // 2], sources[-1]]))
+        chosen = [sources[len(sources) // 2], sources[-1]]
+        return list(dict.fromkeys(chosen))  # one, if there is only one
     strings = []
     if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
         strings.append("hello")
     lengths = task.trained_lengths
     for length in sorted({lengths[len(lengths) // 2], lengths[-1]}):
         with contextlib.suppress(Seq2AttnError):  # the task has no source of this length
-            examples = task.examples(generator("cpu", "watched", length), 1, length)
+            random = generator("cpu", "watched", length)
+            examples = task.examples(random, 1, length)
             strings.append(vocabulary.decode(examples.source[0].tolist()))
     return strings

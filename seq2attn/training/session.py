@@ -99,7 +99,9 @@ def _train_on(
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
-    """may_move: to the CPU, if that is probably faster."""
+    """Do what `train` does, on this device, or if it `may_move` on the CPU where that is probably
+    faster. Whatever can be refused is refused before a run is created.
+    """
     if isinstance(where, Run):
         if where.environment.own_loop:
             raise Seq2AttnError(
@@ -118,15 +120,17 @@ def _train_on(
         device = torch.device("cpu")
     model.to(device)
     data = build_training_data(config, device, task)
-    training_span(config.training, data)  # raises before a run is created, as the next one does
+    training_span(config.training, data)  # only to see whether these two raise
     watched_strings(config, task)
     _check_memory(config, data)
+
     if isinstance(where, Run):
         run = where
     else:
         kernels = describe(device)
         environment = describe_environment(where, config, device, threads, kernels)
         run = create_run(where, config, environment, task.learned())
+
     stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
     with training_lock(run), stopping as request:
         trainer = Trainer(run, config, model, device, display, data)
@@ -240,6 +244,9 @@ class NewModel(TrainedModel):
 
     @cached_property
     def _training(self) -> TrainingStep:
+        """The step, made when the first loss is computed: for the module as its user has changed
+        it.
+        """
         return TrainingStep(self.module, self.config, self.predictor.device)
 
     def batches(self, start: int = 0) -> Iterator[Batch]:
@@ -268,13 +275,16 @@ class NewModel(TrainedModel):
         need_count("part", part, 0)
         if torch.is_autocast_enabled(self.predictor.device.type):
             training.leaf = None  # it computes in the weights' precision
+
         if is_due(number):
             try:
                 prove(training, batch, number)
             except LeafDiffers as difference:
                 training.leaf = None
                 say(f"{difference} Continuing without them.")
-        losses = training.losses(training.forward(batch, number, part), batch, number)
+
+        decoded = training.forward(batch, number, part)
+        losses = training.losses(decoded, batch, number)
         self.step = number + 1
         if self.step % self.config.training.log_every == 0:
             self._logged.setdefault(self.step, {}).setdefault(part, losses.records())
@@ -283,8 +293,8 @@ class NewModel(TrainedModel):
     def _losses(self) -> Iterator[tuple[int, dict[str, float]]]:
         """Yield the steps that were logged, with the mean losses of their parts."""
         for step, parts in sorted(self._logged.items()):
-            names = parts[min(parts)]
-            yield step, {name: fmean(part[name] for part in parts.values()) for name in names}
+            first, *_ = parts.values()
+            yield step, {name: fmean(part[name] for part in parts.values()) for name in first}
 
     def save(
         self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None
@@ -305,14 +315,17 @@ class NewModel(TrainedModel):
                 f"model.module: {undefined} holds values that are not finite, so nothing was saved",
                 hint="The training has diverged: try a smaller learning rate, or clip gradients.",
             )
-        watched_strings(config, task)  # raises before a run is created
+        watched_strings(config, task)  # only to see whether it raises, before a run is created
+
         dtype = next(self.module.parameters()).dtype
         with default_dtype(str(dtype).removeprefix("torch.")):
+            # what loads the run builds this model: the user's module must have its tensors
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
             threads, kernels = torch.get_num_threads(), describe(device)
             environment = describe_environment(new, config, device, threads, kernels)
         environment["own_loop"] = True
+
         self.run = create_run(new, config, environment, task.learned())
         self.checkpoint = "last"
         data = build_training_data(config, device, task)

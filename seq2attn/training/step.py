@@ -55,28 +55,29 @@ class TrainingStep:
         self._losses = build_losses(config)
         self._states = self._place_of_states()
         self._parameters: list[Tensor] = []
+        self._averages: list[Tensor] = []
+        self._squares: list[Tensor] = []
         for name, parameter in model.named_parameters():
             if parameter.requires_grad:
+                average, square = torch.zeros_like(parameter), torch.zeros_like(parameter)
                 self._parameters.append(parameter)
-                self.state[f"exp_avg.{name}"] = torch.zeros_like(parameter)
-                self.state[f"exp_avg_sq.{name}"] = torch.zeros_like(parameter)
-        _, *moments = self.state.values()
-        self._averages = moments[::2]
-        self._squares = moments[1::2]
+                self._averages.append(average)
+                self._squares.append(square)
+                self.state |= {f"exp_avg.{name}": average, f"exp_avg_sq.{name}": square}
         self._gradients: list[Tensor] = []
         self._compares = device.type == "cpu"  # elsewhere it would synchronise
 
     def _place_of_states(self) -> Place | None:
-        """Return where the decoder's states are, if a loss asks for them; the formulas pass them.
+        """Return where the states of the decoder's top layer pass, if a loss asks for them; then
+        the formulas compute each step, since the kernels pass no points.
 
-        Raises `Seq2AttnError` for a model that has none.
+        Raises `Seq2AttnError` for a model that has no such states.
         """
         asking = [name for name, loss in self._losses.items() if "states" in loss.asks]
         if not asking:
             return None
-        states = [
-            place for place in places(self.model).get("decoder.state", []) if not place.tensor
-        ]
+        found = places(self.model).get("decoder.state", [])
+        states = [place for place in found if place.tensor == 0]  # h, not an LSTM's c
         if not states:
             raise Seq2AttnError(
                 f"training.losses: {asking[0]!r} reads the decoder's states, which this model has "
@@ -108,7 +109,7 @@ class TrainingStep:
         with hooked_places(resets.items(), Rank.RESET):
             if self._states is None:
                 return self.model(batch)
-            states: list[Tensor] = []
+            states: list[Tensor] = []  # (B, D) before each step
             hook = (self._states, lambda state, at: states.append(state))
             with hooked_places([hook], Rank.CACHE):
                 decoded: Decoded = self.model(batch)
@@ -121,7 +122,7 @@ class TrainingStep:
         seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
-        else:  # of every device, which takes longer
+        else:  # those of all devices: it takes longer
             torch.manual_seed(seed)
         training = self.config.training
         if not (training.encoder_reset or training.decoder_reset):
@@ -148,7 +149,8 @@ class TrainingStep:
         parts = {}
         terms = []
         for name, loss in self._losses.items():
-            value = loss.forward(decoded, batch, **{name: given[name] for name in loss.asks})
+            asked = {argument: given[argument] for argument in loss.asks}
+            value = loss.forward(decoded, batch, **asked)
             parts[f"{name}_loss"] = value
             terms.append(value if loss.weight == 1 else loss.weight * value)
         total = sum(terms[1:], start=terms[0])
@@ -162,7 +164,9 @@ class TrainingStep:
         return Losses(parts, total)
 
     def differentiate(self, total: Tensor) -> list[Tensor]:
-        """Compute the gradients of all parameters; those that do not matter have zeros."""
+        """Compute the gradients of all parameters, zeros of those that the loss does not depend
+        on.
+        """
         gradients = torch.autograd.grad(
             total, self._parameters, allow_unused=True, materialize_grads=True
         )
@@ -182,7 +186,7 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        if not self._compares:
+        if not self._compares:  # the same without asking for a number
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
             foreach_multiply(gradients, limit / float(norm))
