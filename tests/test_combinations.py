@@ -138,8 +138,8 @@ def config_of(choices):
     attention = {
         key: choices[key] for key in "history normaliser scalable_softmax mask_padding".split()
     }
-    width = {"width": 4} if choices["score"] == "additive" else {}
-    attention["score"] = {"name": choices["score"], **width}
+    widths = {"additive": {"width": 4}, "key_value": {"key_size": 2, "value_size": 4}}
+    attention["score"] = {"name": choices["score"], **widths.get(choices["score"], {})}
     if choices["history"] == "shift":
         attention["history"] = {"name": "shift", "rereading": False, "evaluation_power": 2.5}
     attention["window"] = window.get(choices["window"], choices["window"])

@@ -305,7 +305,7 @@ class Textbook:
                 s @ (own["map.weight"] @ h) / (math.sqrt(len(s)) if name == "scaled_general" else 1)
             )
         elif name == "cosine":
-            strength = own["log_strength"].exp()
+            strength = own["log_strength"].exp() if "log_strength" in own else 1
             score = s @ h / (max(s.norm(), 1e-12) * max(h.norm(), 1e-12)) * strength
         else:
             assert name == "key_value"

@@ -104,7 +104,7 @@ class General(Dot):
             nn.init.normal_(self.map.weight, std=initial_std)
 
     def project(self, keys: Tensor) -> Tensor:
-        return self.map(keys)  # (B, S, query_width)
+        return self.map(keys)  # (B, S, query_width) W_q^T W_k h
 
 
 class ScaledGeneral(General):
@@ -117,46 +117,60 @@ class ScaledGeneral(General):
 
 
 class KeyValue(Dot):
-    """`key_value`: (W_q s).(W_k h) / sqrt(D), contexts averaged over W_v h (Vaswani et al. 2017,
+    """`key_value`: (W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017,
     section 3.2.2, one head).
 
-    D is the query's width; no biases. Computed as s.(W_q^T W_k h), so that all that depends on the
-    keys is computed once per sequence.
+    No biases. Computed as s.(W_q^T W_k h), so that all that depends on the keys is computed once per
+    sequence.
+
+    key_size: d_k; None: the query's width. value_size: d_v; None: the key's width.
     """
 
-    def __init__(self, query_width: int, key_width: int) -> None:
+    def __init__(
+        self,
+        query_width: int,
+        key_width: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
+    ) -> None:
         super().__init__(query_width, key_width)
-        self.query_map = nn.Linear(query_width, query_width, bias=False)
-        self.key_map = nn.Linear(key_width, query_width, bias=False)
-        self.value_map = nn.Linear(key_width, key_width, bias=False)
+        self.key_size = key_size or query_width
+        self.value_width = value_size or key_width
+        self.query_map = nn.Linear(query_width, self.key_size, bias=False)
+        self.key_map = nn.Linear(key_width, self.key_size, bias=False)
+        self.value_map = nn.Linear(key_width, self.value_width, bias=False)
 
     def project(self, keys: Tensor) -> Tensor:
-        mapped = self.key_map(keys) / math.sqrt(self.query_width)  # (B, S, D)
-        return F.linear(mapped, self.query_map.weight.t())  # (B, S, D)
+        mapped = self.key_map(keys) / math.sqrt(self.key_size)  # (B, S, d_k)
+        return F.linear(mapped, self.query_map.weight.t())  # (B, S, query_width) W_q^T W_k h
 
     def values(self, states: Tensor) -> Tensor:
-        return self.value_map(states)  # (B, S, key_width)
+        return self.value_map(states)  # (B, S, d_v)
 
 
 class Cosine(Score):
     """`cosine`: s.h / (|s| |h|), times a strength (after Graves et al. 2014, eq. 5 and 6, where the
     controller emits the strength at each step; here it is one learned number). Needs equal widths.
 
-    A cosine lies between -1 and 1, too little for a sharp softmax. The strength is exp(b), b
-    learned (the inverse of a temperature); initially it is sqrt(D), which gives scores of random
-    vectors variance 1.
+    A cosine lies between -1 and 1, too little for a sharp softmax.
+
+    learned_strength: multiply by exp(b), b learned (the inverse of a temperature); initially it is
+        sqrt(D), which gives scores of random vectors variance 1. False: the bare cosine.
     """
 
-    def __init__(self, query_width: int, key_width: int) -> None:
+    def __init__(self, query_width: int, key_width: int, *, learned_strength: bool = True) -> None:
         super().__init__(query_width, key_width)
-        self.log_strength = nn.Parameter(torch.tensor(0.5 * math.log(query_width)))  # b
+        self.log_strength = (
+            nn.Parameter(torch.tensor(0.5 * math.log(query_width))) if learned_strength else None
+        )
 
     def project(self, keys: Tensor) -> Tensor:
         return F.normalize(keys, dim=2)
 
     def forward(self, query: Tensor, keys: Tensor) -> Tensor:
         scores = torch.bmm(F.normalize(query, dim=2), keys.mT)  # (B, L, D) x (B, D, S) -> (B, L, S)
-        return scores * self.log_strength.exp()
+        return scores if self.log_strength is None else scores * self.log_strength.exp()
 
 
 class Additive(Score):
