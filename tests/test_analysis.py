@@ -12,6 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from seq2attn.analysis import figures
 from seq2attn.analysis.costs import Sizes, formulas, score_costs
 from seq2attn.analysis.ledger import parameter_ledger
+from seq2attn.analysis.masks import window_masks
 from seq2attn.analysis.random_keys import (
     Components,
     entropy_by_width,
@@ -129,6 +130,38 @@ def test_the_gradient_peaks_near_one_and_collapses():
         assert row.mean == pytest.approx(row.formula, rel=1e-6)
 
 
+# ---- masks ----
+
+
+def test_windows_by_hand():
+    rows = window_masks(4, 3, 1).rows
+    assert [row.mask for row in rows[::3]] == "global monotonic reversed local_p".split()
+    assert (
+        [row.mask for row in rows[2::3]]
+        == [row.mask for row in rows[1::3]]
+        == [row.mask for row in rows[::3]]
+    )
+    assert [row.t for row in rows] == 4 * [0, 1, 2]
+    assert [row.centre for row in rows] == [None, None, None, 0, 1, 2, 3, 2, 1, 3, 1.5, 0]
+    everything = (1, 1, 1, 1)
+    near = math.exp(-2 * 0.5**2)  # exp(-(1/2)^2 / (2 sigma^2)) with sigma = 1/2
+    assert [row.factors for row in rows[:9]] == 3 * [everything] + [
+        (1, 1, 0, 0), (1, 1, 1, 0), (0, 1, 1, 1),
+        (0, 0, 1, 1), (0, 1, 1, 1), (1, 1, 1, 0),
+    ]  # fmt: skip
+    assert rows[10].factors == pytest.approx((0, near, near, 0))
+    assert rows[9].factors == pytest.approx((0, 0, math.exp(-2), 1))
+    assert rows[3].picture == "████    "
+    assert rows[9].picture[4:] == "░░██"
+
+
+def test_a_terminal_shows_windows_where_they_are(cli):
+    lines = cli("analyze masks -S 3 -L 1 -R 1", terminal=True).check().out.splitlines()
+    (row,) = [line for line in lines if "monotonic" in line]  # of keys 0 and 1
+    (whole,) = [line for line in lines if "global" in line]
+    assert row.index("█") == whole.index("█")
+
+
 # ---- costs ----
 
 SIZES = Sizes(batch=2, source=5, target=3, hidden=8)
@@ -203,6 +236,7 @@ CALLS = {
     ),
     "gradient": lambda seed: gradient_by_scale([0.1, 1.0, 10.0], keys=4, samples=50, seed=seed),
     "ledger": lambda _: score_costs(["dot", "additive"], SIZES),
+    "masks": lambda _: window_masks(6, 5, 2),
 }
 
 
@@ -212,7 +246,7 @@ def test_the_seed_decides_the_generator_of_everyone_is_left_alone_and_values_are
     result = CALLS[name](1)
     assert torch.get_rng_state().equal(before)
     assert CALLS[name](1) == result
-    assert (CALLS[name](2) == result) == (name == "ledger")
+    assert (CALLS[name](2) == result) == (name in ("ledger", "masks"))
     assert all(json.dumps(asdict(row), allow_nan=False) for row in result.rows)
 
 
@@ -225,6 +259,16 @@ def test_a_figure_shows_what_was_measured():
     assert dot.lines[0].get_color() == score_colour("dot")
 
 
+def test_the_picture_of_a_mask_is_its_factors():
+    result = CALLS["masks"](1)
+    drawn = [
+        row
+        for panel in figures.masks_figure(result).axes[:4]
+        for row in panel.images[0].get_array()
+    ]
+    np.testing.assert_array_equal(drawn, [row.factors for row in result.rows])
+
+
 # ---- the command line ----
 
 QUICK = {
@@ -233,6 +277,7 @@ QUICK = {
     "gradient": "--scales 0.1 1 --samples 50",
     "entropy": "--widths 4 --keys 2 3 --samples 50",
     "ledger": "-D 8 --scores dot additive",
+    "masks": "-S 4 -L 3 -R 1",
 }
 
 

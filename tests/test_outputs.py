@@ -11,7 +11,7 @@ WRITERS = """
 eval tiny --lengths 3 --samples 2 --errors | out.tsv | table of wrong answers
 predict abc --run tiny --plot | out.png | figure
 plot accuracy tiny --plot | out.pdf | figure
-analyze ledger --plot | out.svg | figure
+analyze masks --plot | out.svg | figure
 report tiny --to | out.html | report
 eval tiny --lengths 3 --samples 2 --latex | out.tex | table for a paper
 """  # a command without its file's name, the file, and what the command calls it
@@ -55,7 +55,7 @@ def test_an_empty_file_is_replaced(cli):
         "eval tiny --errors runs/tiny/config.yaml",
         "eval tiny --errors runs/tiny/training.lock",
         "plot accuracy tiny --plot runs/tiny/training.png",
-        "analyze ledger --plot runs/tiny/training.png",
+        "analyze masks --plot runs/tiny/training.png",
     ],
 )
 def test_a_file_of_a_run_is_never_replaced(cli, line):
@@ -75,7 +75,7 @@ def test_a_file_of_a_run_is_never_replaced(cli, line):
 ])  # fmt: skip
 def test_a_link_a_pipe_and_a_folder_are_refused(cli, make, reason):
     make(Path("out.svg"))
-    said = cli("analyze ledger --force --plot out.svg").refusal
+    said = cli("analyze masks --force --plot out.svg").refusal
     assert said == f"error: out.svg: cannot be read: {reason}\nName another file.\n"
 
 
@@ -104,10 +104,10 @@ def test_the_next_command_removes_what_a_killed_one_left(cli):
     Path(names[-1]).touch()
     with Path(names[1]).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        cli("analyze ledger --plot out.svg").check()
+        cli("analyze masks --plot out.svg").check()
     left = {path.name for path in Path().glob(".*.part")}
     assert left == set(names[1:])
-    cli("analyze ledger --plot out.svg").check()
+    cli("analyze masks --plot out.svg").check()
     assert not Path(names[1]).exists()
 
 

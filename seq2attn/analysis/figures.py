@@ -136,6 +136,22 @@ def ledger_figure(result: Analysis) -> Figure:
     return figure
 
 
+def masks_figure(result: Analysis) -> Figure:
+    """Draw the windows side by side: rows are output positions, columns source positions."""
+    masks = _groups(result.rows, "mask")
+    title = f"Windows of radius {result.settings['radius']}; orange: their centres"
+    figure, panels = new_panels(len(masks), (10.6, 3.3), title)
+    for panel, (name, rows) in zip(panels, masks.items(), strict=True):
+        factors = [row.factors for row in rows]
+        image = panel.imshow(factors, cmap=COLOUR_MAP, vmin=0, vmax=1)
+        panel.plot(column(rows, "centre"), range(len(rows)), color=ORANGE)
+        panel.set(title=name, xlabel="source position")
+        panel.locator_params(integer=True)
+    panels[0].set_ylabel("output position")
+    figure.colorbar(image, ax=panels, label="factor of the weight")
+    return figure
+
+
 def importance_figure(result: Analysis) -> Figure:
     """Draw exact match by length with its intervals, a line for each kind of weights."""
     title = f"{result.settings['run']}: exact match with other attention weights"

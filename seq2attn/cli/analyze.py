@@ -212,6 +212,29 @@ def ledger(
 
 
 @command(analyze)
+def masks(
+    source: Source = 12,
+    target: Target = 12,
+    radius: Annotated[int, option("N", "R; a window holds 2R+1.", "--radius", "-R", min=1)] = 2,
+    *,
+    shown: Shown,
+) -> None:
+    """Draw the windows of attention: where each output position may attend to.
+
+    global: all. monotonic and reversed (local_m): [p_t - R, p_t + R] with p_t = t and p_t = S-1-t.
+    local_p: the same window around a learned centre, its weights multiplied by a Gaussian of
+    standard deviation R/2; the centres drawn sweep from the last position to the first.
+
+    Examples:
+
+      seq2attn analyze masks --source 20 --target 20 --radius 4 --plot masks.svg
+    """
+    from seq2attn.analysis.masks import window_masks
+
+    _present("masks", window_masks(source, target, radius), shown)
+
+
+@command(analyze)
 def importance(
     name: RunArgument = None,
     frozen: Annotated[

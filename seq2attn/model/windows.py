@@ -94,8 +94,11 @@ class LocalP(Window):
         self.v = nn.Linear(query_width, 1, bias=False)  # v_p
 
     def forward(self, query: Tensor, lengths: Tensor, width: int, first: Tensor | int) -> View:
-        share = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1) of the source
-        centre = (lengths - 1).view(-1, 1, 1) * share  # (B, L, 1)
+        relative = torch.sigmoid(self.v(torch.tanh(self.map(query))))  # (B, L, 1)
+        return self.around((lengths - 1).view(-1, 1, 1) * relative, width)
+
+    def around(self, centre: Tensor, width: int) -> View:
+        """Return the window with these centres (B, L, 1)."""
         distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
-        factor = torch.exp(-2 * (distance / self.radius).square())  # as sigma = R/2
+        factor = torch.exp(-2 * (distance / self.radius).square())
         return View(self.inside(centre, width), factor)
