@@ -81,7 +81,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 @pytest.mark.parametrize("page, guess, told", [
     ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 1, "“coverage”: wrong. plain writes eeeennsss. Step 9 is the first"),
+    ("coverage", 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9 is the first"),
     ("scores", 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
     ("order", 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
 ])  # fmt: skip
@@ -197,7 +197,7 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "return [Array.from(step.weights.data), Array.from(step.logits.data), l]; })"
     )
     told = re.search(
-        r"“from there”: wrong.*: (.*), and was (.*); the probability of l was (.*) and is (\S+)\.",
+        r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*); the probability of l was (.*) and is (\S+)\.",
         told,
     )
     weights = [max(weights) for weights, _, _ in both]

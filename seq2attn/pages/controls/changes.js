@@ -23,7 +23,7 @@ function possible(force, t, j, weight) {
   for (const [cell, other] of force) {
     if (cell.startsWith(`${t},`) && cell !== `${t},${j}`) left -= other
   }
-  return Math.round(1000 * Math.max(0, Math.min(left, weight))) / 1000
+  return Math.round(1000 * between(weight, 0, left)) / 1000
 }
 
 function ban(place) {

@@ -111,11 +111,10 @@ function toast(text) {
 
 async function share() {
   const address = `${location.href.split("#")[0]}#${fragment(true)}`
-  const opens =
-    "It opens this page with your string and your changes, for those who have the file."
   try {
     await navigator.clipboard.writeText(address)
-    toast(`The link is in the clipboard. ${opens}`)
+    toast(`The link is in the clipboard. It opens this page with your string and your changes, for
+      those who have the file.`)
   } catch {
     toast(address)
   }

@@ -189,21 +189,15 @@ function listen() {
   listenToText()
   listenToControls()
   document.addEventListener("keydown", key)
-  addEventListener("resize", () => {
-    inside = measured()
-    for (const view of views) view.rooms.clear()
-    drawTraining()
-    draw()
-  })
+  addEventListener("resize", redraw)
   addEventListener("hashchange", () => location.reload())
-  matchMedia("(prefers-color-scheme: dark)").addEventListener(
-    "change",
-    () => {
-      look = colours()
-      drawTraining()
-      draw()
-    }
-  )
+  matchMedia("(prefers-color-scheme: dark)").onchange = redraw
+}
+
+function redraw() {
+  look = colours()
+  drawTraining()
+  draw()
 }
 
 function listenToText() {

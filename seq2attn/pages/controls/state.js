@@ -40,6 +40,4 @@ const masksPadding = () =>
 const canForce = () =>
   data.models.some(model => model.attends && !model.force_reason)
 
-const measured = () => ({width: innerWidth, height: innerHeight})
 let look = colours()
-let inside = measured() // of the window: reading it makes the browser lay out the page

@@ -78,6 +78,7 @@ function showAsked(isAsked) {
   card(".guesses").hidden = !isAsked
   card(".act").classList.toggle("press", isAsked)
   card(".next-stop").classList.toggle("press", !isAsked)
+  card(".next-stop").disabled = isAsked
 }
 
 // A guess as a button: of all of them, the last that was pressed counts.
@@ -105,7 +106,8 @@ function act(stop, view) {
 
 function answered(stop, view) {
   const guessed = card("[aria-pressed=true]")?.textContent
-  const verdict = guessed === stop.truth?.(view) ? "right" : "wrong"
+  const truth = stop.truth?.(view)
+  const verdict = guessed === truth ? "right" : `wrong, it is “${truth}”`
   const said = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
   return said + flowing(stop.tell(view))
 }

@@ -131,6 +131,7 @@ function showTraining() {
   const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
   const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
   say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
+  by("train").dataset.step = step // styles ask whether it is 0
   say(by("train-now"), step ? `after ${batches}` : "untrained")
   say(by("train-rate-value"), share < 1 ? warming : rate)
   drawTraining()

@@ -45,8 +45,10 @@ function isRight({now: {steps, finished}, right}) {
 // What is right, as far as the task knows it.
 function verdict(view) {
   const isWrong = view.right && !isRight(view)
+  const isUntrained = view.spec.training && !training.step
+  const wrong = isUntrained ? "not trained yet" : "✗ wrong"
   const notes = [
-    view.right && (isWrong ? "✗ wrong" : "✓ right"),
+    view.right && (isWrong ? wrong : "✓ right"),
     lengthNote(view),
     isWrong && `right is ${rightText(view)}`
   ]

@@ -40,6 +40,7 @@ function drawColumn(view, step, t, j) {
   const {sources, scale, map} = view
   const column = view.columns[j]
   const isHeld = view.isForced(t, j)
+  const isOutside = map.outside(t, j)
   const titles = {weight: view.fixed || "drag to set the weight"}
   for (const [name, key] of Object.entries(BARS)) {
     const values = ofPosition(step[key].data, j, sources.length)
@@ -51,12 +52,8 @@ function drawColumn(view, step, t, j) {
       state.numbers || (name === "weight" && isHeld) ? short(mean) : ""
     )
     drawLines(bar, values, name === "score" ? scale : [0, 1])
-    bar.classList.toggle("outside", map.outside(t, j))
-    put(
-      bar,
-      "title",
-      map.outside(t, j) ? "outside the window" : (titles[name] ?? "")
-    )
+    bar.classList.toggle("outside", isOutside)
+    put(bar, "title", isOutside ? "outside the window" : (titles[name] ?? ""))
   }
   drawSymbol(view, column.symbol, t, j)
   const slider = column.weight.bar

@@ -16,7 +16,7 @@ function mapLayout({columns, rows}, room, most) {
     most,
     (room - left - 4) / Math.max(1, columns.length)
   )
-  const cell = Math.max(state.numbers ? 38 : 14, Math.floor(fitting))
+  const cell = Math.max(state.numbers ? 26 : 14, Math.floor(fitting))
   const size = between(Math.round(cell * 0.5), 9, 26)
   const upright = longest * size * 0.62 > cell
   const top = upright ? 14 + longest * size * 0.62 : size + 12
@@ -109,7 +109,7 @@ class MapPainter {
       x + cell / 2,
       y + cell / 2,
       text,
-      Math.min(19, cell * 0.32),
+      Math.min(19, cell * 0.38),
       colour
     )
   }

@@ -21,7 +21,7 @@ function listenToMap(view) {
 
 function drawMaps(view, isChanged) {
   const {canvas} = view
-  const room = view.room(".maps")
+  const room = view.find(".maps").clientWidth
   const beside = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
   const isMarked = view.spec.parts.window?.radius
@@ -53,7 +53,7 @@ function paintMap(canvas, map, layout) {
 // The largest size of the cells of both maps, changed or not.
 function largestCell({spec, sources, now}) {
   const rows = spec.training ? sources.length + 2 : now.steps.length
-  return between((inside.height - 430) / rows, 24, 48)
+  return between((innerHeight - 430) / rows, 24, 48)
 }
 
 // What a map shows of the steps of an answer.
@@ -116,8 +116,9 @@ function drawTools(view) {
   const cell = `${t},${j}`
   const isForced = view.isForced(t, j)
   const [said, whole, here, everywhere, undo] = view.find(".cell").children
-  view.find(".cell").hidden = t >= view.now.steps.length
-  if (t < view.now.steps.length) say(said, cellText(view, t, j))
+  const isWritten = t in view.now.steps
+  view.find(".cell").hidden = !isWritten
+  if (isWritten) say(said, cellText(view, t, j))
   whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
   here.ariaPressed = String(state.ban.has(cell))
   everywhere.ariaPressed = String(state.ban.has(`${j}`))

@@ -37,7 +37,7 @@ function encoding({layers, parts: {encoder}}) {
 }
 
 function output(view, step, t) {
-  const share = probabilities(step.logits.data)[step.written]
+  const share = chancesOf(step)[step.written]
   const mixed = view.attends ? "State and context give" : "The state gives"
   const givers = view.fixed
     ? "Each position, by itself and as much as its weight α, gives"

@@ -112,7 +112,7 @@ function showLit(view) {
 function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   const [, formulaOf, sentence, box] = view.rows[part].children
   const entries = Object.entries(vectors)
-  const room = Math.max(100, view.room(".parts") - 20)
+  const room = Math.max(100, view.find(".parts").clientWidth - 20)
   say(formulaOf, made)
   say(sentence, flowing(why))
   if (box.children.length !== entries.length) {
@@ -131,17 +131,9 @@ function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
 
 // before: the step without a person's changes; what it would write is always among them.
 function drawLikeliest(view, step, before, t) {
-  const chances = probabilities(step.logits.data)
-  const others =
-    before && view.now !== view.before
-      ? probabilities(before.logits.data)
-      : null
-  const open = [...chances.keys()].filter(
-    id => step.choices.data[id] > -Infinity
-  )
-  const order = open
-    .sort((a, b) => chances[b] - chances[a])
-    .slice(0, SHOWN_NEXT)
+  const chances = chancesOf(step)
+  const others = before && view.now !== view.before && chancesOf(before)
+  const order = ranked(step).slice(0, SHOWN_NEXT)
   if (others && !order.includes(before.likeliest))
     order[SHOWN_NEXT - 1] = before.likeliest
   const rows = order.flatMap(id =>
@@ -152,6 +144,17 @@ function drawLikeliest(view, step, before, t) {
     `Likeliest next${others ? "; the tick ❙: without your changes" : ""}`
   )
   refill(view.find(".likeliest"), rows)
+}
+
+const chancesOf = ({logits}) => probabilities(logits.data)
+
+// The symbols that a step may write, the likeliest first.
+function ranked(step) {
+  const chances = chancesOf(step)
+  const open = [...chances.keys()].filter(
+    id => step.choices.data[id] > -Infinity
+  )
+  return open.sort((a, b) => chances[b] - chances[a])
 }
 
 // A symbol that could be written: a button, its probability as a bar, and as a number.

@@ -14,7 +14,6 @@ class View {
     this.label = part => this.find(`.label.${part}`) // of bars
     this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
-    this.rooms = new Map()
     this.head()
     this.snapshots()
     buildStep(this)
@@ -134,7 +133,7 @@ class View {
     const share = data.models.length > 1 ? 0.18 : 0.42
     const {length} = this.sources
     const isWide =
-      length * (state.numbers ? 38 : 14) + 60 > inside.width * share
+      length * (state.numbers ? 38 : 14) + 60 > innerWidth * share
     this.root.classList.toggle("long", length > LONG || isWide)
     drawAnswer(this, isOther)
     if (this.attends) drawMaps(this, isOther)
@@ -148,14 +147,6 @@ class View {
 
   isWrong(step, t) {
     return Boolean(this.right) && step.written !== this.rightAt(t)
-  }
-
-  // The width of an element. Reading it, or that of the window, makes the browser lay out the page:
-  // it is kept until something may change it.
-  room(name) {
-    const key = `${name} ${this.root.className}`
-    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth)
-    return this.rooms.get(key)
   }
 
   // The chosen source position; while none is chosen, that of the largest weight.
