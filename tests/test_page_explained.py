@@ -350,7 +350,7 @@ def test_colour_is_never_the_only_sign(show):
     )
     assert "1, position 2" in run("return by('changes').textContent")
     guess = "visit(0); const one = by('tour').querySelector('.guesses button'); one.click();"
-    assert run(f"{guess} return getComputedStyle(one, '::before').content") == '"✓ "'
+    assert run(f"{guess} return getComputedStyle(one, '::before').content") == '"• "'
     down, up = run("""
       return [-1, 1].map(value => {
         const canvas = document.createElement('canvas');

@@ -63,9 +63,9 @@ const LEARNING_STOPS = [
       const [{given, own, whole}] = latest()
       const [batch, [then]] = training.exams.reduce(wider)
       return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
-        its own, and ${percent(whole)} of the strings. They were furthest apart after batch
-        ${batch}, ${percent(then.given)} and ${percent(then.whole)}: a string needs all its letters,
-        and a wrong letter misleads the next.`
+        its own, and ${percent(whole)} of the strings. Letters and strings were furthest
+        apart after batch ${batch}, ${percent(then.given)} and ${percent(then.whole)}. A string
+        needs all its letters, and a wrong letter misleads the next.`
     }
   }
 ]

@@ -25,7 +25,7 @@ function cover(on, shows = () => true) {
 // Begin a stop of the tour: the first example, without changes.
 function visit(wanted) {
   if (playing) pause()
-  Object.assign(state, {numbers: false, step: 0})
+  state.numbers = false
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
   const stops = tourSteps()
@@ -35,7 +35,8 @@ function visit(wanted) {
   cover(Boolean(stop.covered))
   showCard(stop, state.tour, stops.length)
   light(null)
-  if (innerWidth < 941) by("models").scrollIntoView()
+  const shown = by(training.worker ? "train" : "models")
+  if (innerWidth < 941) shown.scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
   card(".act").focus({preventScroll: true})
