@@ -176,6 +176,7 @@ function isEven({now}, t = 0) {
 // The model whose weights cannot be set, since it moves over the source.
 const oneWay = () => views.find(({fixed}) => fixed)
 
+// Which models are right: a name, "both" or "neither".
 function rightOnes() {
   const right = views.filter(isRight).map(({spec}) => spec.name)
   return right.length === 1 ? right[0] : right.length ? "both" : "neither"

@@ -108,7 +108,7 @@ const each = tellOne =>
   views.map(view => `${tellOne(view)} (${view.spec.name})`).join(" and ")
 const modelNames = () => views.map(view => view.spec.name)
 
-// What they differ in.
+// What two models differ in, as a sentence: a formula for a score or a window, else a summary.
 function contrast() {
   const called = ({name, formula, summary}, kind) => {
     if (name === "none") return "nothing"

@@ -4,6 +4,7 @@ const MOST_PADDING = 8
 
 const untouched = unchanged()
 
+// The state before a person does anything: the first example, without changes.
 function initial() {
   const [{examples, training: own}] = data.models
   const [text, features = ""] = (examples[0] ?? "").split("\t")

@@ -22,7 +22,8 @@ function cover(on, shows = () => true) {
   draw()
 }
 
-// Begin a stop of the tour: the first example, without changes.
+// Begin a stop of the tour, with the first example and without changes. On a narrow screen the
+// card covers the lower part: what the stop is about goes to the top.
 function visit(wanted) {
   if (playing) pause()
   state.numbers = false
@@ -91,7 +92,8 @@ function guess(text) {
   return button(text, press, {ariaPressed: "false"})
 }
 
-// Do what a stop does, and tell what came of it: where the decoding is played, at its end.
+// Do what a stop does, and tell what came of it: at once, or when what it has started ends, playing
+// or training.
 function act(stop, view) {
   cover(false, stop.shows)
   showAsked(false)

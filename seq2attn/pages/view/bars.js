@@ -14,6 +14,8 @@ function ofPosition(numbers, j, width) {
   return counted(numbers.length / width, j, width).map(k => numbers[k])
 }
 
+// The bars of step t. Columns are built once for a number of positions, then only redrawn: that
+// keeps the focus on a slider, and is faster. If no weight differs from its softmax, it says so.
 function drawBars(view, step, t) {
   const {sources, scale} = view
   if (view.columns?.length !== sources.length) buildBars(view)
@@ -75,6 +77,7 @@ function drawLines(bar, values, [lowest, highest]) {
   }
 }
 
+// The symbol above a column, with its marks: chosen, banned, or the centre of the window.
 function drawSymbol(view, element, t, j) {
   const {map, sources} = view
   const classes = {
@@ -106,6 +109,7 @@ function buildBars(view) {
   view.columns = view.sources.map((_, j) => builtColumn(view, grid, j))
 }
 
+// The elements of a column: {symbol, and for each kind of bar {bar, number}}.
 function builtColumn(view, grid, j) {
   const column = {symbol: button("", () => choose(state.step, j))}
   grid.append(column.symbol)
@@ -119,6 +123,8 @@ function builtColumn(view, grid, j) {
   return column
 }
 
+// Make the bar of a weight a slider: it is dragged, or moved with keys, and a double click takes
+// that back. Where weights cannot be set it stays as it is.
 function prepareSlider(view, slider, j) {
   const isFixed = Boolean(view.fixed)
   const values = {

@@ -7,6 +7,7 @@ function isOutside({allowed, weights: {data: weights}}, j) {
   return ofPosition(allowed.data, j, weights.length).every(one => !one)
 }
 
+// A click on the map chooses the cell below the pointer.
 function listenToMap(view) {
   const {canvas} = view
   canvas.addEventListener("click", ({clientX, clientY}) => {
@@ -19,6 +20,8 @@ function listenToMap(view) {
   })
 }
 
+// The map, and after a change the map without it: beside it where both fit, else below. The map
+// keeps the height of a right answer, so that the page does not jump while a model learns.
 function drawMaps(view, isChanged) {
   const {canvas} = view
   const room = view.find(".maps").clientWidth
@@ -66,6 +69,7 @@ function mapOf(view, {steps}) {
   }
 }
 
+// What the map shows with a person's changes, for `MapPainter`.
 function changedMap(view) {
   return {
     ...mapOf(view, view.now),
@@ -79,6 +83,7 @@ function changedMap(view) {
   }
 }
 
+// The same without them.
 function untouchedMap(view) {
   return {
     ...view.map,
@@ -91,6 +96,7 @@ function untouchedMap(view) {
   }
 }
 
+// Tell a screen reader where each step looks most, of the steps that are not covered.
 function nameMap(view) {
   const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
   const heaviest = uncovered
@@ -110,6 +116,7 @@ function listenToTools(view) {
   }
 }
 
+// Below the map: what the chosen cell is, and which of the tools for it are in use.
 function drawTools(view) {
   const t = state.step
   const j = view.position()

@@ -43,6 +43,7 @@ const PARTS = {
 const WITHOUT = ["states", "vector", "output"] // attention
 const SHOWN_NEXT = 5
 
+// The panel of a step, once: its buttons, and a row and a box of the diagram for each part.
 function buildStep(view) {
   const move = count => () => choose(state.step + count, state.position)
   view.find(".previous").onclick = move(-1)
@@ -56,6 +57,7 @@ function buildStep(view) {
   for (const part of view.parts) addRow(view, part)
 }
 
+// A row that explains a part, and its box in the diagram, which leads to the row.
 function addRow(view, part) {
   const [sign, name, tip] = PARTS[part]
   const row = copyOf("part")
@@ -73,6 +75,7 @@ function addRow(view, part) {
   view.find(".stages").append(stage)
 }
 
+// Show the chosen step, or the last where another model's answer is longer.
 function drawStep(view) {
   const {steps} = view.now
   const t = Math.min(state.step, steps.length - 1)
@@ -87,6 +90,7 @@ function drawStep(view) {
   showLit(view)
 }
 
+// Which step it is, what it reads, the symbol written before, and what it writes.
 function drawHeading(view, steps, t) {
   const {target, sos} = view.spec
   const begin = `${shownSymbol(target.tokens[sos])} (start)`
@@ -109,6 +113,7 @@ function showLit(view) {
   })
 }
 
+// Fill the row of a part with a formula, a sentence, and vectors by their names, drawn as bars.
 function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   const [, formulaOf, sentence, box] = view.rows[part].children
   const entries = Object.entries(vectors)
@@ -129,7 +134,8 @@ function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   })
 }
 
-// before: the step without a person's changes; what it would write is always among them.
+// The symbols that are likeliest next, with their probabilities. before: the step without a
+// person's changes; what it would write is always among them.
 function drawLikeliest(view, step, before, t) {
   const chances = chancesOf(step)
   const others = before && view.now !== view.before && chancesOf(before)

@@ -30,6 +30,8 @@ function describe({about, parts: {score}}) {
   })
 }
 
+// Show the tip of an element above it, or below where there is no room; a narrow screen has a place
+// of its own for it, in the styles.
 function showTip(element) {
   const tip = by("tip"),
     box = element.getBoundingClientRect()

@@ -4,6 +4,7 @@ const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
 const LONG = 22 // source positions from which on a map takes the whole width
 
 class View {
+  // spec: a model of the page's data; number: its place among the models.
   constructor(spec, number) {
     this.spec = spec
     this.number = number
@@ -21,6 +22,7 @@ class View {
     listenToTools(this)
   }
 
+  // What is known of the model before it answers; on a page of its own the page's head has it.
   head() {
     const isAlone = data.models.length === 1
     say(this.find("h2"), this.spec.name)
@@ -36,6 +38,7 @@ class View {
     })
   }
 
+  // A slider through the weights that training kept, where there is more than one set.
   snapshots() {
     const {snapshots} = this.spec
     const slider = this.find(".snapshot input")
@@ -62,6 +65,8 @@ class View {
     say(this.find(".snapshot output"), label)
   }
 
+  // Answer the string that was typed, with a person's changes and without: `now` and `before`, the
+  // same object where nothing is changed. A string that cannot be read leaves the last answer.
   compute() {
     const {spec} = this
     const read = tokenise(spec, state.text, state.features)
@@ -120,6 +125,8 @@ class View {
     return this.now === this.before ? this.plain : this.changed
   }
 
+  // Draw the answer, the maps and the step. While the string cannot be read, the last answer stays,
+  // paler. A long string has its map above the step, not beside it.
   draw() {
     const isStale = this.problem !== undefined || this.empty || !this.now
     this.root.classList.toggle("stale", isStale)
