@@ -64,7 +64,8 @@ function drawColumn(view, step, t, j) {
   slider.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
 }
 
-// A line for each head, from 0.
+// A line for each head, upwards from 0 or downwards below it. The bar's height stands for the range
+// from `lowest` to `highest`; where that goes below 0, a value of 0 still gets a thin line.
 function drawLines(bar, values, [lowest, highest]) {
   const range = highest - lowest || 1
   if (bar.children.length !== values.length)

@@ -12,14 +12,14 @@ function widest(symbols) {
 // that are wider than a cell stand upright.
 function mapLayout({columns, rows}, room, most) {
   const longest = widest(columns)
-  const left = 28 + 14 * widest(rows)
+  const left = 28 + 14 * widest(rows) // of the symbols that stand before the rows
   const fitting = Math.min(
     most,
     (room - left - 4) / Math.max(1, columns.length)
   )
   const cell = Math.max(state.numbers ? 26 : 14, Math.floor(fitting))
   const size = between(Math.round(cell * 0.5), 9, 26)
-  const upright = longest * size * 0.62 > cell
+  const upright = longest * size * 0.62 > cell // a letter is 0.62 of its size wide
   const top = upright ? 14 + longest * size * 0.62 : size + 12
   const width = left + columns.length * cell + 3
   return {
