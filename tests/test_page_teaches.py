@@ -192,10 +192,11 @@ def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     assert divided == pytest.approx(0.34, abs=0.03)
     assert lost < 0.02
     assert passed == pytest.approx(1.1, abs=0.1)
-    run("by('take-gru').click()")
+    assert run("const {hidden} = by('training'); by('take-gru').click(); return hidden")
     assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
     run("by('guesses').lastChild.click(); by('uncover').click()")
     assert run(f"return {said}")[0] == "You guessed 1.00: wrong, it is .16."
+    assert not run("return by('training').hidden")
     assert "soft either way" in run("return by('so').textContent")
     weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
     assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)

@@ -53,7 +53,8 @@ function medians(D, deviation) {
   return {largest: largest.map(median), passes: passes.map(median)}
 }
 
-const chosen = {seed: 1, uncovered: false, guess: null}
+// both: whether the weights of both kinds of numbers have been seen, after which the page sums up.
+const chosen = {seed: 1, uncovered: false, guess: null, both: false}
 const width = () => WIDTHS[by("width").value]
 
 function deviationOf(D) {
@@ -71,7 +72,9 @@ function show() {
     1,
     scores.map(score => score / Math.sqrt(D))
   )
-  by("found").hidden = by("training").hidden = !chosen.uncovered
+  if (by("numbers").value === "gru") chosen.both ||= chosen.uncovered
+  by("found").hidden = !chosen.uncovered
+  by("training").hidden = !(chosen.uncovered && chosen.both)
   document.body.classList.toggle("covered", !chosen.uncovered)
   if (chosen.uncovered) showMedians(medians(D, deviation))
 }
