@@ -50,8 +50,8 @@ function resetTraining() {
   showTraining()
 }
 
-// Let the controls of training show the state and set it. The worker reads the learning rate
-// before each batch; another seed begins again.
+// Let the controls of training show the state and set it. The worker hears of another learning
+// rate with the page's next message; another seed begins again.
 function listenToTraining() {
   const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
   const [rate, seed, until] = ["rate", "seed", "until"].map(name =>

@@ -163,7 +163,8 @@ function ranked(step) {
   return open.sort((a, b) => chances[b] - chances[a])
 }
 
-// A symbol that could be written: a button, its probability as a bar, and as a number.
+// A symbol that could be written: a button, its probability as a bar, and as a number. other: the
+// probability without a person's changes, which is a mark on the bar.
 function candidate(view, id, t, share, other) {
   const symbol = view.symbol(id)
   const bar = make("i")

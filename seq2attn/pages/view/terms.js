@@ -9,7 +9,8 @@ const ABOUT = {
     "In each step the weights move a little, after one batch of strings."
 }
 
-// What the page says of a model, its terms as buttons with a tip.
+// What the page says of a model: names and values from its data; a name with a tip is a button,
+// so that the keyboard reaches it.
 function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {

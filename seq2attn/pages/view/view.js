@@ -102,8 +102,8 @@ class View {
     return [Math.min(0, ...least), Math.max(0, ...most)]
   }
 
-  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
-  // weight of those that it can only copy.
+  // The symbol that a step writes. A model that copies writes `<unk>` for symbols of the source
+  // that its vocabulary of answers lacks: the one with the largest weight is shown.
   wrote(step) {
     const isCopied =
       this.spec.copies && step.written === UNKNOWN && this.copyable.size
