@@ -574,7 +574,9 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path, mo
     assert len(all_of_them.snapshots) == len(run.kept_steps()) > 8
     assert len(built) == 1
     assert len(checked) == 1  # one model, and its config is checked once
-    (few,) = run_models([run], "last", snapshots=2)
+    *others, given = all_of_them.examples
+    (few,) = run_models([run], "last", [given], snapshots=2)
+    assert few.examples == [given, *others]
     first, middle, last = few.snapshots
     assert first == "after 0 steps"
     assert last == "after 8 steps"

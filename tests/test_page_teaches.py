@@ -81,7 +81,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 @pytest.mark.parametrize("page, guess, told", [
     ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 1, "“coverage”: wrong. plain writes eeeennsss. Step 9 is the first"),
+    ("coverage", 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
     ("scores", 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
     ("order", 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
 ])  # fmt: skip
@@ -89,10 +89,13 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
     run = opened(page)
     asked = "[...by('tour').querySelectorAll('p')][0].textContent"
     hidden = "getComputedStyle(views[0].find('.answers')).visibility"
-    titles = run(f"visit(0); return [by('tour').querySelector('h2').textContent, {hidden}]")
-    assert titles[0].startswith("1 of 2: ")
-    assert titles[1] == "hidden"
+    skips = "!by('tour').querySelector('.next-stop').disabled"
+    look = f"return [by('tour').querySelector('h2').textContent, {hidden}, {skips}]"
+    title, *state = run(f"visit(0); {look}")
+    assert title.startswith("1 of 2: ")
+    assert state == ["hidden", False]
     assert run(f"{press(0, guess)} return {TOLD}").startswith(f"You guessed {told}")
+    assert run(look)[1:] == ["visible", True]
     assert len(run(f"{press(1)} return {TOLD}")) > 60
     assert "undefined" not in run(f"return {asked}")
 
@@ -105,6 +108,13 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
+    told, weights = run(
+        f"{press(1, 1)} return [{TOLD}, Array.from(views[1].now.steps[1].weights.data)]"
+    )
+    one, other = re.search(r"l (\.\d+) and ⏎ (\.\d+) \(hard\)", told).groups()
+    assert told.startswith("You guessed “hard”: right. The likeliest symbols are l .9")
+    assert [float(one), float(other)] == pytest.approx([weights[2], weights[0]], abs=0.05)
+    assert weights[1] < 1e-9  # is banned
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
     assert (
         "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
@@ -143,6 +153,16 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
 
 
+def test_before_the_first_batch_nothing_is_wrong(opened):
+    run = opened("train", 390)
+    marks = "getComputedStyle(views[0].find('.wrong')).textDecorationLine"
+    intro = "getComputedStyle(by('intro')).visibility"
+    look = f"return [views[0].find('.answer h3').textContent, {marks}, {intro}]"
+    assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
+    after = run(f"training.step = 1; update(); showTraining(); {look}")
+    assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
+
+
 def test_without_the_root_the_softmax_saturates(opened):
     numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
     run = opened("scaled")
@@ -172,7 +192,11 @@ def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     assert divided == pytest.approx(0.34, abs=0.03)
     assert lost < 0.02
     assert passed == pytest.approx(1.1, abs=0.1)
-    run("by('numbers').value = 'gru'; show()")
+    assert run("const {hidden} = by('training'); by('take-gru').click(); return hidden")
+    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
+    run("by('guesses').lastChild.click(); by('uncover').click()")
+    assert run(f"return {said}")[0] == "You guessed 1.00: wrong, it is .16."
+    assert not run("return by('training').hidden")
     assert "soft either way" in run("return by('so').textContent")
     weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
     assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)
@@ -197,7 +221,8 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "return [Array.from(step.weights.data), Array.from(step.logits.data), l]; })"
     )
     told = re.search(
-        r"“from there”: wrong.*: (.*), and was (.*); the probability of l was (.*) and is (\S+)\.",
+        r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*); the probability "
+        r"of l was (.*) and is (\S+)\.",
         told,
     )
     weights = [max(weights) for weights, _, _ in both]

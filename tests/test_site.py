@@ -22,6 +22,8 @@ def test_the_landing_page_answers_from_disk_and_sends_no_request(browser, tmp_pa
     browser.devtools("Network.emulateNetworkConditions", **OFFLINE)
     browser.open(site / "docs/mechanisms.html")
     assert browser.run("return document.querySelectorAll('svg.formula').length") > 50
+    lacking = "[role=heading]:not([aria-level]), div.formula:not([tabindex])"
+    assert browser.run(f"return document.querySelectorAll('{lacking}').length") == 0
     browser.open(site / "index.html")
     browser.enter_frame(0)
     assert browser.run(TYPE) == "edcba"

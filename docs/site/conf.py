@@ -93,6 +93,14 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     "coverage": ("coverage", "Sorting letters, with and without a memory of what was read."),
 }
 
+MENDED = {
+    'role="heading"': 'role="heading" aria-level="2"',
+    "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<div class="formula">': '<div class="formula" tabindex="0">',
+}
+PARAMETERS = re.compile('<dl>\n((?:<dd><em class="sig-param">.*</dd>\n)+)</dl>')
+
 ziamath.config.svg2 = False  # no ids, which several formulas of a page would share
 ziamath.config.precision = 1
 
@@ -137,7 +145,7 @@ def setup(app: Sphinx):
     app.connect("doctree-read", link_to_copies, priority=100)  # before files are collected
     app.connect("build-finished", copy_models)
     app.connect("html-page-context", begin_at_landing_page)
-    app.connect("html-page-context", name_levels)
+    app.connect("html-page-context", mend_markup, priority=900)  # after the theme
 
 
 def formula(writer, node):
@@ -224,9 +232,18 @@ def begin_at_landing_page(app, page, template, context, doctree):
     context["master_doc"] = context["root_doc"] = "index"
 
 
-def name_levels(app, page, template, context, doctree):
-    """Give captions the level that they lack as headings, and let the keyboard scroll wide code."""
+def mend_markup(app, page, template, context, doctree):
+    """Give captions the level that they lack as headings, let the keyboard scroll what is wide, and
+    make lists of the parameters of a signature, which Sphinx writes as definitions without terms.
+    """
     for part in ("body", "furo_navigation_tree"):
-        if part in context:
-            text = context[part].replace('role="heading"', 'role="heading" aria-level="2"')
-            context[part] = text.replace("<pre>", '<pre tabindex="0">')
+        text = context.get(part, "")
+        for lacking, mended in MENDED.items():
+            text = text.replace(lacking, mended)
+        context[part] = PARAMETERS.sub(listed, text)
+
+
+def listed(match):
+    """Return a list in place of definitions."""
+    items = match[1].replace("<dd>", "<li>").replace("</dd>", "</li>")
+    return f'<ul class="parameters">{items}</ul>'

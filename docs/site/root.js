@@ -53,7 +53,8 @@ function medians(D, deviation) {
   return {largest: largest.map(median), passes: passes.map(median)}
 }
 
-const chosen = {seed: 1, uncovered: false, guess: null}
+// both: whether the weights of both kinds of numbers have been seen, after which the page sums up.
+const chosen = {seed: 1, uncovered: false, guess: null, both: false}
 const width = () => WIDTHS[by("width").value]
 
 function deviationOf(D) {
@@ -71,7 +72,9 @@ function show() {
     1,
     scores.map(score => score / Math.sqrt(D))
   )
-  by("found").hidden = by("training").hidden = !chosen.uncovered
+  if (by("numbers").value === "gru") chosen.both ||= chosen.uncovered
+  by("found").hidden = !chosen.uncovered
+  by("training").hidden = !(chosen.uncovered && chosen.both)
   document.body.classList.toggle("covered", !chosen.uncovered)
   if (chosen.uncovered) showMedians(medians(D, deviation))
 }
@@ -117,7 +120,8 @@ function showMedians({largest, passes}) {
       ? "Without the division the softmax has decided before anything is learned."
       : largest[0] > 2 * largest[1]
         ? "Without the division the best key has most of the weight, but a gradient still passes."
-        : "Here the softmax is soft either way: the division has nothing to mend."
+        : `Here the softmax is soft either way: the division has nothing to mend. These states have a
+          length of about ${UNTRAINED} whatever their width: PyTorch's initialisation divides already.`
   )
   by("so").classList.toggle("lost", isLost)
 }
@@ -136,6 +140,16 @@ function prepareGuesses() {
   by("uncover").onclick = uncover
 }
 
+// Cover the weights, and ask again.
+function ask() {
+  chosen.uncovered = false
+  chosen.guess = null
+  for (const one of by("guesses").children) one.ariaPressed = "false"
+  by("ask").hidden = false
+  say(by("verdict"), "")
+  show()
+}
+
 function uncover() {
   const D = width()
   const [found] = medians(D, deviationOf(D)).largest
@@ -145,17 +159,22 @@ function uncover() {
   chosen.uncovered = true
   by("ask").hidden = true
   if (chosen.guess !== null) {
-    const verdict = chosen.guess === nearest ? "right" : "wrong"
+    const wrong = `wrong, it is ${short(found)}`
+    const verdict = chosen.guess === nearest ? "right" : wrong
     say(by("verdict"), `You guessed ${short(chosen.guess)}: ${verdict}.`)
   }
   show()
 }
 
-for (const id of ["width", "numbers"]) {
-  by(id).oninput = () => {
-    say(by("verdict"), "") // it was about other numbers
-    show()
-  }
+by("numbers").oninput = ask
+by("width").oninput = () => {
+  say(by("verdict"), "") // it was about another width
+  show()
+}
+by("take-gru").onclick = () => {
+  by("numbers").value = "gru"
+  ask()
+  by("ask").scrollIntoView({block: "nearest"})
 }
 by("draw").onclick = () => {
   chosen.seed += 1

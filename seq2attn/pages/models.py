@@ -78,7 +78,7 @@ def run_models(
         recorded = read_attention(run)
         texts = list(examples)
         if not config.data_files:
-            texts += _examples(trained.task)
+            texts = _examples(trained.task, examples)
         elif recorded:  # the run keeps no other strings
             _, maps = recorded[-1]
             texts += [attention.source for attention in maps]
@@ -105,7 +105,7 @@ def untrained_models(
     for name, config in configs.items():
         task = load_task(config)
         predictor = Predictor(build_model(config, task), task, config.model.source_eos, CPU)
-        shown = _shown(name, config, predictor, [*examples, *_examples(task)])
+        shown = _shown(name, config, predictor, _examples(task, examples))
         models.append(replace(shown, config=config))
     _check(models, examples)
     for first, second in pairwise(configs.values()):
@@ -200,14 +200,15 @@ def _describe(part: Any) -> dict[str, str]:
     return {"name": part.name, "formula": part.formula, "summary": part.summary}
 
 
-def _examples(task: Task) -> list[str]:
-    """Return words, if the task is about strings and has all their letters, and strings that it
-    draws.
+def _examples(task: Task, first: Sequence[str]) -> list[str]:
+    """Return five strings, or as many as `first` has: these, words, if the task is about strings
+    and has all their letters, and strings that it draws.
     """
     vocabulary = task.source_vocabulary
     letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
-    texts = [word for word in WORDS if len(word) <= task.max_length and letters.issuperset(word)]
+    texts = list(first)
+    texts += [word for word in WORDS if len(word) <= task.max_length and letters.issuperset(word)]
     drawn = task.examples(generator(CPU, "page"), EXAMPLES)
     for ids, length in zip(drawn.source.tolist(), drawn.source_lengths.tolist(), strict=True):
         texts.append(vocabulary.decode(ids[:length]))
-    return texts[:EXAMPLES]
+    return list(dict.fromkeys(texts))[: max(EXAMPLES, len(first))]

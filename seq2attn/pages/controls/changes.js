@@ -23,9 +23,11 @@ function possible(force, t, j, weight) {
   for (const [cell, other] of force) {
     if (cell.startsWith(`${t},`) && cell !== `${t},${j}`) left -= other
   }
-  return Math.round(1000 * Math.max(0, Math.min(left, weight))) / 1000
+  return Math.round(1000 * between(weight, 0, left)) / 1000
 }
 
+// Ban a place, "t,j" for position j at step t or "j" for all steps, or allow it again. What is
+// banned cannot keep a weight that a person has set.
 function ban(place) {
   if (!state.ban.delete(place)) {
     state.ban.add(place)
@@ -86,6 +88,7 @@ const ACTS = {
   Backspace: release
 }
 
+// A key that is pressed on the map: arrows move the chosen cell, others change it.
 function mapKey(event) {
   if (!active.now) return // no answer yet, of a link with a text that the model cannot read
   const {key} = event

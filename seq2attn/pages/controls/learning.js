@@ -6,6 +6,12 @@ const RACED = 200
 const percent = share => `${Math.round(100 * share)} %`
 const latest = () => training.exams.at(-1)?.[1] ?? []
 
+// Of two exams, [batch, results], the one whose letters and strings are further apart.
+function wider(one, other) {
+  const gap = ([, [{given, whole}]]) => given - whole
+  return gap(other) > gap(one) ? other : one
+}
+
 function trainTo(batches) {
   if (training.step > batches) resetTraining()
   state.until = batches
@@ -33,7 +39,8 @@ const LEARNING_STOPS = [
         ({name}, k) =>
           `${shares[k]} of the strings (${name}, loss ${losses[k]})`
       )
-      return `${told.join(" and ")}, of ${EXAM.strings} that they were not trained on.
+      return `${told.join(" and ")}, of ${EXAM.strings} new strings, as long as the
+        longest of training.
         One string alone may be luck: look at the shares.`
     }
   },
@@ -54,9 +61,11 @@ const LEARNING_STOPS = [
     act: () => trainTo(TRAINED),
     tell: () => {
       const [{given, own, whole}] = latest()
+      const [batch, [then]] = training.exams.reduce(wider)
       return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
-        its own, and ${percent(whole)} of the strings. A string needs all its letters; and a wrong
-        letter misleads the next.`
+        its own, and ${percent(whole)} of the strings. Letters and strings were furthest
+        apart after batch ${batch}, ${percent(then.given)} and ${percent(then.whole)}. A string
+        needs all its letters, and a wrong letter misleads the next.`
     }
   }
 ]

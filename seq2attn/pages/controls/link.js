@@ -77,6 +77,8 @@ function fragment(moment = false) {
   return `${fields}`
 }
 
+// The opposite of `fragment`: put the state of an address into the page. Fields that are missing
+// or make no sense keep their usual values.
 function restore(text) {
   const fields = new URLSearchParams(text)
   const {text: typed, features} = state
@@ -89,6 +91,7 @@ function restore(text) {
 
 let waiting = 0
 
+// Write the state into the address, when nothing has changed for a moment.
 function remember() {
   clearTimeout(waiting)
   waiting = setTimeout(() => {
@@ -109,13 +112,13 @@ function toast(text) {
   }, 4000)
 }
 
+// Copy a link to what is shown; where the clipboard is not allowed, show the link.
 async function share() {
   const address = `${location.href.split("#")[0]}#${fragment(true)}`
-  const opens =
-    "It opens this page with your string and your changes, for those who have the file."
   try {
     await navigator.clipboard.writeText(address)
-    toast(`The link is in the clipboard. ${opens}`)
+    toast(`The link is in the clipboard. It opens this page with your string and your changes, for
+      those who have the file.`)
   } catch {
     toast(address)
   }
@@ -133,6 +136,7 @@ const PAPER = {
 const FINEST = 4 // pixels of the file for one of the page
 const LARGEST = 8000 // pixels of a side
 
+// Offer the map of the model that was touched last as a picture in a file.
 function save() {
   const view = active.map ? active : views.find(one => one.map)
   if (!view) return

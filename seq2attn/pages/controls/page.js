@@ -1,5 +1,7 @@
 // The page: what a person types and changes, and what the models make of it.
 
+// Let every model answer the string again, then draw. A string that a model cannot read is a
+// message on the page.
 function update() {
   for (const view of views) {
     try {
@@ -11,6 +13,8 @@ function update() {
   draw()
 }
 
+// Draw the page as the state is. A page that trains hides its models until its worker has sent
+// the first weights.
 function draw() {
   const shown = views.filter(view => view.now)
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
@@ -37,6 +41,8 @@ function keepWithin(name, shown) {
   if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
+// The line below the string: what is wrong with it, with a button for a spelling that the model
+// can read, where there is one.
 function drawMessage() {
   const {problem, offer} =
     views.find(view => view.problem !== undefined) ?? {}
@@ -52,6 +58,7 @@ function drawMessage() {
   by("text").ariaInvalid = String(Boolean(problem))
 }
 
+// Let the controls show the state, which a link or another control may have changed.
 function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
   say(by("temperature-value"), short(state.temperature))
@@ -96,6 +103,7 @@ function changes() {
   return found
 }
 
+// A button for each change that a person has made; pressing it undoes the change.
 function drawChanges() {
   const made = changes().map(([text, undo]) => {
     const act = () => {
@@ -111,6 +119,7 @@ function drawChanges() {
 
 // ---- the start ----
 
+// Build the page: the state from its address, controls, and a view of each model.
 function start() {
   by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
   const [first] = data.models
@@ -140,6 +149,7 @@ function prepareHeader(first) {
   by("save").hidden = !data.models.some(model => model.attends)
 }
 
+// Hide the controls that none of the models has a use for.
 function prepareControls() {
   const attends = data.models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
@@ -152,6 +162,8 @@ function prepareControls() {
   else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
 }
 
+// The field for the string, buttons with examples, and a button for each symbol, for those that
+// a keyboard lacks.
 function prepareText({features, symbols}) {
   const examples = new Set(data.models.flatMap(model => model.examples))
   by("features-label").hidden = !features
@@ -189,23 +201,18 @@ function listen() {
   listenToText()
   listenToControls()
   document.addEventListener("keydown", key)
-  addEventListener("resize", () => {
-    inside = measured()
-    for (const view of views) view.rooms.clear()
-    drawTraining()
-    draw()
-  })
+  addEventListener("resize", redraw)
   addEventListener("hashchange", () => location.reload())
-  matchMedia("(prefers-color-scheme: dark)").addEventListener(
-    "change",
-    () => {
-      look = colours()
-      drawTraining()
-      draw()
-    }
-  )
+  matchMedia("(prefers-color-scheme: dark)").onchange = redraw
 }
 
+function redraw() {
+  look = colours()
+  drawTraining()
+  draw()
+}
+
+// Answer with each letter that is typed; ↑ and ↓ choose the step meanwhile.
 function listenToText() {
   for (const name of ["text", "features"]) {
     by(name).addEventListener("input", ({target}) => {
@@ -247,6 +254,8 @@ function listenToControls() {
   by("take-tour").onclick = () => visit(0)
 }
 
+// A key that is pressed anywhere. Those with Ctrl, Alt or Meta are the browser's, and in a text
+// field letters are text.
 function key(event) {
   const {target} = event
   if (

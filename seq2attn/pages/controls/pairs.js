@@ -26,7 +26,7 @@ const PAIR_STOPS = [
     truth: rightOnes,
     ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each step is at
       one position, and a weight is the probability of being there. Both were trained on the task
-      ${oneWay().spec.about.task}. Which one is right on “${state.text}”?`,
+      ${oneWay().spec.about.task}. Will both get “${state.text}” right, one of them, or neither?`,
     press: "Uncover both",
     act: () => choose(Math.max(0, firstWrong(oneWay())), null),
     tell: () => {
@@ -41,6 +41,23 @@ const PAIR_STOPS = [
       return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.${why}
         ${sampled()}`
     }
+  },
+  {
+    title: "What is hard about it",
+    of: () => differing("decoder") && oneWay() && isRight(oneWay()),
+    guess: modelNames,
+    truth: () =>
+      modelWithMost(({now}) => -Math.max(...chancesOf(now.steps[1]))),
+    ask: () => `Ban position 2 in step 2: both share its weight among other positions. One then
+      writes a letter without doubt, the other one wavers between two. Which one wavers?`,
+    press: "Ban it",
+    act: () => {
+      ban("1,1")
+      choose(1, null)
+    },
+    tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes one symbol,
+      from the mean of what it reads. Hard attention is at one position or at another; each of
+      these has an answer of its own, about as likely as its weight.`
   },
   {
     title: "One of the two is wrong",
@@ -74,9 +91,9 @@ const PAIR_STOPS = [
     ...rightOrWrong,
     truth: () => rightOrWrong.truth(loser),
     ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
-      Will it be right on “${shortest()}”?`,
+      Will it be right on “${textOf(loser, 5)}”?`,
     press: "Type it",
-    act: () => type(...shortest().split("\t")),
+    act: () => type(textOf(loser, 5)),
     tell: () => `${judged(loser)}
       What its windows miss has to come through the state, as without attention:
       a few letters get through.`
@@ -112,7 +129,7 @@ const PAIR_STOPS = [
     ask: () => `${contrast()}. Whose scores lie further apart?`,
     press: "Show them",
     act: view => {
-      choose(second(view), null)
+      choose(1, null)
       showScores(view)
     },
     tell: () => {
@@ -128,7 +145,7 @@ const PAIR_STOPS = [
     of: () => differing("score"),
     guess: modelNames,
     truth: () => modelWithMost(view => strongest(view, state.step).value),
-    start: view => choose(second(view), null),
+    start: () => choose(1, null),
     ask: () =>
       "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",
     press: "Temperature 3",
@@ -159,6 +176,7 @@ function isEven({now}, t = 0) {
 // The model whose weights cannot be set, since it moves over the source.
 const oneWay = () => views.find(({fixed}) => fixed)
 
+// Which models are right: a name, "both" or "neither".
 function rightOnes() {
   const right = views.filter(isRight).map(({spec}) => spec.name)
   return right.length === 1 ? right[0] : right.length ? "both" : "neither"
@@ -171,6 +189,14 @@ function mostBehind(view) {
     .slice(1)
     .map((row, k) => Math.max(0, ...row.slice(0, peak(rows[k]))))
   return Math.max(0, ...behind)
+}
+
+// The two likeliest symbols of the step that is shown, with their probabilities.
+function likeliest({now, symbol}) {
+  const step = now.steps[state.step]
+  const chances = chancesOf(step)
+  const told = ranked(step).map(id => `${symbol(id)} ${short(chances[id])}`)
+  return told.slice(0, 2).join(" and ")
 }
 
 // How many of some strings, of the length of the one that is shown, each model has right.

@@ -11,6 +11,8 @@ function light(part) {
   for (const view of views) showLit(view)
 }
 
+// Show the parts of each step one after the other, from the chosen step to the last, or from the
+// first if the last is chosen. The first step that is played is slower, to be followed.
 function play() {
   const view = views.find(one => one.attends && one.now) ?? views[0]
   if (!view.now) return // no answer yet, of a link with a text that the model cannot read

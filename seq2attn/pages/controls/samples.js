@@ -15,7 +15,8 @@ function sample({spec, count}) {
   return counted(SAMPLE).map(() => counted(count).map(draw).join(separator))
 }
 
-// padding: of a text of so many symbols, as in a batch of longer ones.
+// How many of some strings a model has right. padding: how many empty positions follow a string
+// of so many symbols, as in a batch with a longer one.
 function countRight(view, texts, padding = () => 0) {
   const {model} = view.plain
   const session = new Session(model)

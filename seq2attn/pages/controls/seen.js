@@ -1,18 +1,11 @@
 // What the tour says of the answers of the models.
 
-const isWriting =
-  ({spec}) =>
-  step =>
-    step.written !== spec.eos
-
-// The steps that write a symbol of the answer.
-const writing = view => counted(view.now.steps.filter(isWriting(view)).length)
+// The steps that write a symbol of the answer: all but the last, which writes its end.
+const writing = ({now: {steps, finished}}) => counted(steps.length - finished)
 
 function answerOf(view, {steps} = view.now) {
-  return steps
-    .filter(isWriting(view))
-    .map(step => view.wrote(step))
-    .join("")
+  const written = steps.filter(step => step.written !== view.spec.eos)
+  return written.map(step => view.wrote(step)).join("")
 }
 
 // Where a step attends most.
@@ -30,9 +23,6 @@ function strongest(view, t, {steps} = view.now) {
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`
 const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1))
 const letters = view => [...new Set(view.sources.slice(0, view.count))]
-
-const second = view => Math.min(1, view.now.steps.length - 1)
-const third = view => Math.min(2, view.now.steps.length - 1)
 
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
@@ -81,14 +71,12 @@ function judged(view) {
   return `It writes ${answerOf(view)}${isRight(view) ? ", which is right" : wrong}.`
 }
 
-function longText(view, count) {
+// A string of so many symbols: the first example, over and over.
+function textOf(view, count) {
   const word = Array.from(data.models[0].examples[0].split("\t")[0])
   const symbols = counted(count).map(k => word[k % word.length])
   return symbols.join(view.spec.source.separator)
 }
-
-// The probability of a symbol at a step.
-const chance = (step, id) => probabilities(step.logits.data)[id]
 
 const total = numbers => numbers.reduce((sum, one) => sum + one, 0)
 
@@ -120,7 +108,7 @@ const each = tellOne =>
   views.map(view => `${tellOne(view)} (${view.spec.name})`).join(" and ")
 const modelNames = () => views.map(view => view.spec.name)
 
-// What they differ in.
+// What two models differ in, as a sentence: a formula for a score or a window, else a summary.
 function contrast() {
   const called = ({name, formula, summary}, kind) => {
     if (name === "none") return "nothing"
@@ -139,13 +127,6 @@ function contrast() {
 function modelWithMost(rate) {
   const [one, other] = views
   return (rate(other) > rate(one) ? other : one).spec.name
-}
-
-function shortest() {
-  const {examples} = data.models[0]
-  return examples.reduce((best, text) =>
-    text.length < best.length ? text : best
-  )
 }
 
 // The attention that each position has had before a step.

@@ -4,6 +4,7 @@ const MOST_PADDING = 8
 
 const untouched = unchanged()
 
+// The state before a person does anything: the first example, without changes.
 function initial() {
   const [{examples, training: own}] = data.models
   const [text, features = ""] = (examples[0] ?? "").split("\t")
@@ -40,6 +41,4 @@ const masksPadding = () =>
 const canForce = () =>
   data.models.some(model => model.attends && !model.force_reason)
 
-const measured = () => ({width: innerWidth, height: innerHeight})
 let look = colours()
-let inside = measured() // of the window: reading it makes the browser lay out the page

@@ -65,17 +65,19 @@ const STOPS = [
     title: "Where does it look?",
     of: masked,
     covered: true,
-    shows: t => t === 1,
+    shows: t => t === state.step,
     guess: positions,
-    truth: view => positions(view)[strongest(view, second(view)).j],
+    truth: view => positions(view)[strongest(view, state.step).j],
+    start: () => choose(1, null),
     ask: view => `The model reads ${state.text} ${taught(view)}.
-      Rows of the map are steps, columns are positions. Which position will step 2 attend to?`,
+      Rows of the map are steps, columns are positions. Which position will step
+      ${state.step + 1} attend to?`,
     press: "Uncover it",
-    act: view => choose(second(view), null),
+    act: draw,
     tell: view => {
-      const {weight, ...found} = strongest(view, second(view))
+      const {weight, ...found} = strongest(view, state.step)
       return `It attends to ${place(found)}, with the weight ${weight},
-        and writes ${view.wrote(view.now.steps[second(view)])}.`
+        and writes ${view.wrote(view.now.steps[state.step])}.`
     }
   },
   {
@@ -120,18 +122,16 @@ const STOPS = [
     of: attends,
     covered: true,
     guess: positions,
-    truth: view => positions(view)[strongest(view, third(view)).j],
-    ask: view => `A score says how well the query, which the decoder asks with, fits a key,
+    truth: view => positions(view)[strongest(view, state.step).j],
+    start: () => choose(2, null),
+    ask: () => `A score says how well the query, which the decoder asks with, fits a key,
       which the encoder left at a position. Which position will have the largest score in step
-      ${third(view) + 1}?`,
+      ${state.step + 1}?`,
     press: "Show it",
-    act: view => {
-      choose(third(view), null)
-      showScores(view)
-    },
+    act: showScores,
     tell: view => {
       const {score} = view.spec.parts
-      return `Position ${strongest(view, third(view)).j + 1}.
+      return `Position ${strongest(view, state.step).j + 1}.
         The row shows how its score is made${score ? `: ${score.summary}` : ""}.
         The softmax makes weights of the scores.`
     }
@@ -166,7 +166,7 @@ const STOPS = [
     start: view => setWeight(0, elsewhere(view), 1),
     guess: () => ["from there", "as before"],
     truth: view => {
-      const [before, now] = weightsAt(view, second(view))
+      const [before, now] = weightsAt(view, state.step)
       return now.j === before.j ? "as before" : "from there"
     },
     ask: () => `The first step was made to look elsewhere.
@@ -199,7 +199,7 @@ const STOPS = [
     title: "Without √D",
     of: view => view.attends && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
-    start: view => choose(second(view), null),
+    start: () => choose(1, null),
     ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
       Undo that now, after training: will the answer stay the same?`,
     press: "Without √D",
@@ -267,7 +267,7 @@ const STOPS = [
     ask: ({spec: {trained}}) =>
       `In training, strings had ${trained.join(" to ")} symbols. Will the longest be right?`,
     press: "Type one",
-    act: view => type(longText(view, view.spec.trained[1]), state.features),
+    act: view => type(textOf(view, view.spec.trained[1]), state.features),
     tell: view =>
       `${judged(view)} The longer the string, the more has to fit into the vector.`
   },
@@ -281,7 +281,7 @@ const STOPS = [
       Will one of ${trained[1] + 6} be right?`,
     press: "Type a longer one",
     act: view => {
-      type(longText(view, view.spec.trained[1] + 6), state.features)
+      type(textOf(view, view.spec.trained[1] + 6), state.features)
       choose(Math.max(0, firstWrong(view)), null)
     },
     tell: view => `${judged(view)} ${tooLong(view)} Now try your own string.`
@@ -295,12 +295,14 @@ function weightsAt(view, t) {
   )
 }
 
+// What came of moving the attention of the first step, at the second: where it looks now, and
+// how likely the symbol is that it wrote before.
 function tellNext(view) {
   const [before, now] = [view.before, view.now].map(result => result.steps[1])
   if (!now || !before) return "There is no second step."
   const [from, to] = weightsAt(view, 1)
   const [first, after] = [before, now].map(step =>
-    short(chance(step, before.likeliest))
+    short(chancesOf(step)[before.likeliest])
   )
   const symbol = view.symbol(before.likeliest)
   const chances = `the probability of ${symbol} was ${first} and is ${after}.`

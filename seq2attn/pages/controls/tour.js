@@ -22,10 +22,11 @@ function cover(on, shows = () => true) {
   draw()
 }
 
-// Begin a stop of the tour: the first example, without changes.
+// Begin a stop of the tour, with the first example and without changes. On a narrow screen the
+// card covers the lower part: what the stop is about goes to the top.
 function visit(wanted) {
   if (playing) pause()
-  Object.assign(state, {numbers: false, step: 0})
+  state.numbers = false
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
   const stops = tourSteps()
@@ -35,7 +36,8 @@ function visit(wanted) {
   cover(Boolean(stop.covered))
   showCard(stop, state.tour, stops.length)
   light(null)
-  if (innerWidth < 941) by("models").scrollIntoView()
+  const shown = by(training.worker ? "train" : "models")
+  if (innerWidth < 941) shown.scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
   card(".act").focus({preventScroll: true})
@@ -78,6 +80,7 @@ function showAsked(isAsked) {
   card(".guesses").hidden = !isAsked
   card(".act").classList.toggle("press", isAsked)
   card(".next-stop").classList.toggle("press", !isAsked)
+  card(".next-stop").disabled = isAsked
 }
 
 // A guess as a button: of all of them, the last that was pressed counts.
@@ -89,7 +92,8 @@ function guess(text) {
   return button(text, press, {ariaPressed: "false"})
 }
 
-// Do what a stop does, and tell what came of it: where the decoding is played, at its end.
+// Do what a stop does, and tell what came of it: at once, or when what it has started ends, playing
+// or training.
 function act(stop, view) {
   cover(false, stop.shows)
   showAsked(false)
@@ -105,7 +109,8 @@ function act(stop, view) {
 
 function answered(stop, view) {
   const guessed = card("[aria-pressed=true]")?.textContent
-  const verdict = guessed === stop.truth?.(view) ? "right" : "wrong"
+  const truth = stop.truth?.(view)
+  const verdict = guessed === truth ? "right" : `wrong, it is “${truth}”`
   const said = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
   return said + flowing(stop.tell(view))
 }

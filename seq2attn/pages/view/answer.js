@@ -6,6 +6,7 @@ const BECAME = {
   "≠": ["", ", changed"]
 }
 
+// The answer, symbol by symbol, and beside a changed one the answer without the changes.
 function drawAnswer(view, isChanged) {
   const [answer, beside] = view.root.querySelectorAll(".answer")
   const [heading, tiles] = answer.children
@@ -45,8 +46,10 @@ function isRight({now: {steps, finished}, right}) {
 // What is right, as far as the task knows it.
 function verdict(view) {
   const isWrong = view.right && !isRight(view)
+  const isUntrained = view.spec.training && !training.step
+  const wrong = isUntrained ? "not trained yet" : "✗ wrong"
   const notes = [
-    view.right && (isWrong ? "✗ wrong" : "✓ right"),
+    view.right && (isWrong ? wrong : "✓ right"),
     lengthNote(view),
     isWrong && `right is ${rightText(view)}`
   ]
@@ -69,6 +72,8 @@ function drawTiles(view, place, {steps, finished}, isLive) {
   refill(place, tiles)
 }
 
+// A symbol of the answer as a button. isLive: of the answer that a person can change; the one
+// without changes is only to be compared with.
 function tile(view, step, t, isLive) {
   const symbol = view.wrote(step)
   const isWrong = view.isWrong(step, t)
@@ -94,6 +99,8 @@ function tile(view, step, t, isLive) {
   })
 }
 
+// A key on a symbol of the answer: ← and → go to the next, Backspace takes back what was typed
+// there, a letter is written in its place.
 function tileKey(view, event, t) {
   const move = {ArrowRight: 1, ArrowLeft: -1}[event.key]
   const next = move && event.target.parentNode.children[t + move]

@@ -14,6 +14,8 @@ function ofPosition(numbers, j, width) {
   return counted(numbers.length / width, j, width).map(k => numbers[k])
 }
 
+// The bars of step t. Columns are built once for a number of positions, then only redrawn: that
+// keeps the focus on a slider, and is faster. If no weight differs from its softmax, it says so.
 function drawBars(view, step, t) {
   const {sources, scale} = view
   if (view.columns?.length !== sources.length) buildBars(view)
@@ -40,6 +42,7 @@ function drawColumn(view, step, t, j) {
   const {sources, scale, map} = view
   const column = view.columns[j]
   const isHeld = view.isForced(t, j)
+  const isOutside = map.outside(t, j)
   const titles = {weight: view.fixed || "drag to set the weight"}
   for (const [name, key] of Object.entries(BARS)) {
     const values = ofPosition(step[key].data, j, sources.length)
@@ -51,12 +54,8 @@ function drawColumn(view, step, t, j) {
       state.numbers || (name === "weight" && isHeld) ? short(mean) : ""
     )
     drawLines(bar, values, name === "score" ? scale : [0, 1])
-    bar.classList.toggle("outside", map.outside(t, j))
-    put(
-      bar,
-      "title",
-      map.outside(t, j) ? "outside the window" : (titles[name] ?? "")
-    )
+    bar.classList.toggle("outside", isOutside)
+    put(bar, "title", isOutside ? "outside the window" : (titles[name] ?? ""))
   }
   drawSymbol(view, column.symbol, t, j)
   const slider = column.weight.bar
@@ -65,7 +64,8 @@ function drawColumn(view, step, t, j) {
   slider.ariaLabel = `weight of ${sources[j]}, position ${j + 1}`
 }
 
-// A line for each head, from 0.
+// A line for each head, upwards from 0 or downwards below it. The bar's height stands for the range
+// from `lowest` to `highest`; where that goes below 0, a value of 0 still gets a thin line.
 function drawLines(bar, values, [lowest, highest]) {
   const range = highest - lowest || 1
   if (bar.children.length !== values.length)
@@ -78,6 +78,7 @@ function drawLines(bar, values, [lowest, highest]) {
   }
 }
 
+// The symbol above a column, with its marks: chosen, banned, or the centre of the window.
 function drawSymbol(view, element, t, j) {
   const {map, sources} = view
   const classes = {
@@ -109,6 +110,7 @@ function buildBars(view) {
   view.columns = view.sources.map((_, j) => builtColumn(view, grid, j))
 }
 
+// The elements of a column: {symbol, and for each kind of bar {bar, number}}.
 function builtColumn(view, grid, j) {
   const column = {symbol: button("", () => choose(state.step, j))}
   grid.append(column.symbol)
@@ -122,6 +124,8 @@ function builtColumn(view, grid, j) {
   return column
 }
 
+// Make the bar of a weight a slider: it is dragged, or moved with keys, and a double click takes
+// that back. Where weights cannot be set it stays as it is.
 function prepareSlider(view, slider, j) {
   const isFixed = Boolean(view.fixed)
   const values = {

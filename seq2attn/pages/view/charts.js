@@ -52,16 +52,15 @@ class Chart {
     this.canvas.ariaLabel = `${this.told}: ${named.join(", ")}`
   }
 
+  // The k-th curve, through points [batch, value]; `batches` is the right end of the chart.
   curve(points, k, batches) {
     const {context} = this.pen
     const room = this.width - CHART.left
-    const every = Math.ceil(points.length / room) // more would not be seen
     context.setLineDash(DASHES[k])
     context.strokeStyle = this.colours[k]
     context.lineWidth = 2
     context.beginPath()
-    for (let n = 0; n < points.length; n += every) {
-      const [batch, value] = points[n]
+    for (const [batch, value] of points) {
       context.lineTo(CHART.left + (room * batch) / batches, this.y(value))
     }
     context.stroke()
@@ -95,7 +94,8 @@ function drawLosses(canvas) {
   chart.curves(curves, 3)
 }
 
-// Of one model its three shares, of two how many whole strings each has right.
+// The results of the exams: of one model all three shares, of two only how many whole strings each
+// has right, since six curves could not be told apart.
 function drawExams(canvas) {
   const shares = data.models.length > 1 ? {whole: " strings"} : SHARES
   const curves = data.models.flatMap((model, k) =>
@@ -113,6 +113,7 @@ function drawExams(canvas) {
   chart.curves(curves, 2)
 }
 
+// For each length of a string a bar: the share that is right. Of two models, two bars.
 function drawLengths(canvas) {
   const [shortest, longest] = data.models[0].trained
   const chart = new Chart(canvas, 1)

@@ -2,6 +2,7 @@
 
 const by = id => document.getElementById(id)
 
+// An element with properties, or attributes where it has no such property, and children.
 function make(name, attributes = {}, ...children) {
   const made = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {

@@ -8,17 +8,18 @@ function widest(symbols) {
   return Math.max(1, ...bare.map(symbol => Array.from(symbol).length))
 }
 
-// Where things lie in a map whose cells fit into `room` pixels.
+// Where things lie in a map that is to fit into `room` pixels; cells are at most `most` wide. Names
+// that are wider than a cell stand upright.
 function mapLayout({columns, rows}, room, most) {
   const longest = widest(columns)
-  const left = 28 + 14 * widest(rows)
+  const left = 28 + 14 * widest(rows) // of the symbols that stand before the rows
   const fitting = Math.min(
     most,
     (room - left - 4) / Math.max(1, columns.length)
   )
-  const cell = Math.max(state.numbers ? 38 : 14, Math.floor(fitting))
+  const cell = Math.max(state.numbers ? 26 : 14, Math.floor(fitting))
   const size = between(Math.round(cell * 0.5), 9, 26)
-  const upright = longest * size * 0.62 > cell
+  const upright = longest * size * 0.62 > cell // a letter is 0.62 of its size wide
   const top = upright ? 14 + longest * size * 0.62 : size + 12
   const width = left + columns.length * cell + 3
   return {
@@ -45,6 +46,8 @@ class MapPainter {
     return [this.left + j * this.cell, this.top + t * this.cell]
   }
 
+  // Heads of columns and rows, the cells of the steps that are shown, then the frame of the chosen
+  // one, which lies over its neighbours.
   paint() {
     const {columns, rows, weights, chosen} = this.map
     for (const [j, symbol] of columns.entries()) this.column(symbol, j)
@@ -65,6 +68,7 @@ class MapPainter {
     else pen.text(x, top - 5 - size / 2, symbol, size, look.text)
   }
 
+  // The symbol that a step wrote, left of its row, with a sign if a change has made it another.
   row(symbol, t) {
     const {pen, cell, size, left, look} = this
     const sign = this.map.different.get(t) ?? ""
@@ -80,6 +84,8 @@ class MapPainter {
     )
   }
 
+  // A cell: its weight as a colour, and what was done to it. A cross: banned; a stroke: an empty
+  // position that is masked; a frame: set by a person.
   mark(t, j) {
     const {map, look} = this
     if (map.outside(t, j)) this.hatch(t, j)
@@ -92,6 +98,7 @@ class MapPainter {
     if (map.held.has(`${t},${j}`)) this.frame(t, j, 2, look.held, 3)
   }
 
+  // The colour of a weight, from a table of 256, and its number where numbers are switched on.
   fill(t, j, weight) {
     const {pen, cell} = this
     const [x, y] = this.corner(t, j)
@@ -109,7 +116,7 @@ class MapPainter {
       x + cell / 2,
       y + cell / 2,
       text,
-      Math.min(19, cell * 0.32),
+      Math.min(19, cell * 0.38),
       colour
     )
   }
@@ -157,6 +164,7 @@ class MapPainter {
     }
   }
 
+  // A frame around the row of the chosen step, and one around the chosen cell.
   choose(t, j) {
     const {columns, outside} = this.map
     const [x, y] = this.corner(t, 0)

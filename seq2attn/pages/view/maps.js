@@ -7,6 +7,7 @@ function isOutside({allowed, weights: {data: weights}}, j) {
   return ofPosition(allowed.data, j, weights.length).every(one => !one)
 }
 
+// A click on the map chooses the cell below the pointer.
 function listenToMap(view) {
   const {canvas} = view
   canvas.addEventListener("click", ({clientX, clientY}) => {
@@ -19,9 +20,11 @@ function listenToMap(view) {
   })
 }
 
+// The map, and after a change the map without it: beside it where both fit, else below. The map
+// keeps the height of a right answer, so that the page does not jump while a model learns.
 function drawMaps(view, isChanged) {
   const {canvas} = view
-  const room = view.room(".maps")
+  const room = view.find(".maps").clientWidth
   const beside = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
   const isMarked = view.spec.parts.window?.radius
@@ -53,7 +56,7 @@ function paintMap(canvas, map, layout) {
 // The largest size of the cells of both maps, changed or not.
 function largestCell({spec, sources, now}) {
   const rows = spec.training ? sources.length + 2 : now.steps.length
-  return between((inside.height - 430) / rows, 24, 48)
+  return between((innerHeight - 430) / rows, 24, 48)
 }
 
 // What a map shows of the steps of an answer.
@@ -66,6 +69,7 @@ function mapOf(view, {steps}) {
   }
 }
 
+// What the map shows with a person's changes, for `MapPainter`.
 function changedMap(view) {
   return {
     ...mapOf(view, view.now),
@@ -79,6 +83,7 @@ function changedMap(view) {
   }
 }
 
+// The same without them.
 function untouchedMap(view) {
   return {
     ...view.map,
@@ -91,6 +96,7 @@ function untouchedMap(view) {
   }
 }
 
+// Tell a screen reader where each step looks most, of the steps that are not covered.
 function nameMap(view) {
   const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
   const heaviest = uncovered
@@ -110,14 +116,16 @@ function listenToTools(view) {
   }
 }
 
+// Below the map: what the chosen cell is, and which of the tools for it are in use.
 function drawTools(view) {
   const t = state.step
   const j = view.position()
   const cell = `${t},${j}`
   const isForced = view.isForced(t, j)
   const [said, whole, here, everywhere, undo] = view.find(".cell").children
-  view.find(".cell").hidden = t >= view.now.steps.length
-  if (t < view.now.steps.length) say(said, cellText(view, t, j))
+  const isWritten = t in view.now.steps
+  view.find(".cell").hidden = !isWritten
+  if (isWritten) say(said, cellText(view, t, j))
   whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
   here.ariaPressed = String(state.ban.has(cell))
   everywhere.ariaPressed = String(state.ban.has(`${j}`))

@@ -36,8 +36,9 @@ function encoding({layers, parts: {encoder}}) {
   return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
+// The last part of a step: the symbol that is written, and its probability.
 function output(view, step, t) {
-  const share = probabilities(step.logits.data)[step.written]
+  const share = chancesOf(step)[step.written]
   const mixed = view.attends ? "State and context give" : "The state gives"
   const givers = view.fixed
     ? "Each position, by itself and as much as its weight α, gives"
@@ -78,7 +79,9 @@ class AttentionParts {
     this.trace()
   }
 
-  // How keys and values are made of the encoder's states, h.
+  // How keys and values are made of the encoder's states, h: read off the model's own graph
+  // `prepare`, so that a part that somebody has written is explained as well. Where no key is made
+  // of a state, as in a Transformer, they are only named.
   prepare() {
     const {encoded, model} = this.view.session()
     const graph = model.graphs.prepare
@@ -104,7 +107,8 @@ class AttentionParts {
     return this.prepared.term(place, counted(depth, this.j * depth))
   }
 
-  // How this step's numbers are made.
+  // How this step's numbers are made: score e, softmax p and weight α as formulas, each in terms of
+  // the one before, read off the graph `step`. C is what a history has kept of past weights.
   trace() {
     const graph = this.view.session().model.graphs.step
     const values = this.step.trace()
@@ -138,6 +142,7 @@ class AttentionParts {
       )
   }
 
+  // What is said of each part, by the names of PARTS.
   all() {
     return {
       states: this.ofStates(),
@@ -168,6 +173,7 @@ class AttentionParts {
     return [...numbers.slice(this.head * size, (this.head + 1) * size)]
   }
 
+  // Whose state the query is, and its numbers.
   ofQuery() {
     const {heads, head, parts} = this
     const {decoder} = parts
@@ -194,6 +200,8 @@ class AttentionParts {
       made: once trained, the two may fit for that reason.`
   }
 
+  // The score's own formula, with the numbers at this position; where a history is read for it,
+  // what that has of the position so far, C.
   ofScore() {
     const {j, n, past} = this
     const {score, history} = this.parts
@@ -227,6 +235,7 @@ class AttentionParts {
     return {...first, [names[1]]: right, [summed(products)]: products}
   }
 
+  // The share of the score after the softmax, and everything that decides what takes part in it.
   ofSoftmax() {
     const {normaliser, window: around, scalable} = this.parts
     const isUsual = !normaliser || normaliser.name === "softmax"
@@ -245,6 +254,7 @@ class AttentionParts {
     }
   }
 
+  // Where this step's window is, and whether it leaves the position out.
   around() {
     const {view, t, j} = this
     const around = view.windowAt(t, ", R = ")
@@ -262,6 +272,7 @@ class AttentionParts {
       : `Scores are divided by the temperature, ${exact(state.temperature)}.`
   }
 
+  // The weight with which the step attends, and what made it differ from the softmax, if it does.
   ofWeight() {
     const history = !this.readsPast && described(this.parts.history)
     return {
@@ -288,6 +299,7 @@ class AttentionParts {
     return `${made} p, changed by ${this.changers(isYours)}.`
   }
 
+  // Who has changed the weight after the softmax: a person, a window, a history, or the decoder.
   changers(isYours) {
     const {window: around, history, decoder} = this.parts
     const found = [
@@ -301,6 +313,7 @@ class AttentionParts {
     return found.length ? found.join(" and ") : other
   }
 
+  // The weighted mean that the step reads, with the term of this position in figures.
   ofContext() {
     const sign = this.value.text.includes("h") ? "h" : "v"
     const weight = short(this.step.weights.data[this.j])

@@ -43,6 +43,7 @@ const PARTS = {
 const WITHOUT = ["states", "vector", "output"] // attention
 const SHOWN_NEXT = 5
 
+// The panel of a step, once: its buttons, and a row and a box of the diagram for each part.
 function buildStep(view) {
   const move = count => () => choose(state.step + count, state.position)
   view.find(".previous").onclick = move(-1)
@@ -56,6 +57,7 @@ function buildStep(view) {
   for (const part of view.parts) addRow(view, part)
 }
 
+// A row that explains a part, and its box in the diagram, which leads to the row.
 function addRow(view, part) {
   const [sign, name, tip] = PARTS[part]
   const row = copyOf("part")
@@ -73,6 +75,7 @@ function addRow(view, part) {
   view.find(".stages").append(stage)
 }
 
+// Show the chosen step, or the last where another model's answer is longer.
 function drawStep(view) {
   const {steps} = view.now
   const t = Math.min(state.step, steps.length - 1)
@@ -87,6 +90,7 @@ function drawStep(view) {
   showLit(view)
 }
 
+// Which step it is, what it reads, the symbol written before, and what it writes.
 function drawHeading(view, steps, t) {
   const {target, sos} = view.spec
   const begin = `${shownSymbol(target.tokens[sos])} (start)`
@@ -109,10 +113,11 @@ function showLit(view) {
   })
 }
 
+// Fill the row of a part with a formula, a sentence, and vectors by their names, drawn as bars.
 function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   const [, formulaOf, sentence, box] = view.rows[part].children
   const entries = Object.entries(vectors)
-  const room = Math.max(100, view.room(".parts") - 20)
+  const room = Math.max(100, view.find(".parts").clientWidth - 20)
   say(formulaOf, made)
   say(sentence, flowing(why))
   if (box.children.length !== entries.length) {
@@ -129,19 +134,12 @@ function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
   })
 }
 
-// before: the step without a person's changes; what it would write is always among them.
+// The symbols that are likeliest next, with their probabilities. before: the step without a
+// person's changes; what it would write is always among them.
 function drawLikeliest(view, step, before, t) {
-  const chances = probabilities(step.logits.data)
-  const others =
-    before && view.now !== view.before
-      ? probabilities(before.logits.data)
-      : null
-  const open = [...chances.keys()].filter(
-    id => step.choices.data[id] > -Infinity
-  )
-  const order = open
-    .sort((a, b) => chances[b] - chances[a])
-    .slice(0, SHOWN_NEXT)
+  const chances = chancesOf(step)
+  const others = before && view.now !== view.before && chancesOf(before)
+  const order = ranked(step).slice(0, SHOWN_NEXT)
   if (others && !order.includes(before.likeliest))
     order[SHOWN_NEXT - 1] = before.likeliest
   const rows = order.flatMap(id =>
@@ -154,7 +152,19 @@ function drawLikeliest(view, step, before, t) {
   refill(view.find(".likeliest"), rows)
 }
 
-// A symbol that could be written: a button, its probability as a bar, and as a number.
+const chancesOf = ({logits}) => probabilities(logits.data)
+
+// The symbols that a step may write, the likeliest first.
+function ranked(step) {
+  const chances = chancesOf(step)
+  const open = [...chances.keys()].filter(
+    id => step.choices.data[id] > -Infinity
+  )
+  return open.sort((a, b) => chances[b] - chances[a])
+}
+
+// A symbol that could be written: a button, its probability as a bar, and as a number. other: the
+// probability without a person's changes, which is a mark on the bar.
 function candidate(view, id, t, share, other) {
   const symbol = view.symbol(id)
   const bar = make("i")

@@ -37,6 +37,8 @@ function shownSymbol(symbol) {
   return Array.from(symbol.replace(/^(?=\p{M})/u, "◌"), shownLetter).join("")
 }
 
+// A letter as it is shown: controls as the pictures that Unicode has of them, others that cannot
+// be seen as their number, spaces as ␣.
 function shownLetter(letter) {
   const code = letter.codePointAt(0)
   if (code < 32) return String.fromCodePoint(0x2400 + code)

@@ -9,7 +9,8 @@ const ABOUT = {
     "In each step the weights move a little, after one batch of strings."
 }
 
-// What the page says of a model, its terms as buttons with a tip.
+// What the page says of a model: names and values from its data; a name with a tip is a button,
+// so that the keyboard reaches it.
 function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
@@ -30,6 +31,8 @@ function describe({about, parts: {score}}) {
   })
 }
 
+// Show the tip of an element above it, or below where there is no room; a narrow screen has a place
+// of its own for it, in the styles.
 function showTip(element) {
   const tip = by("tip"),
     box = element.getBoundingClientRect()

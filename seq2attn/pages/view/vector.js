@@ -2,6 +2,7 @@
 
 const BAR = 22
 
+// Draw a vector into `room` pixels of width; the largest number has the full height.
 function paintVector(canvas, values, room) {
   const largest = Math.max(1e-9, ...values.map(Math.abs))
   const {columns, width, height} = vectorLayout(values.length, room)

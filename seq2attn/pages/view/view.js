@@ -4,6 +4,7 @@ const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
 const LONG = 22 // source positions from which on a map takes the whole width
 
 class View {
+  // spec: a model of the page's data; number: its place among the models.
   constructor(spec, number) {
     this.spec = spec
     this.number = number
@@ -14,7 +15,6 @@ class View {
     this.label = part => this.find(`.label.${part}`) // of bars
     this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
-    this.rooms = new Map()
     this.head()
     this.snapshots()
     buildStep(this)
@@ -22,6 +22,7 @@ class View {
     listenToTools(this)
   }
 
+  // What is known of the model before it answers; on a page of its own the page's head has it.
   head() {
     const isAlone = data.models.length === 1
     say(this.find("h2"), this.spec.name)
@@ -37,6 +38,7 @@ class View {
     })
   }
 
+  // A slider through the weights that training kept, where there is more than one set.
   snapshots() {
     const {snapshots} = this.spec
     const slider = this.find(".snapshot input")
@@ -63,6 +65,8 @@ class View {
     say(this.find(".snapshot output"), label)
   }
 
+  // Answer the string that was typed, with a person's changes and without: `now` and `before`, the
+  // same object where nothing is changed. A string that cannot be read leaves the last answer.
   compute() {
     const {spec} = this
     const read = tokenise(spec, state.text, state.features)
@@ -98,8 +102,8 @@ class View {
     return [Math.min(0, ...least), Math.max(0, ...most)]
   }
 
-  // The symbol that a step writes. Where a model copies, `<unk>` is the symbol with the largest
-  // weight of those that it can only copy.
+  // The symbol that a step writes. A model that copies writes `<unk>` for symbols of the source
+  // that its vocabulary of answers lacks: the one with the largest weight is shown.
   wrote(step) {
     const isCopied =
       this.spec.copies && step.written === UNKNOWN && this.copyable.size
@@ -121,6 +125,8 @@ class View {
     return this.now === this.before ? this.plain : this.changed
   }
 
+  // Draw the answer, the maps and the step. While the string cannot be read, the last answer stays,
+  // paler. A long string has its map above the step, not beside it.
   draw() {
     const isStale = this.problem !== undefined || this.empty || !this.now
     this.root.classList.toggle("stale", isStale)
@@ -134,7 +140,7 @@ class View {
     const share = data.models.length > 1 ? 0.18 : 0.42
     const {length} = this.sources
     const isWide =
-      length * (state.numbers ? 38 : 14) + 60 > inside.width * share
+      length * (state.numbers ? 38 : 14) + 60 > innerWidth * share
     this.root.classList.toggle("long", length > LONG || isWide)
     drawAnswer(this, isOther)
     if (this.attends) drawMaps(this, isOther)
@@ -148,14 +154,6 @@ class View {
 
   isWrong(step, t) {
     return Boolean(this.right) && step.written !== this.rightAt(t)
-  }
-
-  // The width of an element. Reading it, or that of the window, makes the browser lay out the page:
-  // it is kept until something may change it.
-  room(name) {
-    const key = `${name} ${this.root.className}`
-    if (!this.rooms.has(key)) this.rooms.set(key, this.find(name).clientWidth)
-    return this.rooms.get(key)
   }
 
   // The chosen source position; while none is chosen, that of the largest weight.
