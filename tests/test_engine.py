@@ -336,7 +336,8 @@ def taken_apart():
 
     x = numbers(4, 4)
     with exporting("torch cannot take this apart"):
-        graph = program_json(trace(torch.nn.Module(), Function("apart", all_of_them, {"x": x})))
+        function = Function("apart", all_of_them, {"x": x})
+        graph = program_json(trace(torch.nn.Module(), function, function))
     return {"graph": graph, "inputs": {"x": plain(x)}}
 
 
