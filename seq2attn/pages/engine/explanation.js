@@ -1,6 +1,11 @@
-// How a graph computes one of its numbers, read off its nodes. It knows operations, and no
-// mechanism.
+// How a graph computes one of its numbers, as a formula with the numbers in it, read off its nodes:
+// so that every score, of a plug-in too, is explained without being known here.
+//
+// "Cells" are numbers of one element each: the place of an element if the tensor's elements were
+// counted row by row. Several cells are a vector, such as a row. "Taken apart" is what is written
+// as the operation that made it, rather than as a name or a number.
 
+// Operations on two values: the sign between them, and how tightly it binds, as in formula.js.
 const BETWEEN = {
   add: [" + ", 1],
   sub: [" − ", 1],
@@ -23,7 +28,7 @@ const LONGEST_FORMULA = 90
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
-// Where in its array a tensor, repeated to a shape, has elements of that shape.
+// The places in the array of a tensor of cells of it, after it is repeated to a shape.
 function placesIn(x, shape, cells) {
   const {steps, first} = expand(x, shape)
   const own = full(shape)
@@ -35,8 +40,8 @@ function placesIn(x, shape, cells) {
 }
 
 class Explanation {
-  // values: of the graph, as `Graph.trace` returns them; names: {value: cells => formula} of those
-  // that are not taken apart.
+  // values: of one run of the graph, as `Graph.trace` returns them. names: {input or output: cells
+  // => formula} of those that are not taken apart, such as the keys, which are "hⱼ".
   constructor(graph, values, names) {
     this.graph = graph
     this.values = values
@@ -48,6 +53,7 @@ class Explanation {
     }
   }
 
+  // The node that made a value; of an input, weight or constant, one of nothing.
   maker(place) {
     return this.graph.makers.get(place) ?? {inputs: [], args: []}
   }
@@ -58,7 +64,8 @@ class Explanation {
     return single(place === undefined ? value : this.values[place])
   }
 
-  // The tensor whose array a tensor shows.
+  // The value that a tensor is a view of, reshaped, sliced or transposed: the one whose node made
+  // its array. An operation such as `split` has a list of tensors as its value.
   root(place) {
     const {data} = this.values[place]
     const shows = input =>
@@ -70,7 +77,7 @@ class Explanation {
     )
   }
 
-  // Elements of a tensor, repeated to a shape, as elements of its root: {at, cells}.
+  // Cells of a tensor, repeated to a shape, as cells of its root, whose place is `at`.
   locate(place, cells, shape = this.values[place].shape) {
     return {
       at: this.root(place),
@@ -78,8 +85,8 @@ class Explanation {
     }
   }
 
-  // How an element of a named value is made: as a formula, and with the numbers that its last
-  // operation combines.
+  // How one cell of an input or output is made: {text: a formula, numbers: the same as its last
+  // operation with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}.
   of(name, cell) {
     const place = this.graph.at(name)
     return {
@@ -88,19 +95,19 @@ class Explanation {
     }
   }
 
-  // Which of its arguments an operation that chooses takes for elements of its result.
+  // Which of its arguments an operation such as `where` takes, for the first of these cells.
   chosen(operation, args, shape, cells) {
     const [condition, yes, no] = CHOICES[operation].map(k => args[k])
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
 
-  // The numbers of an argument from which elements of a result are made.
+  // The numbers of an argument at the cells of a result of this shape.
   numbersAt(value, shape, cells) {
     const x = this.operand(value)
     return placesIn(x, shape, cells).map(place => x.data[place])
   }
 
-  // An argument as a formula, for elements of a result.
+  // An argument as a formula, for cells of a result of this shape.
   part(value, shape, cells) {
     const place = this.graph.placeOf(value)
     const number = place === undefined ? value : this.values[place]
@@ -109,6 +116,9 @@ class Explanation {
       : this.term(place, cells, shape)
   }
 
+  // The numbers that the last operation combines, for cells of a tensor that is repeated to the
+  // shape `wanted`. Choices are followed to what they choose. A factor or divisor of 1 is not worth
+  // a line.
   numbers(place, given, wanted) {
     const {at, cells} = this.locate(place, given, wanted)
     const {operation, args} = this.maker(at)
@@ -128,7 +138,7 @@ class Explanation {
     return said.join(BETWEEN[operation][0])
   }
 
-  // An element of a softmax as a share of the sum of its row.
+  // A cell of a softmax along the last axis, as its share: exp(own score) / sum of all of its row.
   shares(scores, shape, cell) {
     const width = shape.at(-1)
     const row = counted(width, cell - (cell % width))
@@ -137,7 +147,9 @@ class Explanation {
     return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
-  // Some elements of a tensor, repeated to a shape, one of them or a vector, as a formula.
+  // Cells of a tensor, repeated to a shape, as a formula: by a name, as a weight, or as what its
+  // operation makes, if that is short; otherwise a number, or for a vector the module it comes
+  // from.
   term(place, given, shape) {
     const {at, cells} = this.locate(place, given, shape)
     const x = this.values[at]
@@ -160,7 +172,7 @@ class Explanation {
     return /([^.]+)(\.weight|\.bias)?$/.exec(name)[1]
   }
 
-  // What an operation makes; undefined for one that is not taken apart.
+  // The formula of what a node makes; undefined for one that is not taken apart.
   made(node, cells, shape) {
     const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
@@ -178,7 +190,8 @@ class Explanation {
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
 
-  // A function of one number.
+  // A function of one value, which is the formula `one`; the softmax of a vector is not taken
+  // apart.
   applied(operation, one, cells) {
     if (operation.startsWith("clamp")) return one
     if (operation === "abs") return formula(`|${one.text}|`)
@@ -190,6 +203,9 @@ class Explanation {
       : undefined
   }
 
+  // A sum, product or the like. "+ 0" and "× 1" are left out, and what binds less tightly than the
+  // sign gets brackets, on the right of − and / what binds as tightly, too. A third argument is a
+  // factor that has no place here.
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
@@ -219,7 +235,10 @@ class Explanation {
     return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
-  // A product of matrices: of a row of the one and a column of the other, or of whole rows.
+  // A product of matrices. Its cell is a row of the one times a column of the other: "s · hⱼ". A
+  // vector of cells is a matrix of weights times a vector: "W s", for which two cells [0, 1] stand
+  // for the matrix. The first product of two vectors is kept with its numbers, since the page draws
+  // it.
   multiplied({operation, args}, cells, shape) {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)
@@ -239,6 +258,7 @@ class Explanation {
     )
   }
 
+  // The numbers of a row and a column, with the formulas that name them.
   vectors(places, cells, parts) {
     const [left, right] = places.map((place, k) => {
       const numbers = numbersOf(this.values[place])
@@ -247,7 +267,8 @@ class Explanation {
     return {left, right, names: parts.map(({text}) => text)}
   }
 
-  // Every place that a tensor is made of, itself first.
+  // The places of all values that a tensor is computed from, its own first. A set goes on with what
+  // is added to it in the loop.
   origins(place) {
     const found = new Set([place])
     for (const at of found) {
@@ -256,7 +277,7 @@ class Explanation {
     return found
   }
 
-  // What is not taken apart, by the module whose weights it comes from.
+  // A name for what is not taken apart: the kind of module whose weights it is computed from.
   source(place) {
     for (const at of this.origins(place)) {
       const name = this.graph.weightNames.get(at)
@@ -272,8 +293,9 @@ class Explanation {
   }
 }
 
-// The elements of two matrices, the row and the column, that an element of their product is made
-// of.
+// The cells of the row and of the column of which a cell of a product of matrices is made. Axes
+// before the last two count matrices; a factor may have one matrix for all of them. `linear`
+// multiplies by the transposed matrix, whose columns are rows.
 function rowAndColumn(operation, [left, right], shape, cell) {
   const [rows, size] = left.slice(-2)
   const columns = shape.at(-1)
