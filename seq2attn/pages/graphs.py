@@ -54,8 +54,8 @@ class SharedMemory(Lacking):
 
 
 def program_json(traced: Traced) -> Graph:
-    """Return the graph of a function. Operations that the page lacks are taken apart, where torch
-    knows how.
+    """Return the graph of a function. Operations that the page lacks are taken apart into others,
+    where torch has a formula for them: only then, since that takes as long as the export itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -127,7 +127,9 @@ def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
-    """Return kind, shape, numbers and width of a tensor, in as few bytes as hold it exactly."""
+    """Return kind, shape, numbers and width of a tensor. The width is the smallest type that holds
+    each of its numbers exactly, such as int8 for small whole ones.
+    """
     kind = kind_of(tensor.dtype)
     for width in WIDTHS[kind]:
         if torch.equal(tensor.to(width).to(tensor.dtype), tensor):
@@ -141,13 +143,14 @@ def constant_json(tensor: Tensor) -> list[Any]:
 
 
 def _let_writes_make_tensors(graph: fx.Graph) -> None:
-    """Let what follows an operation that writes into a tensor read the result of that operation,
-    which is that tensor: what it was before is then another.
+    """Replace writing into a tensor, as `y.add_(x)` does, by making another: whatever reads y after
+    that operation reads its result instead.
 
-    Raises `SharedMemory` for a tensor of which another one that is read later shows the memory.
+    Raises `SharedMemory` where that is not enough: another tensor, such as `y.t()`, shows the same
+    memory and is read afterwards.
     """
     order = {node: place for place, node in enumerate(graph.nodes)}
-    shown: dict[fx.Node, list[fx.Node]] = {}  # by a node: all that show the same memory
+    shown: dict[fx.Node, list[fx.Node]] = {}  # node -> all nodes that show the same memory
     for node in graph.nodes:
         shown[node] = [node]
         first = node.args[0] if node.args else None
@@ -215,7 +218,7 @@ class _Writer:
 
 
 def _values(argument: Any) -> Iterable[str]:
-    """Yield the values that an argument names."""
+    """Yield the values, such as "%add", that an argument names, also inside lists."""
     if isinstance(argument, list):
         for one in argument:
             yield from _values(one)

@@ -179,7 +179,9 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
 
 
 def _lengths(runs: Sequence[Run]) -> str:
-    """Draw what `eval` measured of each run, or else the last evaluation of its training."""
+    """Return a figure and tables of accuracy by length: what `eval` measured of each run, or else
+    the last evaluation of its training. The title of the last table says which.
+    """
     results = {}
     scores = []
     sources = []
@@ -207,7 +209,11 @@ def _common(groups: Groups) -> Sections:
 
 
 def _attention(runs: Mapping[str, Run]) -> str:
-    """Draw the maps of each string: of one run through training, of several the last of each."""
+    """Return maps of attention, a row of them for each string: of one run through training, of
+    several the last of each.
+
+    runs: by a label, which is written above a map if there are several.
+    """
     maps: dict[str, str] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)

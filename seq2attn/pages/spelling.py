@@ -38,7 +38,9 @@ FILLED = {
 
 @cache
 def operations() -> frozenset[str]:
-    """Return the operations that the page's interpreter knows."""
+    """Return the operations that the page's interpreter knows, read from its tables in JavaScript:
+    lines of two spaces and a name, or `name: ...`, between `const TABLE = {` and `}`.
+    """
     tables = re.findall(
         r"^const [A-Z_]+ = \{$(.*?)^\}$", asset("engine/operations.js"), re.M | re.S
     )
@@ -46,8 +48,8 @@ def operations() -> frozenset[str]:
 
 
 def formulas(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
-    """Return torch's own formulas for the operations that the page lacks, and for `wanted`, as far
-    as there are some.
+    """Return torch's own formulas, which take an operation apart into others, for the operations
+    that the page lacks and for `wanted`, as far as torch has some.
     """
     chosen = {}
     for target, formula in _every_formula().items():
@@ -146,7 +148,9 @@ def spelled(node: fx.Node) -> list[Any]:
 
 
 def _filled(node: fx.Node, given: Given) -> list[Any]:
-    """Spell what fills a tensor, of the size or like the tensor that the arguments end with."""
+    """Spell what makes a tensor of equal numbers: `full(shape, number, kind)`, or `full_like` of a
+    tensor in place of the shape. The number is the last argument, unless the name says it.
+    """
     name = _name(node)
     *shape, number = [*given.values(), FILLED[name]] if name in FILLED else given.values()
     like = shape[-1] if shape else []
@@ -160,7 +164,9 @@ def _cast(node: fx.Node, given: Given) -> list[Any]:
 
 
 def _copied(node: fx.Node, given: Given) -> list[Any]:
-    """Spell what takes the place of all numbers of a tensor."""
+    """Spell `copy_`, which replaces all numbers of a tensor: its result is the source itself,
+    unless that must be repeated or cast.
+    """
     source = given["src"]
     if _kind(source) == _kind(node) and source.meta["val"].shape == node.meta["val"].shape:
         return ["same", source]

@@ -95,9 +95,11 @@ def _source(length: int) -> Tensor:
 
 @contextlib.contextmanager
 def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of the reason.
+    """Turn an exception into a `Seq2AttnError`: `failure`, the first line of the reason, and the
+    line of a plug-in that led to it.
 
-    Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
+    Meanwhile, no gradients are computed, and torch's logs, warnings and prints about its own
+    internals are suppressed.
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -133,8 +135,11 @@ def _line_of_plugin(error: BaseException) -> str:
 
 
 def line_of(node: fx.Node) -> str:
-    """Return where an operation of a graph was called: the innermost line of a `forward`, as torch
-    keeps no others, and the part of a plug-in around it; empty if that is not known.
+    """Return where an operation of a graph was called, such as " (odd.py, line 11: return query @
+    keys.mT)"; empty if torch has not kept it.
+
+    Torch keeps lines of `forward` functions, of which this is the innermost. Where that is one of
+    seq2attn or torch, the class of a plug-in around it is named, too.
     """
     called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
     lines = [one for one in called if one[0] != __file__]
@@ -182,8 +187,11 @@ def trace(model: nn.Module, function: Function, other: Function) -> Traced:
 
 
 class Run(fx.Interpreter):
-    """A run of a graph on inputs of any size: its results, none if it failed; what each operation
-    made; and the one that failed.
+    """A run of a graph, operation by operation, on inputs of any size.
+
+    results: of the graph, by name; none if it failed.
+    values: of each operation, by the name of its node.
+    failed: the operation that failed.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
@@ -238,8 +246,10 @@ def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
 
 
 def first_difference(run: Run, found: Tensors) -> str:
-    """Say from which operation on `found` has other values than a run, and where it was called;
-    empty if there is none.
+    """Say which operation is the first to have another value in `found` than in a run, and where it
+    was called; empty if there is none.
+
+    found: values by the names of nodes; those that are missing are not compared.
     """
     names = run.values.keys() & found.keys()
     for node in run.graph.nodes:
@@ -249,7 +259,9 @@ def first_difference(run: Run, found: Tensors) -> str:
 
 
 def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
-    """Return the inputs that the graph takes in one size only, where the function has another."""
+    """Return sentences about the inputs that the graph takes in one size only, where the function's
+    example has another, such as "source became fixed at 5".
+    """
     fixed = []
     traced = module.graph.find_nodes(op="placeholder")
     for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):

@@ -1,9 +1,9 @@
 // How a graph computes one of its numbers, as a formula with the numbers in it, read off its nodes:
 // so that every score, of a plug-in too, is explained without being known here.
 //
-// "Cells" are numbers of one element each: the place of an element if the tensor's elements were
-// counted row by row. Several cells are a vector, such as a row. "Taken apart" is what is written
-// as the operation that made it, rather than as a name or a number.
+// A cell is one element of a tensor: its number, if the elements are counted row by row. Several
+// cells are a vector, such as a row. A value is taken apart if it is written as the operation that
+// made it, rather than as a name or a number.
 
 // Operations on two values: the sign between them, and how tightly it binds, as in formula.js.
 const BETWEEN = {
