@@ -373,7 +373,19 @@ def show_what_was_written(x):
     return shown + x.t().reshape(3, 2)
 
 
-WRITING = [add_to_a_part, write_into_a_transposed_copy, mask_in_place, show_what_was_written]
+def copy_a_row_and_a_mask(x):
+    row = torch.zeros(2, 3).copy_(x[0])
+    mask = torch.zeros(2, 3).copy_(x > 0)
+    return torch.cat([mask, row])
+
+
+WRITING = [
+    add_to_a_part,
+    write_into_a_transposed_copy,
+    mask_in_place,
+    show_what_was_written,
+    copy_a_row_and_a_mask,
+]
 
 
 def traced(function):
