@@ -28,15 +28,19 @@ const LONGEST_FORMULA = 90
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
-// The places in the array of a tensor of cells of it, after it is repeated to a shape.
+// Where in x.data, after x is repeated to a shape, its cells are: elements by their number, counted
+// row by row in that shape.
 function placesIn(x, shape, cells) {
   const {steps, first} = expand(x, shape)
   const own = full(shape)
-  const along = (cell, axis) =>
-    (Math.floor(cell / own[axis]) % shape[axis]) * steps[axis]
-  return cells.map(cell =>
-    shape.reduce((place, _, axis) => place + along(cell, axis), first)
-  )
+  return cells.map(cell => {
+    let place = first
+    for (const [axis, size] of shape.entries()) {
+      const index = Math.floor(cell / own[axis]) % size
+      place += index * steps[axis]
+    }
+    return place
+  })
 }
 
 class Explanation {
@@ -64,8 +68,9 @@ class Explanation {
     return single(place === undefined ? value : this.values[place])
   }
 
-  // The value that a tensor is a view of, reshaped, sliced or transposed: the one whose node made
-  // its array. An operation such as `split` has a list of tensors as its value.
+  // The place of the tensor that made the array which this one shows: it may be a view, such as a
+  // slice, of a view. An operation such as `split` makes a list of tensors; then it is the tensor
+  // that was split.
   root(place) {
     const {data} = this.values[place]
     const shows = input =>
@@ -77,7 +82,8 @@ class Explanation {
     )
   }
 
-  // Cells of a tensor, repeated to a shape, as cells of its root, whose place is `at`.
+  // The same elements in the tensor that another one is a view of: {at: its place, cells}. cells:
+  // element numbers in `shape`, to which the view is repeated.
   locate(place, cells, shape = this.values[place].shape) {
     return {
       at: this.root(place),
@@ -85,8 +91,9 @@ class Explanation {
     }
   }
 
-  // How one cell of an input or output is made: {text: a formula, numbers: the same as its last
-  // operation with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}.
+  // How one element of an input or output is made: {text: a formula, numbers: its last operation
+  // with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}. cell: the
+  // number of the element, counted row by row.
   of(name, cell) {
     const place = this.graph.at(name)
     return {
@@ -95,19 +102,22 @@ class Explanation {
     }
   }
 
-  // Which of its arguments an operation such as `where` takes, for the first of these cells.
+  // Which of its arguments an operation such as `where` takes for the first of these elements of
+  // its result. cells: their numbers, counted row by row.
   chosen(operation, args, shape, cells) {
     const [condition, yes, no] = CHOICES[operation].map(k => args[k])
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
 
-  // The numbers of an argument at the cells of a result of this shape.
+  // The numbers of an argument, repeated to the shape of a result, at these elements of the result.
+  // cells: their numbers, counted row by row.
   numbersAt(value, shape, cells) {
     const x = this.operand(value)
     return placesIn(x, shape, cells).map(place => x.data[place])
   }
 
-  // An argument as a formula, for cells of a result of this shape.
+  // An argument as a formula, for these elements of a result of this shape: a number of the graph
+  // as it is, a tensor by its `term`.
   part(value, shape, cells) {
     const place = this.graph.placeOf(value)
     const number = place === undefined ? value : this.values[place]
@@ -116,9 +126,10 @@ class Explanation {
       : this.term(place, cells, shape)
   }
 
-  // The numbers that the last operation combines, for cells of a tensor that is repeated to the
-  // shape `wanted`. Choices are followed to what they choose. A factor or divisor of 1 is not worth
-  // a line.
+  // The numbers that the last operation combines for an element, as text; empty where that says
+  // nothing: for what has a name, and a factor or divisor of 1. place: of a tensor; given: the
+  // numbers of its elements, counted row by row after it is repeated to the shape `wanted`. Of an
+  // operation that chooses, it is about what is chosen.
   numbers(place, given, wanted) {
     const {at, cells} = this.locate(place, given, wanted)
     const {operation, args} = this.maker(at)
@@ -138,7 +149,8 @@ class Explanation {
     return said.join(BETWEEN[operation][0])
   }
 
-  // A cell of a softmax along the last axis, as its share: exp(own score) / sum of all of its row.
+  // An element of a softmax along the last axis as its share, such as "1.2 / 3.4": exp of its own
+  // score, of the sum of exp over its row. cell: the number of the element, counted row by row.
   shares(scores, shape, cell) {
     const width = shape.at(-1)
     const row = counted(width, cell - (cell % width))
@@ -147,9 +159,10 @@ class Explanation {
     return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
-  // Cells of a tensor, repeated to a shape, as a formula: by a name, as a weight, or as what its
-  // operation makes, if that is short; otherwise a number, or for a vector the module it comes
-  // from.
+  // Elements of a tensor as a formula: one number, or a vector such as a row. It is the tensor's
+  // name, the name of a weight, or what its operation makes, if that is short; otherwise one
+  // number, or for a vector the module that it comes from. given: the elements' numbers, counted
+  // row by row after the tensor is repeated to a shape.
   term(place, given, shape) {
     const {at, cells} = this.locate(place, given, shape)
     const x = this.values[at]
@@ -172,7 +185,8 @@ class Explanation {
     return /([^.]+)(\.weight|\.bias)?$/.exec(name)[1]
   }
 
-  // The formula of what a node makes; undefined for one that is not taken apart.
+  // The formula of what a node makes at these elements of its result: by the formulas of its
+  // arguments. undefined for operations that are not written out.
   made(node, cells, shape) {
     const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
@@ -190,8 +204,8 @@ class Explanation {
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
 
-  // A function of one value, which is the formula `one`; the softmax of a vector is not taken
-  // apart.
+  // The formula of a function of one value, which is the formula `one`: "tanh(x)". The softmax of a
+  // whole vector is not written out: undefined.
   applied(operation, one, cells) {
     if (operation.startsWith("clamp")) return one
     if (operation === "abs") return formula(`|${one.text}|`)
@@ -203,9 +217,10 @@ class Explanation {
       : undefined
   }
 
-  // A sum, product or the like. "+ 0" and "× 1" are left out, and what binds less tightly than the
-  // sign gets brackets, on the right of − and / what binds as tightly, too. A third argument is a
-  // factor that has no place here.
+  // The formula of a sum, product or the like: "a + b". "+ 0" and "× 1" are left out. As in
+  // mathematics, a part that binds less tightly than the sign gets brackets; on the right of − and
+  // / also one that binds as tightly. With a third argument, such as the factor of `add`, it is not
+  // written out.
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
@@ -222,7 +237,9 @@ class Explanation {
     )
   }
 
-  // A sum or the like along the last axis.
+  // The formula of a sum or the like along the last axis: "Σ(...)" of the row that the element
+  // `cells[0]` of the result is made of. Not written out if that row is no more than the name of a
+  // module.
   reduced({operation, args}, cells) {
     const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
@@ -235,10 +252,11 @@ class Explanation {
     return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
-  // A product of matrices. Its cell is a row of the one times a column of the other: "s · hⱼ". A
-  // vector of cells is a matrix of weights times a vector: "W s", for which two cells [0, 1] stand
-  // for the matrix. The first product of two vectors is kept with its numbers, since the page draws
-  // it.
+  // The formula of a product of matrices: for one element a row of the one times a column of the
+  // other, "s · hⱼ"; for a vector of elements a matrix of weights times a vector, "W s". cells: the
+  // elements' numbers, counted row by row in `shape`. The vectors of the first product of two
+  // vectors are kept, since the page draws them. Two elements [0, 1] of the weights stand for all:
+  // that is no single number.
   multiplied({operation, args}, cells, shape) {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)
@@ -258,7 +276,7 @@ class Explanation {
     )
   }
 
-  // The numbers of a row and a column, with the formulas that name them.
+  // The numbers of the row and the column of a product, and the formulas that name them.
   vectors(places, cells, parts) {
     const [left, right] = places.map((place, k) => {
       const numbers = numbersOf(this.values[place])
@@ -293,9 +311,10 @@ class Explanation {
   }
 }
 
-// The cells of the row and of the column of which a cell of a product of matrices is made. Axes
-// before the last two count matrices; a factor may have one matrix for all of them. `linear`
-// multiplies by the transposed matrix, whose columns are rows.
+// An element of a product of matrices is made of a row of the left one and a column of the right
+// one. Returns the numbers of the elements of both, counted row by row. With more than two axes,
+// the first ones count matrices: a factor has a matrix for each, or one for all. `linear`
+// multiplies by the transposed right matrix, so that its columns are rows.
 function rowAndColumn(operation, [left, right], shape, cell) {
   const [rows, size] = left.slice(-2)
   const columns = shape.at(-1)
