@@ -207,7 +207,9 @@ class _Writer:
         return value
 
     def needed_for(self, results: Any) -> tuple[list[Node], set[str]]:
-        """Return the nodes that these results are computed from, and all values that they read."""
+        """Return the nodes that these results are computed from, and the results with all values
+        that those nodes read.
+        """
         needed = set(_values(results))
         nodes: list[Node] = []
         for name, *computation in reversed(self.nodes):

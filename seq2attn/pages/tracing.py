@@ -126,7 +126,9 @@ OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
 
 
 def _line_of_plugin(error: BaseException) -> str:
-    """Return the innermost line of a plug-in that led to an error; empty if there is none."""
+    """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
+    torch; empty if there is none.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
         if not OWN & set(file.parents) and file.is_file():

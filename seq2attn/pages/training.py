@@ -81,7 +81,9 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
 
 
 def training_settings(config: Config) -> dict[str, Any]:
-    """Return what the page needs beside the graphs, as JSON values."""
+    """Return what the page needs beside the graphs, as JSON values. warmup: for each of the first
+    steps, the share of the learning rate with which it is taken.
+    """
     training = config.training
     warmup = []
     for step in range(training.warmup):
@@ -120,6 +122,7 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
 
 def _tensors(examples: Examples) -> Tensors:
+    """Return the tensors of examples by name. Training does not use their alignment."""
     return {name: value for name, value in vars(examples).items() if name != "alignment"}
 
 
@@ -234,6 +237,7 @@ def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -
 
 
 def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
+    """Draw whole numbers. arguments: (high, shape) or (low, high, shape), as of `torch.randint`."""
     *bounds, shape = arguments
     low, high = (0, *bounds)[-2:]
     return (torch.rand(shape) * (high - low)).floor().to(torch.int64) + low
@@ -267,6 +271,7 @@ def _adamw(
 
 
 def _scale(tensors: Any, factor: Any) -> None:
+    """Multiply each tensor in place."""
     for tensor in tensors:
         tensor.mul_(factor)
 

@@ -142,8 +142,12 @@ class Graph {
       ([, place]) => values[place]
     )
     const seen = new Set([...this.values, ...kept].map(value => value?.data))
-    const isLast = place =>
-      !seen.has(values[place].data) && seen.add(values[place].data)
+    const isLast = place => {
+      const {data} = values[place]
+      const isNew = !seen.has(data)
+      seen.add(data)
+      return isNew
+    }
     for (const node of this.nodes.toReversed()) {
       node.last = [node.place, ...node.inputs].filter(isLast)
     }
