@@ -416,6 +416,8 @@ def requests_of(shown, described, texts=3, changed=3, longest=12):
         requests.append((text, None))
         if number < changed:
             requests.append((text, random_changes(predictor, text, number + 4, *given)))
+        if number == 0:  # masked or not, as the config says
+            requests.append((text, Changes(padding=2)))
         if number == 0 and all(given):  # which changes what later steps begin with
             held = {0: predictor.task.target_vocabulary.tokens[3]}
             for weight in (1.0, 0.0):
