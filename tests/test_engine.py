@@ -336,7 +336,8 @@ def taken_apart():
 
     x = numbers(4, 4)
     with exporting("torch cannot take this apart"):
-        graph = program_json(trace(torch.nn.Module(), Function("apart", all_of_them, {"x": x})))
+        function = Function("apart", all_of_them, {"x": x})
+        graph = program_json(trace(torch.nn.Module(), function, function))
     return {"graph": graph, "inputs": {"x": plain(x)}}
 
 
@@ -372,7 +373,19 @@ def show_what_was_written(x):
     return shown + x.t().reshape(3, 2)
 
 
-WRITING = [add_to_a_part, write_into_a_transposed_copy, mask_in_place, show_what_was_written]
+def copy_a_row_and_a_mask(x):
+    row = torch.zeros(2, 3).copy_(x[0])
+    mask = torch.zeros(2, 3).copy_(x > 0)
+    return torch.cat([mask, row])
+
+
+WRITING = [
+    add_to_a_part,
+    write_into_a_transposed_copy,
+    mask_in_place,
+    show_what_was_written,
+    copy_a_row_and_a_mask,
+]
 
 
 def traced(function):
@@ -403,6 +416,8 @@ def requests_of(shown, described, texts=3, changed=3, longest=12):
         requests.append((text, None))
         if number < changed:
             requests.append((text, random_changes(predictor, text, number + 4, *given)))
+        if number == 0:  # masked or not, as the config says
+            requests.append((text, Changes(padding=2)))
         if number == 0 and all(given):  # which changes what later steps begin with
             held = {0: predictor.task.target_vocabulary.tokens[3]}
             for weight in (1.0, 0.0):

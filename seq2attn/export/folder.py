@@ -19,14 +19,13 @@ from seq2attn.files import write_atomically
 from seq2attn.inference.decoding import measuring
 from seq2attn.inference.trained_model import TrainedModel
 from seq2attn.model.interface import Model
-from seq2attn.pages.functions import Function, Tensors
+from seq2attn.pages.functions import Function
 from seq2attn.pages.manifest import manifest
 from seq2attn.pages.tracing import (
-    CHECKED_LENGTHS,
     Run,
     Traced,
     are_close,
-    checked_functions,
+    at_other_lengths,
     exporting,
     first_difference,
     line_of,
@@ -55,29 +54,22 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
             f"exporting a model needs the package {error.name}",
             hint='Install it: pip install "seq2attn[export]"',
         ) from None
-    traced = trace_model(model, _apart)
+    traced = trace_model(model)
     with measuring(model), exporting("torch cannot translate this model into ONNX"):
-        graphs = list(map(_translated, traced))
-        for length in CHECKED_LENGTHS[:-1]:
-            functions = checked_functions(model, length)
-            for function, one, graph in zip(functions, traced, graphs, strict=True):
-                _compare(graph, one.module, function, length)
-    return graphs
-
-
-def _apart(function: Function) -> Function:
-    """Return a function whose results are copies: in ONNX, equal tensors would lose their names."""
-
-    def call(tensors: Tensors) -> Tensors:
-        return tree_map(torch.clone, function.call(tensors))
-
-    return function._replace(call=call)
+        graphs = {one.function.name: _translated(one) for one in traced}
+        for one, function, differs in at_other_lengths(model, traced):
+            _compare(graphs[function.name], one.module, function, differs)
+    return list(graphs.values())
 
 
 def _compare(
-    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, length: int
+    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, differs: str
 ) -> None:
-    """Raise `ValueError` unless a graph computes what a function does for its example inputs."""
+    """Raise `ValueError` unless an ONNX graph computes what a function does for its example inputs.
+
+    module: what the graph was translated from, which tells the first operation that differs.
+    differs: what the error says.
+    """
     from onnx import reference
 
     class GatherElements(reference.op_run.OpRun):  # onnx's own takes no negative axis
@@ -86,13 +78,12 @@ def _compare(
 
     evaluator = reference.ReferenceEvaluator(graph, new_ops=[GatherElements])
     inputs = tree_map(Tensor.numpy, function.inputs)
-    said = f"of a source of length {length}, {function.name} gives other numbers"
     try:
         made: Any = evaluator.run(None, inputs, intermediate=True)
     except Exception as error:  # NumPy's, of shapes that do not fit
         if is_out_of_memory(error):
             raise
-        raise ValueError(f"{said}: {error}") from error
+        raise ValueError(f"{differs}: {error}") from error
     found = {}
     for name, value in made.items():
         array = np.asarray(value)
@@ -102,7 +93,7 @@ def _compare(
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
-        raise ValueError(said + first_difference(Run(module, function.inputs), found))
+        raise ValueError(differs + first_difference(Run(module, function.inputs), found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:

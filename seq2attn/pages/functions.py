@@ -45,13 +45,16 @@ def functions(model: Model, source: Tensor, steps: int) -> list[Function]:
 
 def right_answer(task: StringTask, length: int) -> Function:
     """Return the rule of a task as a function of a source without `<eos>`: the target, padded on
-    the right, and its length.
+    the right, and its length. The page tells by it whether a model's answer is right.
+
+    length: of the example source.
     """
 
     def answer(tensors: Tensors) -> Tensors:
         solved = task.solve(tensors["source"], tensors["lengths"])
         return {"target": solved.target, "target_lengths": solved.target_lengths}
 
+    # equal symbols beside each other and apart, in no order
     symbols = torch.arange(length) ** 2 // 3 % len(task.source_vocabulary.symbols)
     source = symbols.unsqueeze(0) + len(SPECIAL)  # (1, S)
     return Function("answer", answer, {"source": source, "lengths": torch.tensor([length])})
@@ -70,7 +73,7 @@ def named(values: Any) -> Tensors:
 
 
 def nested(like: Any, tensors: Tensors) -> Any:
-    """Return values such as `like`, with the tensors of these names."""
+    """Return values nested as in `like`, each leaf being the tensor of its name: undo `named`."""
 
     def tensor_at(path: Any, leaf: Any) -> Any:
         return None if leaf is None else tensors[_name(path)]
@@ -79,6 +82,7 @@ def nested(like: Any, tensors: Tensors) -> Any:
 
 
 def _name(path: Any) -> str:
+    """Return the path of a leaf in nested values, such as ("memory", "keys"), as memory.keys."""
     return ".".join(str(key).strip(".[]'") for key in path)
 
 
@@ -86,7 +90,9 @@ def _name(path: Any) -> str:
 
 
 def _has_cells(model: Any) -> bool:
-    """Return whether the encoder is a loop over cells; others are a graph as a whole."""
+    """Return whether the encoder is a loop over cells. A graph has no loops, so the page loops over
+    the graph of each cell; other encoders are a graph as a whole.
+    """
     return isinstance(model, Reverser) and type(model.encoder) is RecurrentEncoder
 
 
@@ -106,8 +112,11 @@ def _encoder(encoder: Any, source: Tensor) -> list[Function]:
 
 
 def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Function:
-    """Return the function that reads one token with a cell, without dropout. For the `first` token
-    it takes the cell's initial state in place of `state`.
+    """Return the function that reads one token with a cell, without dropout.
+
+    embed: what the inputs go through first: the embedding for ids, nothing for states of the layer
+        below. For the `first` token the cell begins with its own initial state, which may be
+        learned, in place of the input `state`.
     """
     example = {"input": inputs, "first": torch.tensor(True), "state": cell.initial(1)}
 
@@ -158,7 +167,12 @@ OBSERVED = {
 
 
 def _step(model: Model, source: Tensor, steps: int) -> Function:
-    """Return the function that decodes one position. Its inputs `change.*` change the attention."""
+    """Return the function that decodes one position, whose inputs `change.*` change the attention.
+
+    Its example inputs are the state and the memory after `steps` positions. Besides logits, weights
+    and state it returns `choices`, the scores of what may be written, and values of `OBSERVED`
+    before the changes.
+    """
     memory, state = model.encode(source, torch.tensor([source.size(1)]))
     token = torch.tensor([SOS])
     for _ in range(steps):
@@ -175,7 +189,7 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         def observe(value: Tensor, at: At) -> None:
             seen[OBSERVED[at.name]].append(value)
 
-        observing = dict.fromkeys(observed, observe)  # of what was there before the changes
+        observing = dict.fromkeys(observed, observe)  # ranked before the changes
         hooks = _hooks(given["change"]) if change else {}
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
@@ -214,7 +228,7 @@ def _no_change(model: Model, width: int) -> Tensors:
 
 
 def _hooks(change: Tensors) -> dict[str, Hook]:
-    """Return hooks that make a change."""
+    """Return the hooks, by point, that make the change which the inputs `change.*` describe."""
     hooks: dict[str, Hook] = {
         "attention.valid": lambda valid, _: change["valid"].view_as(valid),
         "attention.allowed": lambda allowed, _: allowed & ~change["banned"],

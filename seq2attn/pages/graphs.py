@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -27,10 +27,12 @@ import torch
 from torch import Tensor, fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from seq2attn.pages.spelling import KINDS, formulas, is_same, is_view, operations, spelled, writes
+from seq2attn.pages.spelling import formulas, is_view, kind_of, operations, spelled, writes
 from seq2attn.pages.tracing import Traced, line_of
 
 Graph = dict[str, Any]
+Node = list[Any]
+"""name, operation, arguments"""
 WIDTHS = {
     "float": [torch.float32, torch.float64],
     "int": [torch.int8, torch.int16, torch.int32, torch.float64],
@@ -52,8 +54,8 @@ class SharedMemory(Lacking):
 
 
 def program_json(traced: Traced) -> Graph:
-    """Return the graph of a function. Operations that the page lacks are taken apart, where torch
-    knows how.
+    """Return the graph of a function. Operations that the page lacks are taken apart into others,
+    where torch has a formula for them: only then, since that takes as long as the export itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -68,30 +70,67 @@ def program_json(traced: Traced) -> Graph:
 
 
 def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
-    """Return a graph whose placeholders have these names. Its random numbers become inputs
-    `random.N`, uniform in [0, 1); the saved tensors of its `model` are weights.
+    """Return a graph with what its outputs need.
 
-    Raises `Lacking`.
+    inputs: names of its placeholders. Its random numbers become inputs, too: `random.N`, uniform in
+        [0, 1).
+    outputs: names of its results.
+
+    The saved tensors of its `model` are weights. Raises `Lacking`.
     """
     graph = traced.graph
-    named = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
+    _let_writes_make_tensors(graph)
+    names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
-    named |= {node: f"random.{number}" for number, node in enumerate(drawn)}
+    names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
+    shapes = {}
+    for node, name in names.items():
+        sizes = node.meta["val"].shape
+        shapes[name] = [size if isinstance(size, int) else None for size in sizes]
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
-    weights = {}
-    constants = {}
+    weights = []
+    constants: dict[str, Tensor] = {}
     for node in graph.find_nodes(op="get_attr"):
         tensor = attrgetter(node.target)(traced)
         if node.target in saved and tensor.is_floating_point():
-            weights[node] = node.target.removeprefix("model.")
+            names[node] = node.target.removeprefix("model.")
+            weights.append(names[node])
         else:
-            constants[node] = tensor
-    return _Writer(named, weights, constants).graph(graph, outputs)
+            same = (name for name, constant in constants.items() if constant is tensor)
+            names[node] = next(same, node.name)
+            constants[names[node]] = tensor
+    writer = _Writer({node: f"%{name}" for node, name in names.items()})
+    results = writer.write_all(graph)
+    nodes, needed = writer.needed_for(results)
+    _check_operations(graph, nodes)
+    return {
+        "inputs": shapes,
+        "weights": sorted(name for name in weights if f"%{name}" in needed),
+        "constants": {
+            name: constant_json(tensor)
+            for name, tensor in constants.items()
+            if f"%{name}" in needed
+        },
+        "nodes": nodes,
+        "outputs": dict(zip(outputs, results, strict=True)),
+    }
+
+
+def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
+    """Raise `Lacking` if the page lacks an operation of these nodes."""
+    lacking = {name: operation for name, operation, *_ in nodes if operation not in operations()}
+    callers = [node for node in graph.nodes if node.name in lacking]
+    for caller in callers[:1]:
+        operation = lacking[caller.name].removeprefix("prims::")
+        reason = f"it lacks the operation {operation}{line_of(caller)}"
+        raise Lacking(reason, [node.target for node in callers])
 
 
 def constant_json(tensor: Tensor) -> list[Any]:
-    """Return kind, shape, numbers and width of a tensor, in as few bytes as hold it exactly."""
-    kind = KINDS[tensor.dtype]
+    """Return kind, shape, numbers and width of a tensor. The width is the smallest type that holds
+    each of its numbers exactly, such as int8 for small whole ones.
+    """
+    kind = kind_of(tensor.dtype)
     for width in WIDTHS[kind]:
         if torch.equal(tensor.to(width).to(tensor.dtype), tensor):
             break
@@ -104,21 +143,20 @@ def constant_json(tensor: Tensor) -> list[Any]:
 
 
 def _let_writes_make_tensors(graph: fx.Graph) -> None:
-    """Let what follows an operation that writes into a tensor read the result of that operation,
-    which is that tensor: what it was before is then another.
+    """Replace writing into a tensor, as `y.add_(x)` does, by making another: whatever reads y after
+    that operation reads its result instead.
 
-    Raises `SharedMemory` for a tensor of which another one that is read later shows the memory.
+    Raises `SharedMemory` where that is not enough: another tensor, such as `y.t()`, shows the same
+    memory and is read afterwards.
     """
     order = {node: place for place, node in enumerate(graph.nodes)}
-    shown: dict[fx.Node, list[fx.Node]] = {}  # by a node: all that show the same memory
+    shown: dict[fx.Node, list[fx.Node]] = {}  # node -> all nodes that show the same memory
     for node in graph.nodes:
         shown[node] = [node]
         first = node.args[0] if node.args else None
         if node.op != "call_function" or not isinstance(first, fx.Node):
             continue
-        if is_same(node):
-            node.replace_all_uses_with(first)
-        elif writes(node):
+        if writes(node):
             for user in [user for user in first.users if order[user] > order[node]]:
                 user.replace_input_with(first, node)
             for other in shown[first]:
@@ -132,25 +170,20 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
 class _Writer:
     """Writes the nodes of a graph, each computation once.
 
-    inputs, weights: the nodes that are these, with their names.
-    constants: the nodes that are constants.
+    values: of the nodes that compute nothing: inputs, weights and constants.
     """
 
-    def __init__(
-        self,
-        inputs: Mapping[fx.Node, str],
-        weights: Mapping[fx.Node, str],
-        constants: Mapping[fx.Node, Tensor],
-    ) -> None:
-        self.inputs = inputs
-        self.weights = weights
-        self.constants = {node.name: tensor for node, tensor in constants.items()}
-        self.values = {node: f"%{name}" for node, name in {**inputs, **weights}.items()}
-        names: dict[int, str] = {}
-        for node, tensor in constants.items():
-            self.values[node] = names.setdefault(id(tensor), f"%{node.name}")
-        self.nodes: list[list[Any]] = []
-        self.known: dict[str, str] = {}
+    def __init__(self, values: dict[fx.Node, str]) -> None:
+        self.values = values
+        self.nodes: list[Node] = []
+        self.known: dict[str, str] = {}  # what a node computes, as JSON -> its value
+
+    def write_all(self, graph: fx.Graph) -> Any:
+        """Write every node of a graph; return what the graph returns."""
+        for node in graph.nodes:
+            if node.op == "call_function" and node not in self.values:
+                self.values[node] = self.write(node)
+        return self.argument(graph.output_node().args[0])
 
     def write(self, node: fx.Node) -> str:
         """Write what a node computes, unless it was written before; return its value."""
@@ -173,51 +206,21 @@ class _Writer:
             return {"number": str(value).replace("inf", "Infinity")}
         return value
 
-    def graph(self, graph: fx.Graph, names: Iterable[str]) -> Graph:
-        """Return a graph as JSON, with what its outputs need.
-
-        names: of the outputs.
-
-        Raises `Lacking`.
+    def needed_for(self, results: Any) -> tuple[list[Node], set[str]]:
+        """Return the nodes that these results are computed from, and the results with all values
+        that those nodes read.
         """
-        _let_writes_make_tensors(graph)
-        for node in graph.nodes:
-            if node.op == "call_function" and node not in self.values:
-                self.values[node] = self.write(node)
-        results = self.argument(graph.output_node().args[0])
         needed = set(_values(results))
-        nodes = []
-        for node in reversed(self.nodes):
-            if f"%{node[0]}" in needed:
-                needed |= set(_values(node[2:]))
-                nodes.append(node)
-        lacking = {
-            name: operation for name, operation, *_ in nodes if operation not in operations()
-        }
-        callers = [node for node in graph.nodes if node.name in lacking]
-        for caller in callers[:1]:
-            operation = lacking[caller.name].removeprefix("prims::")
-            reason = f"it lacks the operation {operation}{line_of(caller)}"
-            raise Lacking(reason, [node.target for node in callers])
-        shapes = {}
-        for node, name in self.inputs.items():
-            sizes = node.meta["val"].shape
-            shapes[name] = [size if isinstance(size, int) else None for size in sizes]
-        constants = {}
-        for name, tensor in self.constants.items():
+        nodes: list[Node] = []
+        for name, *computation in reversed(self.nodes):
             if f"%{name}" in needed:
-                constants[name] = constant_json(tensor)
-        return {
-            "inputs": shapes,
-            "weights": sorted(name for name in self.weights.values() if f"%{name}" in needed),
-            "constants": constants,
-            "nodes": nodes[::-1],
-            "outputs": dict(zip(names, results, strict=True)),
-        }
+                needed |= set(_values(computation))
+                nodes.insert(0, [name, *computation])
+        return nodes, needed
 
 
 def _values(argument: Any) -> Iterable[str]:
-    """Yield the values that an argument names."""
+    """Yield the values, such as "%add", that an argument names, also inside lists."""
     if isinstance(argument, list):
         for one in argument:
             yield from _values(one)

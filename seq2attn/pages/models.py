@@ -133,9 +133,11 @@ def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
 def _snapshots(
     trained: TrainedModel, recorded: Sequence[Snapshot], count: int
 ) -> dict[str, dict[str, Tensor]]:
-    """Return the model's weights through training by label: those of `trained` last, and before
-    them at most `count` that the run kept, chosen so that attention (`recorded`) changes by about
-    as much from each to the next.
+    """Return the model's weights through training by label, such as "after 100 steps": those of
+    `trained` last, and before them at most `count` of those that the run kept.
+
+    recorded: attention maps through training. The steps are chosen so that attention changes by
+        about as much from each to the next.
     """
     model = trained.module
     maps = dict(recorded)  # step -> attention maps
@@ -170,7 +172,9 @@ def _shown(name: str, config: Config, predictor: Predictor, examples: Sequence[s
 
 
 def parts_of(config: Config) -> dict[str, dict[str, str]]:
-    """Return what the catalogue says about the parts that make a model attend, by kind."""
+    """Return what the catalogue says about the parts that make a model attend, by kind: name,
+    formula and summary, from which the page explains a step.
+    """
     model = config.model
     if not isinstance(model, RecurrentConfig):  # its formula is shown in the score's place
         return {"score": _describe(ARCHITECTURES.get("transformer"))}
@@ -201,8 +205,8 @@ def _describe(part: Any) -> dict[str, str]:
 
 
 def _examples(task: Task, first: Sequence[str]) -> list[str]:
-    """Return five strings, or as many as `first` has: these, words, if the task is about strings
-    and has all their letters, and strings that it draws.
+    """Return `first`, then those of `WORDS` of which a task on strings has all letters, then strings
+    that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
     """
     vocabulary = task.source_vocabulary
     letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()

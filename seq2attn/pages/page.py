@@ -55,7 +55,13 @@ def render(models: Sequence[PageModel], display: Display | None = None) -> str:
 
 
 def assemble(title: str, data: str, *, trains: bool) -> str:
-    """Return the page for data, JSON text that is safe in a script."""
+    """Return the page for data, JSON text that is safe in a script.
+
+    Its security policy allows the two scripts and two styles that have these hashes, and nothing
+    else; its checksum lets the page notice that it is damaged.
+
+    trains: whether it may start a worker.
+    """
     style = asset("view/page.css")
     waiting = asset("view/waiting.css")
     engine = script("engine", ENGINE)
@@ -92,7 +98,8 @@ def _models_json(models: Sequence[PageModel], display: Display) -> list[dict[str
 
 
 def model_json(page_model: PageModel) -> dict[str, Any]:
-    """Return manifest, graphs and weights of one model as JSON values.
+    """Return manifest, graphs and weights of one model as JSON values, which `Model` in JavaScript
+    takes.
 
     Raises `Seq2AttnError` for an operation that the page's interpreter lacks, and as
     `trace_model` does.
@@ -107,16 +114,9 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
     if page_model.config:
         training = training_settings(page_model.config)
         training["graphs"] = training_graphs(page_model.config, task)
-    answers = {}
     rule = answer_json(task)
     if rule:
         graphs["answer"] = rule
-    else:
-        for text in page_model.examples:
-            source, _, _features = text.partition("\t")
-            answer = task.answer(source)
-            if answer:
-                answers[source] = task.target_vocabulary.encode(answer.text)
     state = predictor.model.state_dict()
     used = {weight for graph in graphs.values() for weight in graph["weights"]}
     weights = [name for name in state if name in used]
@@ -127,7 +127,7 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
         "examples": page_model.examples,
         "parts": page_model.parts,
         "trained": [task.min_length, task.max_length],
-        "answers": answers,
+        "answers": {} if rule else _answers(task, page_model.examples),
         "graphs": graphs,
         "training": training,
         "weights": [[name, list(state[name].shape)] for name in weights],
@@ -136,6 +136,17 @@ def model_json(page_model: PageModel) -> dict[str, Any]:
             for label, tensors in (page_model.snapshots or {"": state}).items()
         ],
     }
+
+
+def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
+    """Return the right answers, as ids, to those texts to which the task knows one."""
+    answers = {}
+    for text in texts:
+        source, _, _features = text.partition("\t")
+        answer = task.answer(source)
+        if answer:
+            answers[source] = task.target_vocabulary.encode(answer.text)
+    return answers
 
 
 def answer_json(task: Task) -> Graph | None:

@@ -71,19 +71,19 @@ def report_of_comparison(plan: Plan, root: Path) -> tuple[str, Sections]:
             hint="Run its `seq2attn compare` command; it continues where it stopped.",
         )
     groups = {}
-    missing = [trial.name for trial in plan.trials]
+    measured = set()
     for group in comparison.groups:
-        groups[group.label] = [Run(root / trial.run) for trial in group.trials]
-        for trial in group.trials:
-            missing.remove(trial.run)
+        names = [trial.run for trial in group.trials]
+        groups[group.label] = [Run(root / name) for name in names]
+        measured |= set(names)
+    missing = [trial.name for trial in plan.trials if trial.name not in measured]
     *of_groups, ranking = comparison.tables()
     figures = figures_of(comparison)
     verdict, *notes = ranking.notes
     result = f"<p><strong>{html.escape(verdict)}</strong></p>\n"
     result += _figures([figures.pop("results")], 1.0) + _scrolling(replace(ranking, notes=notes))
     if missing:
-        names = html.escape(", ".join(missing))
-        result += f"<p>Not measured yet and left out: {names}.</p>"
+        result += f"<p>Not measured yet and left out: {html.escape(', '.join(missing))}.</p>"
     return f"Comparison: {comparison.name}", {
         "Result": result,
         "Each group": "".join(map(_folded, of_groups)),
@@ -119,15 +119,15 @@ def _scrolling(table: Table) -> str:
     return f'<div class="scroll">{table.html()}</div>'
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "") -> str:
-    """Return a table; columns with a number are aligned to the right."""
-    if not rows:
+def _table(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a table of records with the same keys; columns with a number are aligned right."""
+    if not records:
         return ""
     columns = []
-    for name, cells in zip(header, zip(*rows, strict=True), strict=True):
-        has_number = any(not isinstance(cell, str | None) for cell in cells)
-        columns.append(Column(name, right=has_number))
-    return _scrolling(Table(columns, rows, title))
+    for name in records[0]:
+        has_number = any(isinstance(record[name], int | float) for record in records)
+        columns.append(Column(name, right=has_number, key=name))
+    return _scrolling(Table.of_records(records, columns))
 
 
 def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
@@ -160,7 +160,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "lines left out": sum(task.left_out.values()) or None,
             "made": str(run.environment.created or "")[:16],
         })  # fmt: skip
-    return _table(list(records[0]), [list(record.values()) for record in records])
+    return _table(records)
 
 
 def _training(runs: Sequence[Run]) -> Iterable[Figure]:
@@ -179,7 +179,9 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
 
 
 def _lengths(runs: Sequence[Run]) -> str:
-    """Draw what `eval` measured of each run, or else the last evaluation of its training."""
+    """Return a figure and tables of accuracy by length: what `eval` measured of each run, or else
+    the last evaluation of its training. The title of the last table says which.
+    """
     results = {}
     scores = []
     sources = []
@@ -207,7 +209,11 @@ def _common(groups: Groups) -> Sections:
 
 
 def _attention(runs: Mapping[str, Run]) -> str:
-    """Draw the maps of each string: of one run through training, of several the last of each."""
+    """Return maps of attention, a row of them for each string: of one run through training, of
+    several the last of each.
+
+    runs: by a label, which is written above a map if there are several.
+    """
     maps: dict[str, str] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)
@@ -226,23 +232,26 @@ def _attention(runs: Mapping[str, Run]) -> str:
 
 
 def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str:
-    """Return a table of values, those that differ between groups first.
+    """Return a table of values by key, a column for each group; first the keys whose values differ
+    between groups. A cell has several values where the runs of a group differ.
 
-    A group has several values where its runs differ.
+    values_of: key -> value, of a run.
     """
-    records = [list(map(values_of, runs)) for runs in groups.values()]
-    rows = []
-    for key in dict.fromkeys(chain(*chain(*records))):
-        row = [key]
-        for group in records:
-            values = [_text(record.get(key)) for record in group]
-            row.append(", ".join(dict.fromkeys(values)))
-        rows.append(row)
-    rows.sort(key=lambda row: len(set(row[1:])) == 1)
-    return _table(["key", *groups], rows)
+    values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
+    equal: list[dict[str, str]] = []
+    different: list[dict[str, str]] = []
+    for key in dict.fromkeys(chain(*chain(*values.values()))):
+        texts = {}
+        for label, of_runs in values.items():
+            found = dict.fromkeys(_text(one.get(key)) for one in of_runs)
+            texts[label] = ", ".join(found)
+        rows = equal if len(set(texts.values())) == 1 else different
+        rows.append({"key": key, **texts})
+    return _table(different + equal)
 
 
 def _text(value: Any) -> str:
+    """Return a value of a config as a text, a list without its brackets."""
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))
     return "-" if value in (None, "") else str(value)

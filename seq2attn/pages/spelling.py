@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -15,20 +14,12 @@ from torch.export import default_decompositions
 from seq2attn.pages import asset
 from seq2attn.torch_private import decomposition_table
 
-KINDS: dict[torch.dtype | None, str] = {
-    **dict.fromkeys((torch.float32, torch.float64, torch.float16, torch.bfloat16), "float"),
-    **dict.fromkeys((torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "int"),
-    torch.bool: "bool",
-}
 IGNORED = {"device", "layout", "pin_memory", "memory_format", "dtype", "generator", "implicit"}
 IGNORED |= {"stable", "half_to_float", "non_blocking"}
 """arguments that change no number"""
-APART = {("max", "dim"), ("min", "dim")}
-"""overloads that return something else"""
-SAME = {"detach", "alias", "dropout"}
-"""operations whose result is their argument; a page's model is in evaluation mode"""
 RENAMED = {
     **dict.fromkeys(("clone", "contiguous", "lift_fresh", "lift_fresh_copy"), "same"),
+    **dict.fromkeys(("detach", "alias", "dropout"), "same"),
     **dict.fromkeys(("view", "_unsafe_view"), "reshape"),
     "_softmax": "softmax",
     "__and__": "bitwise_and",
@@ -36,7 +27,7 @@ RENAMED = {
     "clamp_min": "clamp",
 }
 """torch's names of operations that the page calls otherwise; "same" is none: its value is that of
-its argument"""
+its argument (a page's model is in evaluation mode, without dropout)"""
 FILLED = {
     **dict.fromkeys(("zeros", "new_zeros", "zeros_like", "zero"), 0),
     **dict.fromkeys(("empty", "new_empty", "empty_like"), 0),
@@ -47,7 +38,9 @@ FILLED = {
 
 @cache
 def operations() -> frozenset[str]:
-    """Return the operations that the page's interpreter knows."""
+    """Return the operations that the page's interpreter knows, read from its tables in JavaScript:
+    lines of two spaces and a name, or `name: ...`, between `const TABLE = {` and `}`.
+    """
     tables = re.findall(
         r"^const [A-Z_]+ = \{$(.*?)^\}$", asset("engine/operations.js"), re.M | re.S
     )
@@ -55,8 +48,8 @@ def operations() -> frozenset[str]:
 
 
 def formulas(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
-    """Return torch's own formulas for the operations that the page lacks, and for `wanted`, as far
-    as there are some.
+    """Return torch's own formulas, which take an operation apart into others, for the operations
+    that the page lacks and for `wanted`, as far as torch has some.
     """
     chosen = {}
     for target, formula in _every_formula().items():
@@ -72,17 +65,30 @@ def _every_formula() -> dict[Any, Any]:
 
 def _is_known(target: Any) -> bool:
     name = _base_name(target._schema) if hasattr(target, "_schema") else ""
-    return name in operations() or name in SAME or name in RENAMED or name in _SPELLED
+    return name in operations() or name in RENAMED or name in _SPELLED
 
 
 def _base_name(schema: Any) -> str:
-    """Return "add" of torch.ops.aten.add_.Tensor."""
+    """Return "add" of torch.ops.aten.add_.Tensor, and "max_dim" of torch.ops.aten.max.dim, which
+    the page has beside "max".
+    """
     name: str = schema.name.removeprefix("aten::")
-    return name.removesuffix("_") if schema.is_mutable else name
+    if schema.is_mutable:
+        name = name.removesuffix("_")
+    overload = f"{name}_{schema.overload_name}"
+    return overload if overload in operations() else name
 
 
 def _schema(node: fx.Node) -> Any:
+    """Return torch's description of the operation of a node; None for a function of Python."""
     return getattr(node.target, "_schema", None)
+
+
+def _name(node: fx.Node) -> str:
+    """Return "add" of torch.ops.aten.add.Tensor, and "python_add" of operator.add."""
+    target: Any = node.target
+    schema = _schema(node)
+    return _base_name(schema) if schema else f"python_{target.__name__}"
 
 
 def writes(node: fx.Node) -> bool:
@@ -92,18 +98,16 @@ def writes(node: fx.Node) -> bool:
 
 def is_view(node: fx.Node) -> bool:
     """Return whether a result shows memory of the first argument."""
-    schema = _schema(node)
-    if schema is None:
-        return node.target is operator.getitem
-    return any(result.alias_info is not None for result in schema.returns)
+    returns = _schema(node).returns if _schema(node) else ()
+    is_argument = _name(node) in ("python_getitem", "dropout")
+    return is_argument or any(result.alias_info for result in returns)
 
 
-def is_same(node: fx.Node) -> bool:
-    """Return whether a result is the first argument itself."""
-    name = _name(node)
-    if name == "to":
-        return KINDS.get(_type(node)) == KINDS.get(_type(node.args[0]))
-    return name in SAME
+def kind_of(dtype: torch.dtype) -> str:
+    """Return "float", "int" or "bool", of the numbers of a tensor that are not complex."""
+    if dtype == torch.bool:
+        return "bool"
+    return "float" if dtype.is_floating_point else "int"
 
 
 def _type(node: Any) -> torch.dtype | None:
@@ -111,14 +115,8 @@ def _type(node: Any) -> torch.dtype | None:
     return getattr(node.meta.get("val"), "dtype", None) if isinstance(node, fx.Node) else None
 
 
-def _name(node: fx.Node) -> str:
-    """Return "add" of torch.ops.aten.add.Tensor and of operator.add."""
-    target: Any = node.target
-    schema = _schema(node)
-    if schema is None:
-        return f"python_{target.__name__}"
-    name = _base_name(schema)
-    return f"{name}_{schema.overload_name}" if (name, schema.overload_name) in APART else name
+def _kind(node: fx.Node) -> str:
+    return kind_of(node.meta["val"].dtype)
 
 
 Given = dict[str, Any]
@@ -126,35 +124,33 @@ Given = dict[str, Any]
 
 
 def spelled(node: fx.Node) -> list[Any]:
-    """Return the operation of a node and its arguments, as the page calls them."""
+    """Return the operation of a node and its arguments, as the page calls them. Of the arguments at
+    the end, those that have their default are left out.
+    """
     name = _name(node)
     schema = _schema(node)
     if schema is None:
         return [name, *node.args]
-    if _type(node) is not None and _type(node) not in KINDS:
-        return [f"{name} of {_type(node)}"]
-    given: Given = {one.name: one.default_value for one in schema.arguments}
-    given |= {**dict(zip(given, node.args, strict=False)), **node.kwargs}
+    dtype = _type(node)
+    if dtype is not None and dtype.is_complex:
+        return [f"{name} of {dtype}"]
+    defaults = {one.name: one.default_value for one in schema.arguments}
+    given: Given = {**defaults, **dict(zip(defaults, node.args, strict=False)), **node.kwargs}
     for ignored in IGNORED & given.keys():
         del given[ignored]
     if name in _SPELLED:
         return _SPELLED[name](node, given)
-    for one in reversed([one for one in schema.arguments if one.name in given]):
-        is_default = (
-            not isinstance(given[one.name], fx.Node) and given[one.name] == one.default_value
-        )
-        if not (one.has_default_value() and is_default):
+    for last in reversed([*given]):
+        if given[last] != defaults[last]:
             break
-        del given[one.name]
+        del given[last]
     return [RENAMED.get(name, name), *given.values()]
 
 
-def _kind(node: fx.Node) -> str:
-    return KINDS[_type(node)]
-
-
 def _filled(node: fx.Node, given: Given) -> list[Any]:
-    """Spell what fills a tensor, of the size or like the tensor that the arguments end with."""
+    """Spell what makes a tensor of equal numbers: `full(shape, number, kind)`, or `full_like` of a
+    tensor in place of the shape. The number is the last argument, unless the name says it.
+    """
     name = _name(node)
     *shape, number = [*given.values(), FILLED[name]] if name in FILLED else given.values()
     like = shape[-1] if shape else []
@@ -168,7 +164,9 @@ def _cast(node: fx.Node, given: Given) -> list[Any]:
 
 
 def _copied(node: fx.Node, given: Given) -> list[Any]:
-    """Spell what takes the place of all numbers of a tensor."""
+    """Spell `copy_`, which replaces all numbers of a tensor: its result is the source itself,
+    unless that must be repeated or cast.
+    """
     source = given["src"]
     if _kind(source) == _kind(node) and source.meta["val"].shape == node.meta["val"].shape:
         return ["same", source]

@@ -8,7 +8,7 @@ import logging
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,12 +25,13 @@ from seq2attn.pages.functions import Function, Tensors, functions, right_answer
 from seq2attn.plugins import MODULE, foreign_parts
 from seq2attn.torch_private import tree_map
 
-EXAMPLES = ((5, 2), (6, 2), (5, 3))
-"""source tokens and output positions of the examples that are traced: a dimension whose size
-differs between them may have any size"""
-CHECKED_LENGTHS = (1, 4, 9, 30)
-"""lengths of the sources on which a graph is compared with the function that it was made from; the
-last one is for tasks only"""
+EXAMPLES = ((5, 2), (6, 3))
+"""source tokens and output positions of the two examples of each function: a dimension whose size
+differs between them may have any size in the graph"""
+CHECKED_LENGTHS = (1, 4, 9)
+"""lengths of the sources on which a graph is compared with the function that it was made from"""
+LONG = 30
+"""a further one for the rules of tasks, which handle all positions at once"""
 
 
 class Traced(NamedTuple):
@@ -42,13 +43,10 @@ class Traced(NamedTuple):
     outputs: list[str]
 
 
-def trace_model(
-    model: Model, change: Callable[[Function], Function] = lambda function: function
-) -> list[Traced]:
+def trace_model(model: Model) -> list[Traced]:
     """Trace the functions of a model, and compare the graphs with them.
 
     model: on the CPU.
-    change: of a function before it is traced.
 
     Raises `Seq2AttnError` for a model that PyTorch cannot export, and for one whose graphs are
     right at the traced length only.
@@ -56,20 +54,25 @@ def trace_model(
     rule = "Parts of plug-ins must be traceable by torch.export, without Python branches on values."
     hint = rule if foreign_parts() else None
     with measuring(model), exporting("torch cannot export this model", hint):
-        examples = [functions(model, example_source(length), steps) for length, steps in EXAMPLES]
-        traced = [trace(model, *map(change, same)) for same in zip(*examples, strict=True)]
-        for length in CHECKED_LENGTHS[:-1]:
-            for function, one in zip(checked_functions(model, length), traced, strict=True):
-                run = Run(one.module, function.inputs)
-                if not agrees(run, function):
-                    said = f"of a source of length {length}, {function.name} gives other numbers"
-                    raise ValueError(said + _reason(model, one, run, function))
+        examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
+        traced = [trace(model, *pair) for pair in zip(*examples, strict=True)]
+        for one, function, differs in at_other_lengths(model, traced):
+            if not _agrees(one, function):
+                raise ValueError(differs + _reason(model, one, function))
     return traced
 
 
-def checked_functions(model: Model, length: int) -> list[Function]:
-    """Return the functions of a model for a source of this length, to be compared with graphs."""
-    return functions(model, example_source(length), EXAMPLES[0][1])
+def at_other_lengths(
+    model: Model, traced: Sequence[Traced]
+) -> Iterator[tuple[Traced, Function, str]]:
+    """Yield each graph of a model with its function for sources of each of `CHECKED_LENGTHS`, and
+    what to say where the two differ.
+    """
+    for length in CHECKED_LENGTHS:
+        same = functions(model, _source(length), EXAMPLES[0][1])
+        for one, function in zip(traced, same, strict=True):
+            said = f"of a source of length {length}, {function.name} gives other numbers"
+            yield one, function, said
 
 
 def trace_answer(task: Task) -> Traced | None:
@@ -80,22 +83,23 @@ def trace_answer(task: Task) -> Traced | None:
         return None
     with contextlib.suppress(Seq2AttnError), exporting("torch cannot export this rule"):
         traced = trace(nn.Module(), *(right_answer(task, length) for length, _ in EXAMPLES))
-        checked = [right_answer(task, length) for length in CHECKED_LENGTHS]
-        if all(agrees(Run(traced.module, one.inputs), one) for one in checked):
+        if all(_agrees(traced, right_answer(task, one)) for one in (*CHECKED_LENGTHS, LONG)):
             return traced
     return None
 
 
-def example_source(length: int) -> Tensor:
-    """Return a source (1, S) of the first two symbols."""
+def _source(length: int) -> Tensor:
+    """Return a source (1, S) of the first two symbols, in turn."""
     return (torch.arange(length) % 2 + EOS).unsqueeze(0)
 
 
 @contextlib.contextmanager
 def exporting(failure: str, hint: str | None = None) -> Iterator[None]:
-    """Turn an exception into a `Seq2AttnError`: `failure`, and the first line of the reason.
+    """Turn an exception into a `Seq2AttnError`: `failure`, the first line of the reason, and the
+    line of a plug-in that led to it.
 
-    Meanwhile, no gradients are computed, and torch's remarks on its own internals are suppressed.
+    Meanwhile, no gradients are computed, and torch's logs, warnings and prints about its own
+    internals are suppressed.
     """
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -122,7 +126,9 @@ OWN = {Path(file).parents[1] for file in (__file__, torch.__file__)}
 
 
 def _line_of_plugin(error: BaseException) -> str:
-    """Return the innermost line of a plug-in that led to an error; empty if there is none."""
+    """Return the innermost line that led to an error in a file that is neither of seq2attn nor of
+    torch; empty if there is none.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         file = Path(frame.filename)
         if not OWN & set(file.parents) and file.is_file():
@@ -131,8 +137,11 @@ def _line_of_plugin(error: BaseException) -> str:
 
 
 def line_of(node: fx.Node) -> str:
-    """Return where an operation of a graph was called: the innermost line of a `forward`, as torch
-    keeps no others, and the part of a plug-in around it; empty if that is not known.
+    """Return where an operation of a graph was called, such as " (odd.py, line 11: return query @
+    keys.mT)"; empty if torch has not kept it.
+
+    Torch keeps lines of `forward` functions, of which this is the innermost. Where that is one of
+    seq2attn or torch, the class of a plug-in around it is named, too.
     """
     called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
     lines = [one for one in called if one[0] != __file__]
@@ -156,19 +165,19 @@ class _Module(nn.Module):
         self.function = function
 
     def forward(self, tensors: Tensors) -> Tensors:
-        return self.function.call(tensors)
+        # copies: ONNX would give equal results one name; the page's graphs drop them
+        return tree_map(torch.clone, self.function.call(tensors))
 
 
-def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
+def trace(model: nn.Module, function: Function, other: Function) -> Traced:
     """Trace one function.
 
-    others: the same function with examples of other sizes.
+    other: the same function, with example inputs of other sizes.
     """
     dynamic = {}
-    for name in function.inputs:
-        shapes = [example.inputs[name].shape for example in (function, *others)]
-        sizes = map(set, zip(*shapes, strict=True))
-        dynamic[name] = [Dim.AUTO if len(different) > 1 else Dim.STATIC for different in sizes]
+    for name, tensor in function.inputs.items():
+        sizes = zip(tensor.shape, other.inputs[name].shape, strict=True)
+        dynamic[name] = [Dim.STATIC if one == another else Dim.AUTO for one, another in sizes]
     copies = tree_map(torch.clone, function.inputs)  # the tracer would unite equal objects
     module = _Module(model, function)
     program = torch.export.export(module, (copies,), dynamic_shapes=(dynamic,), strict=False)
@@ -180,8 +189,11 @@ def trace(model: nn.Module, function: Function, *others: Function) -> Traced:
 
 
 class Run(fx.Interpreter):
-    """A run of a graph on inputs of any size: its results, none if it failed; what each operation
-    made; and the one that failed.
+    """A run of a graph, operation by operation, on inputs of any size.
+
+    results: of the graph, by name; none if it failed.
+    values: of each operation, by the name of its node.
+    failed: the operation that failed.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
@@ -204,8 +216,9 @@ class Run(fx.Interpreter):
         return value
 
 
-def agrees(run: Run, function: Function) -> bool:
-    """Return whether a graph made what a function does of its example inputs."""
+def _agrees(traced: Traced, function: Function) -> bool:
+    """Return whether a graph makes of a function's example inputs what the function makes."""
+    run = Run(traced.module, function.inputs)
     return are_close(run.results, function.call(function.inputs))
 
 
@@ -223,21 +236,22 @@ def are_close(found: Tensors, expected: Tensors) -> bool:
     return True
 
 
-def _reason(model: nn.Module, traced: Traced, run: Run, function: Function) -> str:
-    """Say why a run of a graph gave other numbers than its function; empty where that cannot be
-    found.
-    """
+def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
+    """Say why a graph gives other numbers than its function; empty where that cannot be found."""
+    run = Run(traced.module, function.inputs)
     fixed = _fixed_sizes(traced.module, function)
     if fixed:
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
-    again = Run(trace(model, function).module, function.inputs)
+    again = Run(trace(model, function, function).module, function.inputs)
     return first_difference(again, run.values)
 
 
 def first_difference(run: Run, found: Tensors) -> str:
-    """Say from which operation on `found` has other values than a run, and where it was called;
-    empty if there is none.
+    """Say which operation is the first to have another value in `found` than in a run, and where it
+    was called; empty if there is none.
+
+    found: values by the names of nodes; those that are missing are not compared.
     """
     names = run.values.keys() & found.keys()
     for node in run.graph.nodes:
@@ -247,7 +261,9 @@ def first_difference(run: Run, found: Tensors) -> str:
 
 
 def _fixed_sizes(module: fx.GraphModule, function: Function) -> list[str]:
-    """Return the inputs that the graph takes in one size only, where the function has another."""
+    """Return sentences about the inputs that the graph takes in one size only, where the function's
+    example has another, such as "source became fixed at 5".
+    """
     fixed = []
     traced = module.graph.find_nodes(op="placeholder")
     for (name, tensor), node in zip(function.inputs.items(), traced, strict=True):

@@ -81,7 +81,9 @@ def training_graphs(config: Config, task: Task) -> dict[str, Graph]:
 
 
 def training_settings(config: Config) -> dict[str, Any]:
-    """Return what the page needs beside the graphs, as JSON values."""
+    """Return what the page needs beside the graphs, as JSON values. warmup: for each of the first
+    steps, the share of the learning rate with which it is taken.
+    """
     training = config.training
     warmup = []
     for step in range(training.warmup):
@@ -91,8 +93,10 @@ def training_settings(config: Config) -> dict[str, Any]:
 
 
 def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
-    """Return what draws the examples of a batch, and its graph: the task's own drawing if it can be
-    traced, otherwise the choice among examples that the page carries.
+    """Return what draws the examples of a batch, and its graph.
+
+    It is the task's own drawing if that can be traced. Otherwise the graph chooses among `CARRIED`
+    examples, which are constants in it: for a training set, or where Python reads what is drawn.
     """
     count = config.training.batch_size
     if task.training_set is None:
@@ -102,7 +106,8 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
             graph, again = (graph_of(draw, {}) for _ in range(2))
-            if graph["inputs"] and graph == again:  # nothing that Python draws is a constant in it
+            # what Python draws itself is a constant in the graph, and another one the next time
+            if graph["inputs"] and graph == again:
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
     else:
@@ -117,11 +122,15 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
 
 def _tensors(examples: Examples) -> Tensors:
+    """Return the tensors of examples by name. Training does not use their alignment."""
     return {name: value for name, value in vars(examples).items() if name != "alignment"}
 
 
 def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors]:
-    """Return the training step, and example inputs with these examples."""
+    """Return the training step as a function, and its example inputs with these examples.
+
+    It is `TrainingStep` itself, run on weights and an optimiser's state that are inputs.
+    """
     model = build_model(config, task)
     parameters = dict(model.named_parameters())
     attends = "attention.valid" in places(model)
@@ -167,10 +176,11 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
 
 
 def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
-    """Trace a function by the shapes of its tensors alone, which is four times as fast; with their
-    numbers where these decide something, and for a model that holds tensors of its own.
+    """Trace a function by the shapes of its tensors alone, which is four times as fast. That fails
+    where numbers decide something, and for a model that holds tensors of its own: then trace it
+    with numbers.
 
-    make: returns the function, and example inputs.
+    make: returns the function, and example inputs, anew for each attempt.
     """
     try:
         return graph_of(*make(), tracing="fake")
@@ -181,8 +191,12 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
 
 
 def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
-    """Trace a function of `inputs`. Gradients that it computes are operations like all others."""
+    """Trace a function of `inputs`. Gradients that it computes are operations like all others.
 
+    It is traced a second time only where the first graph does not do: for the lines of Python of
+    operations that are lacking, or without writing where tensors share memory (`functionalize`,
+    which cannot differentiate, takes the first graph).
+    """
     outputs: list[str] = []
 
     def named(tensors: Tensors) -> Tensors:
@@ -223,6 +237,7 @@ def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -
 
 
 def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
+    """Draw whole numbers. arguments: (high, shape) or (low, high, shape), as of `torch.randint`."""
     *bounds, shape = arguments
     low, high = (0, *bounds)[-2:]
     return (torch.rand(shape) * (high - low)).floor().to(torch.int64) + low
@@ -256,6 +271,7 @@ def _adamw(
 
 
 def _scale(tensors: Any, factor: Any) -> None:
+    """Multiply each tensor in place."""
     for tensor in tensors:
         tensor.mul_(factor)
 

@@ -1,6 +1,8 @@
 // Operations along axes: sums and the like, and those that make a line of numbers of a line.
 
-// Starts with `start`, then `add(total, value)` for each value, or a sum, then `end(total, count)`.
+// Makes an operation that reduces the numbers along some axes (all, if none are given) to one: from
+// `start` on, add(total, value) for each of them, or plain sums without `add`, then end(total,
+// count). keep: whether these axes stay, with one position.
 function reduction(start, add, end, type) {
   return (x, axes = [], keep = false) => {
     const given = [axes].flat().map(axis => axisOf(x, axis))
@@ -15,6 +17,8 @@ function reduction(start, add, end, type) {
   }
 }
 
+// Adds each number of x to the total that it belongs to. The totals are repeated to the shape of x,
+// so that both can be walked together; plain sums have a loop of their own, which is faster.
 function gathered(x, {data: totals, ...result}, add) {
   const {data} = x
   walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
@@ -37,7 +41,9 @@ function variance(x, axes = [], correction = 1, keep = false) {
   return over(total, product(x.shape) / product(total.shape) - correction)
 }
 
-// compute(line, out) for each line along an axis, as arrays.
+// A tensor of the shape of x, made line by line along an axis: compute(line, out) reads one line of
+// numbers as an array and fills another. The axis is last meanwhile, so that a line is in one
+// piece.
 function lines(x, axis, compute, type = x.type) {
   const {data, first, shape} = contiguous(transpose(x, axis, -1))
   const result = tensor(type, shape)
@@ -49,6 +55,7 @@ function lines(x, axis, compute, type = x.type) {
   return transpose(result, axis, -1)
 }
 
+// The largest number is subtracted first: its exponential could be infinite.
 function softmax(x, axis) {
   return lines(x, axis, (line, out) => {
     const largest = Math.max(...line)
@@ -67,6 +74,7 @@ const cumulative = add => (x, axis) =>
     for (let k = 1; k < line.length; k++) out[k] = add(out[k - 1], line[k])
   })
 
+// log(exp(x) + exp(y)), where the exponentials alone could be infinite or 0.
 function addLogs(x, y) {
   const larger = Math.max(x, y)
   if (larger === -Infinity) return larger
@@ -90,6 +98,7 @@ function topk(x, count, axis = -1, largest = true) {
   return sort(x, axis, largest).map(part => slice(part, axis, 0, count))
 }
 
+// Makes argmax or argmin: the first place in a sorted line; without an axis, of all numbers.
 const extreme =
   largest =>
   (x, axis, keep = false) => {

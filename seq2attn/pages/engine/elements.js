@@ -2,6 +2,7 @@
 
 const TYPES = ["bool", "int", "number", "float"] // each holds those before it
 
+// The widest type of some tensors.
 function common(inputs) {
   const found = TYPES.findLast(type =>
     inputs.some(input => input.type === type)
@@ -9,7 +10,9 @@ function common(inputs) {
   return found === "number" ? "float" : found
 }
 
-// loop computes a row of the result: out[o] to out[end - 1], from a[i] by p, b[j] by q, c[l] by r.
+// Makes an operation on up to three tensors or numbers, which are repeated to one shape, of a loop
+// over a row: it computes out[o] to out[end - 1] from a[i], a[i + p], ..., b[j], b[j + q], ... and
+// c[l], c[l + r], ... Without a type, the result has the widest one of its inputs.
 function elementwise(loop, type) {
   return (...given) => {
     const inputs = given.map(single)

@@ -1,5 +1,6 @@
-// How much is right of strings that are drawn once and not trained on: letter by letter, given the
-// right ones before each, as in training; and of what a model writes by itself.
+// The exam of a model in training: how much it has right of strings that are drawn once, by another
+// generator than the batches. Letter by letter, given the right ones before each, as in training;
+// and of what it writes by itself.
 
 const EXAM = {strings: 24, batches: 8, every: 20}
 
@@ -17,6 +18,7 @@ function examStrings({draw}, random) {
   return found.slice(0, EXAM.strings)
 }
 
+// The rows of a matrix of ids, without their padding.
 function unpadded(ids, lengths) {
   const [rows, width] = ids.shape
   const numbers = [...numbersOf(ids)]
@@ -25,8 +27,9 @@ function unpadded(ids, lengths) {
   )
 }
 
-// The shares that are right: of letters, given the right ones before (`given`) and after what the
-// model wrote itself (`own`), and of whole strings. mask: as in `Session.decode`.
+// The shares that are right: of letters where the right ones before were given (`given`), of
+// letters where the model reads what it wrote itself (`own`), and of whole strings so written
+// (`whole`). strings: [{source, target}], ids. mask: as in `Session.decode`.
 function examine(model, strings, mask) {
   const {spec} = model
   const session = new Session(model)

@@ -1,6 +1,11 @@
-// How a graph computes one of its numbers, read off its nodes. It knows operations, and no
-// mechanism.
+// How a graph computes one of its numbers, as a formula with the numbers in it, read off its nodes:
+// so that every score, of a plug-in too, is explained without being known here.
+//
+// A cell is one element of a tensor: its number, if the elements are counted row by row. Several
+// cells are a vector, such as a row. A value is taken apart if it is written as the operation that
+// made it, rather than as a name or a number.
 
+// Operations on two values: the sign between them, and how tightly it binds, as in formula.js.
 const BETWEEN = {
   add: [" + ", 1],
   sub: [" − ", 1],
@@ -23,20 +28,24 @@ const LONGEST_FORMULA = 90
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
-// Where in its array a tensor, repeated to a shape, has elements of that shape.
+// Where in x.data, after x is repeated to a shape, its cells are: elements by their number, counted
+// row by row in that shape.
 function placesIn(x, shape, cells) {
   const {steps, first} = expand(x, shape)
   const own = full(shape)
-  const along = (cell, axis) =>
-    (Math.floor(cell / own[axis]) % shape[axis]) * steps[axis]
-  return cells.map(cell =>
-    shape.reduce((place, _, axis) => place + along(cell, axis), first)
-  )
+  return cells.map(cell => {
+    let place = first
+    for (const [axis, size] of shape.entries()) {
+      const index = Math.floor(cell / own[axis]) % size
+      place += index * steps[axis]
+    }
+    return place
+  })
 }
 
 class Explanation {
-  // values: of the graph, as `Graph.trace` returns them; names: {value: cells => formula} of those
-  // that are not taken apart.
+  // values: of one run of the graph, as `Graph.trace` returns them. names: {input or output: cells
+  // => formula} of those that are not taken apart, such as the keys, which are "hⱼ".
   constructor(graph, values, names) {
     this.graph = graph
     this.values = values
@@ -48,6 +57,7 @@ class Explanation {
     }
   }
 
+  // The node that made a value; of an input, weight or constant, one of nothing.
   maker(place) {
     return this.graph.makers.get(place) ?? {inputs: [], args: []}
   }
@@ -58,7 +68,9 @@ class Explanation {
     return single(place === undefined ? value : this.values[place])
   }
 
-  // The tensor whose array a tensor shows.
+  // The place of the tensor that made the array which this one shows: it may be a view, such as a
+  // slice, of a view. An operation such as `split` makes a list of tensors; then it is the tensor
+  // that was split.
   root(place) {
     const {data} = this.values[place]
     const shows = input =>
@@ -70,7 +82,8 @@ class Explanation {
     )
   }
 
-  // Elements of a tensor, repeated to a shape, as elements of its root: {at, cells}.
+  // The same elements in the tensor that another one is a view of: {at: its place, cells}. cells:
+  // element numbers in `shape`, to which the view is repeated.
   locate(place, cells, shape = this.values[place].shape) {
     return {
       at: this.root(place),
@@ -78,8 +91,9 @@ class Explanation {
     }
   }
 
-  // How an element of a named value is made: as a formula, and with the numbers that its last
-  // operation combines.
+  // How one element of an input or output is made: {text: a formula, numbers: its last operation
+  // with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}. cell: the
+  // number of the element, counted row by row.
   of(name, cell) {
     const place = this.graph.at(name)
     return {
@@ -88,19 +102,22 @@ class Explanation {
     }
   }
 
-  // Which of its arguments an operation that chooses takes for elements of its result.
+  // Which of its arguments an operation such as `where` takes for the first of these elements of
+  // its result. cells: their numbers, counted row by row.
   chosen(operation, args, shape, cells) {
     const [condition, yes, no] = CHOICES[operation].map(k => args[k])
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
 
-  // The numbers of an argument from which elements of a result are made.
+  // The numbers of an argument, repeated to the shape of a result, at these elements of the result.
+  // cells: their numbers, counted row by row.
   numbersAt(value, shape, cells) {
     const x = this.operand(value)
     return placesIn(x, shape, cells).map(place => x.data[place])
   }
 
-  // An argument as a formula, for elements of a result.
+  // An argument as a formula, for these elements of a result of this shape: a number of the graph
+  // as it is, a tensor by its `term`.
   part(value, shape, cells) {
     const place = this.graph.placeOf(value)
     const number = place === undefined ? value : this.values[place]
@@ -109,6 +126,10 @@ class Explanation {
       : this.term(place, cells, shape)
   }
 
+  // The numbers that the last operation combines for an element, as text; empty where that says
+  // nothing: for what has a name, and a factor or divisor of 1. place: of a tensor; given: the
+  // numbers of its elements, counted row by row after it is repeated to the shape `wanted`. Of an
+  // operation that chooses, it is about what is chosen.
   numbers(place, given, wanted) {
     const {at, cells} = this.locate(place, given, wanted)
     const {operation, args} = this.maker(at)
@@ -128,7 +149,8 @@ class Explanation {
     return said.join(BETWEEN[operation][0])
   }
 
-  // An element of a softmax as a share of the sum of its row.
+  // An element of a softmax along the last axis as its share, such as "1.2 / 3.4": exp of its own
+  // score, of the sum of exp over its row. cell: the number of the element, counted row by row.
   shares(scores, shape, cell) {
     const width = shape.at(-1)
     const row = counted(width, cell - (cell % width))
@@ -137,7 +159,10 @@ class Explanation {
     return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
-  // Some elements of a tensor, repeated to a shape, one of them or a vector, as a formula.
+  // Elements of a tensor as a formula: one number, or a vector such as a row. It is the tensor's
+  // name, the name of a weight, or what its operation makes, if that is short; otherwise one
+  // number, or for a vector the module that it comes from. given: the elements' numbers, counted
+  // row by row after the tensor is repeated to a shape.
   term(place, given, shape) {
     const {at, cells} = this.locate(place, given, shape)
     const x = this.values[at]
@@ -160,7 +185,8 @@ class Explanation {
     return /([^.]+)(\.weight|\.bias)?$/.exec(name)[1]
   }
 
-  // What an operation makes; undefined for one that is not taken apart.
+  // The formula of what a node makes at these elements of its result: by the formulas of its
+  // arguments. undefined for operations that are not written out.
   made(node, cells, shape) {
     const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
@@ -178,7 +204,8 @@ class Explanation {
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
 
-  // A function of one number.
+  // The formula of a function of one value, which is the formula `one`: "tanh(x)". The softmax of a
+  // whole vector is not written out: undefined.
   applied(operation, one, cells) {
     if (operation.startsWith("clamp")) return one
     if (operation === "abs") return formula(`|${one.text}|`)
@@ -190,6 +217,10 @@ class Explanation {
       : undefined
   }
 
+  // The formula of a sum, product or the like: "a + b". "+ 0" and "× 1" are left out. As in
+  // mathematics, a part that binds less tightly than the sign gets brackets; on the right of − and
+  // / also one that binds as tightly. With a third argument, such as the factor of `add`, it is not
+  // written out.
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
@@ -206,7 +237,9 @@ class Explanation {
     )
   }
 
-  // A sum or the like along the last axis.
+  // The formula of a sum or the like along the last axis: "Σ(...)" of the row that the element
+  // `cells[0]` of the result is made of. Not written out if that row is no more than the name of a
+  // module.
   reduced({operation, args}, cells) {
     const place = this.graph.placeOf(args[0])
     const {shape} = this.values[place]
@@ -219,7 +252,11 @@ class Explanation {
     return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
-  // A product of matrices: of a row of the one and a column of the other, or of whole rows.
+  // The formula of a product of matrices: for one element a row of the one times a column of the
+  // other, "s · hⱼ"; for a vector of elements a matrix of weights times a vector, "W s". cells: the
+  // elements' numbers, counted row by row in `shape`. The vectors of the first product of two
+  // vectors are kept, since the page draws them. Two elements [0, 1] of the weights stand for all:
+  // that is no single number.
   multiplied({operation, args}, cells, shape) {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)
@@ -239,6 +276,7 @@ class Explanation {
     )
   }
 
+  // The numbers of the row and the column of a product, and the formulas that name them.
   vectors(places, cells, parts) {
     const [left, right] = places.map((place, k) => {
       const numbers = numbersOf(this.values[place])
@@ -247,7 +285,8 @@ class Explanation {
     return {left, right, names: parts.map(({text}) => text)}
   }
 
-  // Every place that a tensor is made of, itself first.
+  // The places of all values that a tensor is computed from, its own first. A set goes on with what
+  // is added to it in the loop.
   origins(place) {
     const found = new Set([place])
     for (const at of found) {
@@ -256,7 +295,7 @@ class Explanation {
     return found
   }
 
-  // What is not taken apart, by the module whose weights it comes from.
+  // A name for what is not taken apart: the kind of module whose weights it is computed from.
   source(place) {
     for (const at of this.origins(place)) {
       const name = this.graph.weightNames.get(at)
@@ -272,8 +311,10 @@ class Explanation {
   }
 }
 
-// The elements of two matrices, the row and the column, that an element of their product is made
-// of.
+// An element of a product of matrices is made of a row of the left one and a column of the right
+// one. Returns the numbers of the elements of both, counted row by row. With more than two axes,
+// the first ones count matrices: a factor has a matrix for each, or one for all. `linear`
+// multiplies by the transposed right matrix, so that its columns are rows.
 function rowAndColumn(operation, [left, right], shape, cell) {
   const [rows, size] = left.slice(-2)
   const columns = shape.at(-1)

@@ -20,6 +20,7 @@ const flowing = text => text.replace(/\s+/g, " ").trim()
 // What the catalogue says, without its code marks and its second thoughts.
 const plainly = text => text.split(";")[0].replaceAll("`", "")
 
+// A number in little room: two digits after the point, no 0 before it.
 function short(value) {
   const size = Math.abs(value)
   if (size >= 1e5) return value.toExponential(1)
@@ -29,6 +30,7 @@ function short(value) {
     : value.toFixed(2).replace(/^(-?)0\./, "$1.")
 }
 
+// A number with four digits.
 function exact(value) {
   const size = Math.abs(value)
   if (size >= 1e5 || (size && size < 1e-3)) return value.toExponential(1)
@@ -37,6 +39,8 @@ function exact(value) {
     : `${Number(value.toPrecision(4))}`
 }
 
+// The subscript of a match in `written`, in small letters: of _{t-1} the part `many`, of _t the
+// part `one`; the whole match, if Unicode lacks one of these letters.
 function lowered(whole, many, one) {
   const signs = Array.from(many ?? one)
   return signs.every(sign => sign in LOWERED)
@@ -44,7 +48,7 @@ function lowered(whole, many, one) {
     : whole
 }
 
-// A formula of the catalogue, such as "s . h / sqrt(D)".
+// A formula of the catalogue, such as "s_t . h_j / sqrt(D)", as it is printed: sₜ · hⱼ / √D.
 function written(text) {
   return text
     .replace(/_(?:\{([^}]+)\}|(\w)(?!\w))/g, lowered)

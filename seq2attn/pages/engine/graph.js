@@ -15,7 +15,10 @@ function decode(text, width = "float32") {
 const isKnown = value => value !== undefined
 
 class Graph {
-  // weights: Map name -> tensor
+  // spec: as graphs.py describes it; weights: Map name -> tensor.
+  //
+  // Each input, weight, constant and result of a node has a place in the array `values`, so that a
+  // run looks no names up. What needs no input is computed here, once.
   constructor(spec, weights) {
     this.spec = spec
     this.places = new Map() // name -> place in `values`
@@ -59,6 +62,8 @@ class Graph {
     return new Map([...this.outputs, ...this.inputs]).get(name)
   }
 
+  // A node of the JSON, ready to be run: `readers` return its arguments, `inputs` are the places
+  // that these read, and `place` is where its result goes.
   read([name, operation, ...args]) {
     const compute = OPERATIONS[operation]
     if (!compute) throw new Error(`the operation ${operation} is missing`)
@@ -74,7 +79,8 @@ class Graph {
     }
   }
 
-  // An argument as a function of the values.
+  // A function that takes the values of a run and returns an argument of a node: one of the values,
+  // a list of arguments, or always the same number or word.
   reader(value) {
     const place = this.placeOf(value)
     if (isKnown(place)) return values => values[place]
@@ -92,8 +98,8 @@ class Graph {
     values[place] = compute(...readers.map(read => read(values)))
   }
 
-  // This graph with some inputs given: what depends on them alone is computed here, once for many
-  // calls of `run`.
+  // A copy of this graph with some inputs given, which each call of `run` then leaves out. Nodes
+  // that read nothing else are computed here, once for all these calls, and are not among its own.
   bind(inputs) {
     const bound = Object.create(this)
     bound.values = this.trace(inputs, [])
@@ -106,7 +112,7 @@ class Graph {
     return bound
   }
 
-  // The values of all tensors, by their place.
+  // Runs the nodes, and returns the values of all tensors by their place. `last`: see `recycle`.
   trace(inputs, nodes = this.nodes) {
     const values = this.values.slice()
     for (const [name, place] of this.inputs)
@@ -125,8 +131,10 @@ class Graph {
     )
   }
 
-  // From now on, arrays that no later node reads are used again. The shapes must be the same in
-  // every call.
+  // Saves memory for training, which runs one graph with the same shapes again and again: from now
+  // on, an array is used again after the node that is the last one to read it. Of each array, that
+  // is the first node from the end that makes or reads it. Results, inputs, weights and constants
+  // are kept. `last` of a node: the places whose arrays are free after it.
   recycle(inputs) {
     for (const node of this.nodes) node.last = []
     const values = this.trace(inputs)
@@ -134,14 +142,19 @@ class Graph {
       ([, place]) => values[place]
     )
     const seen = new Set([...this.values, ...kept].map(value => value?.data))
-    const isLast = place =>
-      !seen.has(values[place].data) && seen.add(values[place].data)
+    const isLast = place => {
+      const {data} = values[place]
+      const isNew = !seen.has(data)
+      seen.add(data)
+      return isNew
+    }
     for (const node of this.nodes.toReversed()) {
       node.last = [node.place, ...node.inputs].filter(isLast)
     }
   }
 }
 
+// Lets `memory` return the array of a tensor again.
 function reuse({data}) {
   if (!unread.has(data.length)) unread.set(data.length, [])
   unread.get(data.length).push(data)

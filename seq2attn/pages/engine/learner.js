@@ -1,6 +1,7 @@
 // Training: the exported step, over and over.
 
-// Numbers in [0, 1) in steps of 2^-24, so that float32 holds them exactly (mulberry32).
+// A generator of random numbers in [0, 1), the same ones for the same seed: mulberry32, by Tommy
+// Ettinger. Steps of 2^-24: float32 holds them exactly.
 function uniforms(seed) {
   let state = seed
   return () => {
@@ -14,7 +15,7 @@ function uniforms(seed) {
 // The share of the learning rate with which a step, counted from 0, is taken.
 const warmed = ({warmup}, step) => warmup[step] ?? 1
 
-// The random inputs of a graph.
+// Values for the random inputs of a graph, drawn from the generator `random`.
 function randomInputs({inputs}, random) {
   const draw = (_, k, numbers) => {
     numbers[k] = random()
@@ -26,9 +27,11 @@ function randomInputs({inputs}, random) {
   })
 }
 
+// One model in training.
 class Learner {
-  // It begins with weights that are drawn, moments of the gradients that are 0, and no step taken.
-  // Of the numbers that a seed draws, first weights, dropout and batches have a stream each.
+  // It begins with weights that the graph `first` draws, averages of the gradients (`exp_avg`) that
+  // are 0, and no step taken. First weights, dropout and batches have a generator each, so that the
+  // batches of a seed are the same for every model: hence the factor 3.
   constructor(spec, seed) {
     this.spec = spec
     this.graphs = made(
@@ -47,7 +50,8 @@ class Learner {
   }
 
   // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask:
-  // null is the config's own.
+  // whether padding gets no attention; null: as the config says. The results of the graph are the
+  // next weights and averages, by the names of the inputs that they are in the next step.
   learn(examples, rate, mask) {
     const {train} = this.graphs
     const [step] = this.values.step.data
@@ -64,6 +68,7 @@ class Learner {
     return {loss: loss.data[loss.first], right: numbersOf(right)}
   }
 
+  // The weights one after the other, as `Model` takes them.
   weights() {
     const parts = this.spec.weights.map(([name]) =>
       flatten(this.values[name])
@@ -72,7 +77,7 @@ class Learner {
   }
 }
 
-// All learners on the same batches.
+// One model or two that train on the same batches, and take the same exam.
 class Race {
   constructor(specs, seed) {
     this.learners = specs.map(spec => new Learner(spec, seed))

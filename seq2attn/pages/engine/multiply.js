@@ -17,6 +17,7 @@ QQRqIhUgB0gNAAsLIA1BBGoiDSAFSA0ACwsL
 const bytesOf = text =>
   Uint8Array.from(atob(text), letter => letter.charCodeAt(0))
 
+// The functions and the memory of the compiled loop.
 const compiled = (() => {
   try {
     const module = new WebAssembly.Module(bytesOf(COMPILED))
@@ -26,8 +27,10 @@ const compiled = (() => {
   }
 })()
 
-// Like `multiply`, of at least four rows and columns: copied to where the compiled loop can read
-// them, and back.
+// Like `multiply`, of at least four rows and columns. The compiled loop can read its own memory
+// only: there, behind __heap_base, both matrices are copied one after the other, then follows the
+// product, which is copied back. A transposed matrix is copied as it stands, and read with other
+// steps. Places are counted in doubles here, in bytes there.
 function multiplyCompiled(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
@@ -59,7 +62,7 @@ function reserve(length) {
   return new Float64Array(own.buffer)
 }
 
-// Copies a matrix by rows.
+// Copies a matrix by rows into the memory `all` from `place` on: at once, if it stands like that.
 function load(
   all,
   place,

@@ -1,7 +1,8 @@
 // Operations that read or write where integers say.
 
-// visit(i, o) for each index along an axis: its place in x.data, and its place in the other
-// tensor's.
+// For each number of `indices`, which points along an axis of x: visit(i, o) with the place in
+// x.data that it points to, and the place in other.data where it stands itself. `other` has the
+// shape of `indices`. `start` is x before a step along the axis: always at position 0 of it.
 function eachIndex(x, axis, indices, other, visit) {
   const at = axisOf(x, axis)
   const start = {first: x.first, steps: x.steps.with(at, 0)}
@@ -25,6 +26,7 @@ function gather(x, axis, indices) {
   return result
 }
 
+// Makes an operation that joins numbers of a copy of x with `values`, where indices say.
 const scattering = join => (x, axis, indices, values) => {
   const result = copy(x)
   const given = expand(single(values), indices.shape)
@@ -37,6 +39,7 @@ const scattering = join => (x, axis, indices, values) => {
 const scatter = scattering((_, value) => value)
 const scatterAdd = scattering((old, value) => old + value)
 
+// The rows of `weights` that ids of any shape name.
 function embedding(weights, ids) {
   const width = weights.shape[1]
   const result = tensor(weights.type, [...ids.shape, width])
@@ -46,6 +49,8 @@ function embedding(weights, ids) {
   return result
 }
 
+// The gradient of an embedding's `count` rows: each gets the sum of the gradients (..., W) of its
+// ids; that of the id `padding` gets none.
 function embeddingBackward(gradients, ids, count, padding) {
   const width = gradients.shape.at(-1)
   const result = filled([count, width], 0)
@@ -58,7 +63,10 @@ function embeddingBackward(gradients, ids, count, padding) {
   return result
 }
 
-// x[indices], one tensor of integers or nothing for each of the first axes: rows of a matrix.
+// x[indices], as PyTorch does it: for each of the first axes a tensor of integers, or nothing where
+// the whole axis stays. The indexed axes are moved to the front and joined, so that each place is a
+// row of a matrix whose number `ids` is; the axes of the result are put in PyTorch's order in the
+// end.
 function index(x, indices) {
   const axes = [...indices.keys()].filter(axis => indices[axis])
   const others = [...x.shape.keys()].filter(axis => !axes.includes(axis))

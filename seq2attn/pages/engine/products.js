@@ -1,6 +1,7 @@
 // Products of matrices, and what is made of them.
 
-// rows x inner times inner x columns, by rows into `out` from `place` on.
+// Multiplies a (rows, inner) by b (inner, columns), and writes the product by rows into the array
+// `out` from `place` on. Large ones are computed in WebAssembly, where the copying there pays.
 function multiply(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
@@ -31,6 +32,7 @@ function mm(a, b) {
   return result
 }
 
+// Products of the matrices of a (N, R, K) and b (N, K, C), one by one.
 function bmm(a, b) {
   const [count, rows] = a.shape
   const columns = b.shape[2]
@@ -46,6 +48,8 @@ function bmm(a, b) {
   return result
 }
 
+// As torch.matmul: of two vectors, or of the matrices in the last two axes, with the axes before
+// those repeated to one shape and flattened for `bmm`.
 function matmul(a, b) {
   if (a.shape.length === 1) return squeeze(matmul(unsqueeze(a, 0), b), [-2])
   if (b.shape.length === 1) return squeeze(matmul(a, unsqueeze(b, 1)), [-1])
@@ -63,6 +67,8 @@ function matmul(a, b) {
 const addmm = (bias, a, b, beta = 1, alpha = 1) =>
   plus(scaled(mm(a, b), alpha), scaled(bias, beta))
 
+// x (..., K) times the transpose of weights (M, K), plus bias (M): all vectors of x as the rows of
+// one matrix.
 function linear(x, weights, bias) {
   const outer = x.shape.slice(0, -1)
   const rows = reshape(x, [product(outer), x.shape.at(-1)])
@@ -73,8 +79,10 @@ function linear(x, weights, bias) {
   return bias ? plus(result, bias) : result
 }
 
-// x (B, C, S), filters (M, C / groups, K): for each group, its filters as rows times the windows of
-// its channels as columns.
+// x (B, C, S), filters (M, C / groups, K) -> (B, M, L), as one product of matrices for each group:
+// its filters are the rows, and what these see of its channels at each of the L places, the
+// windows, are the columns. Windows overlap; as a view with steps of its own they are not copied
+// before that. spread: torch's dilation.
 function conv1d(
   x,
   filters,
@@ -105,6 +113,8 @@ function conv1d(
   return bias ? plus(result, unsqueeze(bias, 1)) : result
 }
 
+// Normalises over the last axes, whose sizes these are. Returns the result, the means and the
+// factors 1 / deviation, which the gradients need.
 function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   const axes = sizes.map((_, k) => -1 - k)
   const middle = mean(x, axes, true)

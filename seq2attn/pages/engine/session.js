@@ -1,6 +1,8 @@
 // A model, and the loops around its graphs that the manifest describes. It knows no mechanism.
 
 class Model {
+  // spec: a model of the page's data. numbers: its weights, one after the other, by default the
+  // last that it was trained to.
   constructor(spec, numbers = decode(spec.snapshots.at(-1).weights)) {
     this.spec = spec
     const weights = new Map()
@@ -16,7 +18,7 @@ class Model {
 
 const integers = ids => row("int", [1, ids.length], j => ids[j])
 
-// The values whose names begin so.
+// The values whose names begin with `start`, such as all states of `state.`.
 function picked(values, start) {
   const named = Object.entries(values).filter(([name]) =>
     name.startsWith(start)
@@ -44,7 +46,10 @@ class Session {
     this.encoded = null
   }
 
-  // What a source of these ids, padded, gives to each step. The same source again costs nothing.
+  // Reads a source, padded, into `this.encoded`: the first state of the decoder, and the graph of a
+  // step with the memory already in it. The same source again costs nothing; another one makes all
+  // steps and changed graphs that were kept useless. `again`: for explanations, which need every
+  // value.
   encode(ids, padding) {
     const key = `${ids.join()}+${padding}`
     if (this.encoded?.key === key) return
@@ -73,8 +78,10 @@ class Session {
     this.graphs = new Map() // what is changed, as text -> the graph of a step
   }
 
-  // Recurrent layers, token by token: `states` and `final.*`, inputs of `prepare`. The lowest reads
-  // the ids, each other the outputs of the one below, of both directions side by side.
+  // Runs the layers of a recurrent encoder, each of one direction or two. The lowest reads the ids,
+  // each other the outputs of the one below, of both directions side by side. Returns what
+  // `prepare` takes: `states`, the outputs of the highest, and `final.*`, the last state of each
+  // layer; of two directions, that of the backward one.
   readSource(tokens, length) {
     let below = tokens.map(id => row("int", [1], () => id))
     const finals = []
@@ -95,8 +102,10 @@ class Session {
     }
   }
 
-  // A cell along its inputs: its outputs by their position, and its last state for a token that is
-  // not padding.
+  // Runs the cell of one layer and direction along its inputs, of which `length` are no padding. A
+  // backward one reads these in reverse, and the padding after them, so that padding changes
+  // nothing. Returns its outputs by position, and its state after the last token that is no
+  // padding.
   readLine(name, inputs, length) {
     const graph = this.model.graphs[name]
     const order = [...inputs.keys()]
@@ -116,9 +125,12 @@ class Session {
     return {outputs, last}
   }
 
-  // The output for source ids, changed: {force: Map "t,j" -> weight, ban: Set "t,j" or "j", write:
-  // Map t -> id, temperature, padding, mask}. A step is {token, logits, weights, ...}; steps that
-  // are as in the last call are not computed again.
+  // Decodes source ids, with changes as in `unchanged`: {force: Map "t,j" -> weight, ban: Set of
+  // "t,j" or "j", write: Map t -> id, temperature, padding, mask}. bound: the most steps.
+  //
+  // Returns steps {token, written, logits, weights, ...}: what each reads, and what it writes.
+  // Steps before the first one that differs from the last call are kept from there: most calls come
+  // after one more change by hand.
   decode(ids, changes, bound) {
     this.encode(ids, changes.padding)
     const {first, width} = this.encoded
@@ -140,7 +152,7 @@ class Session {
     return {steps, width, finished: token === eos}
   }
 
-  // What is changed at step t, as text: steps with the same changes share a graph.
+  // What is changed of the attention of step t, as text: steps with the same text share a graph.
   changeKey(t, {temperature, mask, ban, force}) {
     const cells = []
     for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
@@ -164,6 +176,7 @@ class Session {
     })
   }
 
+  // Computes step t. `change` is the text of its changes, the key of its graph.
   step(t, token, state, change, changes) {
     if (!this.graphs.has(change))
       this.graphs.set(change, this.changedGraph(t, changes))
@@ -190,6 +203,7 @@ const alone = x => tensor(x.type, x.shape, numbersOf(x))
 // The place of the largest of some numbers, the first of them.
 const peak = numbers => numbers.indexOf(numbers.reduce(most))
 
+// The softmax of an array.
 function probabilities(logits) {
   const largest = Math.max(...logits)
   const powers = Array.from(logits, logit => Math.exp(logit - largest))

@@ -1,12 +1,12 @@
-// Tensors: arrays of doubles, shown with a step for each axis. To expand, transpose, slice or split
-// copies nothing: the results share the array, which only the operation that makes it writes. A
-// tensor is {type, shape, steps, first, data}; its type is "float", "int" (exact to 2^53) or
-// "bool".
+// Tensors: {type, shape, steps, first, data}. The number at [i, j] is data[first + i * steps[0] + j
+// * steps[1]], data being an array of doubles; the type is "float", "int" (exact to 2^53) or
+// "bool". To expand, transpose, slice or split copies nothing: the results share the array, which
+// only the operation that makes it writes.
 
 const unread = new Map() // length -> arrays that no graph reads any more
 
 const between = (value, low, high) => Math.max(low, Math.min(high, value))
-// A place that below 0 is counted from the end.
+// A place below 0 is counted from the end, as in Python.
 const placeIn = (size, place) => (place < 0 ? place + size : place)
 const axisOf = (x, axis) => placeIn(x.shape.length, axis)
 
@@ -17,7 +17,8 @@ function memory(length) {
   return unread.get(length)?.pop() ?? new Float64Array(length)
 }
 
-// Steps of a tensor of this shape that is alone in its array.
+// The steps of a tensor of this shape whose numbers follow each other in its array: [12, 4, 1] for
+// [2, 3, 4].
 function full(shape) {
   const steps = new Array(shape.length)
   let step = 1
@@ -28,6 +29,8 @@ function full(shape) {
   return steps
 }
 
+// Whether the numbers of a tensor follow each other in its array, in order. The step of an axis of
+// one position does not matter.
 function isFull({shape, steps}) {
   return full(shape).every(
     (step, axis) => step === steps[axis] || shape[axis] === 1
@@ -54,7 +57,9 @@ function row(type, shape, value) {
 
 const singles = new Map() // number -> tensor
 
-// A tensor of one number. One with a point makes integers floats.
+// A number as a tensor; tensors are returned as they are. As in PyTorch, 2 leaves a tensor of
+// integers what it is and 2.5 makes it one of floats: its type "number" stands between the two.
+// The same numbers occur again and again, so their tensors are kept.
 function single(value) {
   if (typeof value === "object") return value
   if (!singles.has(value)) {
@@ -77,6 +82,8 @@ function numbersOf(x) {
 
 // ---- shapes ----
 
+// The shape to which tensors of these shapes are repeated, as PyTorch does: axes are compared from
+// the last one on, and an axis of size 1 fits every size.
 function broadcast(shapes) {
   const rank = Math.max(...shapes.map(shape => shape.length))
   const result = new Array(rank).fill(1)
@@ -92,7 +99,8 @@ function broadcast(shapes) {
   return result
 }
 
-// A tensor repeated to a shape, in which -1 keeps a size.
+// A tensor repeated to a shape, in which -1 keeps a size. Nothing is copied: along an axis that
+// repeats, the step is 0.
 function expand(x, wanted) {
   const more = wanted.length - x.shape.length
   const shape = wanted.slice()
@@ -105,6 +113,7 @@ function expand(x, wanted) {
   return view(x, shape, steps)
 }
 
+// The same numbers in another shape; its size -1 is whatever is left for it.
 function reshape(x, wanted) {
   const whole = contiguous(x)
   const open = wanted.indexOf(-1)
@@ -136,12 +145,14 @@ function unsqueeze(x, axis) {
   return view(x, x.shape.toSpliced(at, 0, 1), x.steps.toSpliced(at, 0, 0))
 }
 
+// Without those of these axes that have one position; by default, of all.
 function squeeze(x, axes = [...x.shape.keys()]) {
   const gone = [axes].flat().map(axis => axisOf(x, axis))
   const isKept = (_, axis) => x.shape[axis] !== 1 || !gone.includes(axis)
   return view(x, x.shape.filter(isKept), x.steps.filter(isKept))
 }
 
+// With the axes from `start` to `end` as one.
 function flatten(x, start = 0, end = -1) {
   const [from, to] = [start, end].map(axis => axisOf(x, axis))
   return reshape(x, x.shape.toSpliced(from, to - from + 1, -1))
@@ -166,6 +177,7 @@ function select(x, axis, index) {
   return view(x, x.shape.toSpliced(at, 1), x.steps.toSpliced(at, 1), first)
 }
 
+// Parts along an axis: of these sizes, or all of one size but perhaps the last.
 function split(x, sizes, axis = 0) {
   const size = x.shape[axisOf(x, axis)]
   const counts = Array.isArray(sizes)
@@ -178,6 +190,7 @@ function split(x, sizes, axis = 0) {
   })
 }
 
+// With these axes in reverse: they begin at their last position and step back.
 function flip(x, axes) {
   let turned = x
   for (const axis of axes) {
@@ -191,9 +204,9 @@ function flip(x, axes) {
 
 // ---- loops ----
 
-// Calls visit(size, places, steps) for each row of tensors of one shape that are walked together:
-// tensor k from `places[k]` on, by `steps[k]`. Axes along which all of them go on evenly are one
-// row.
+// Walks through tensors of one shape together, row by row, since a loop over a row is fast: calls
+// visit(size, places, steps) for each. The numbers of tensor k in this row are its data[places[k]],
+// data[places[k] + steps[k]] and so on, `size` of them. `index` counts the rows like an odometer.
 function walk(shape, tensors, visit) {
   const {sizes, moves} = rows(shape, tensors)
   if (sizes.includes(0)) return
@@ -218,6 +231,8 @@ function walk(shape, tensors, visit) {
 }
 
 // The axes of a walk, the innermost first: how long each is, and the step of each tensor along it.
+// An axis that goes on where the one inside it ends, in every tensor, is joined with it: contiguous
+// tensors are a single row.
 function rows(shape, tensors) {
   const sizes = []
   const moves = []
@@ -240,6 +255,7 @@ function rows(shape, tensors) {
     : {sizes: [1], moves: [tensors.map(() => 0)]}
 }
 
+// Writes a tensor or a number, repeated, over the numbers that `to` shows.
 function copyInto(to, from) {
   const source = expand(single(from), to.shape)
   const [out, data] = [to.data, source.data]
@@ -254,13 +270,14 @@ function copyInto(to, from) {
 const copy = (x, type = x.type) => copyInto(tensor(type, x.shape), x)
 const contiguous = x => (isFull(x) ? x : copy(x))
 
-// A copy of x in which a part is replaced.
+// A copy of x in which a part is replaced: `part` returns the view of the copy that is written.
 function scattered(x, values, part) {
   const result = copy(x)
   copyInto(part(result), values)
   return result
 }
 
+// Tensors one after the other along an axis. PyTorch leaves out those of shape [0], and so do we.
 function cat(parts, axis = 0) {
   const some = parts.filter(({shape}) => shape.length > 1 || shape[0] !== 0)
   if (some.length === 1) return some[0]
@@ -274,7 +291,8 @@ function cat(parts, axis = 0) {
   return result
 }
 
-// sizes: how many numbers more before and after, of the last axis first; below 0: how many less.
+// A tensor with `value` added around it. sizes: [before, after] of the last axis, then of the one
+// before it and so on, in one list; below 0, so many positions are cut off.
 function pad(x, sizes, value = 0) {
   let result = x
   for (let k = 0; k < sizes.length; k += 2) {

@@ -2,8 +2,10 @@
 
 const UNKNOWN = 3
 
-// The ids of a text; or `problem`, what is wrong with it, and perhaps `strange`, symbols that the
-// model does not know, and `offer`, a text that is right. Neither for an empty text.
+// What a model reads of a text: {ids, plain: ids with -1 for unknown symbols and without `<eos>`,
+// bound: the most steps of its decoding, count, copyable}. Where that is not possible: {problem:
+// what is wrong, strange: symbols that the model does not know, offer: a text that is right}. Of an
+// empty text: {}. Ids count the special tokens first, then symbols, then features.
 function tokenise(spec, text, features) {
   const {source} = spec
   const {symbols: known, tokens} = source
@@ -41,14 +43,15 @@ function tokenise(spec, text, features) {
   }
 }
 
-// The ids of names, which begin with `first`; -1 for one that is not known.
+// The ids of names: `first` for the first of those that are known, and so on; -1 for others.
 function idsOf(names, known, first) {
   return names.map(name =>
     known.includes(name) ? known.indexOf(name) + first : -1
   )
 }
 
-// A text that a model knows, close to one that it does not.
+// A text that a model can read, made from one that it cannot: trimmed, in lower case, or both;
+// undefined if none of these helps.
 function offered(source, text) {
   const isKnown = one =>
     one &&
@@ -58,7 +61,8 @@ function offered(source, text) {
   )
 }
 
-// The symbols that a model can only copy, by their position.
+// position -> symbol, of those that are not in both vocabularies: a model that copies can write
+// them only from there.
 function copyable({source, target}, symbols) {
   const isOnBoth = symbol =>
     source.symbols.includes(symbol) && target.symbols.includes(symbol)
@@ -67,10 +71,12 @@ function copyable({source, target}, symbols) {
   )
 }
 
+// A text in the Unicode form that the model was trained on.
 function normal({normalise}, text) {
   return normalise === "none" ? text : text.normalize(normalise.toUpperCase())
 }
 
+// The symbols of a text: words, if the vocabulary has a separator, otherwise characters.
 function symbolsOf(source, text) {
   const whole = normal(source, text)
   return source.separator
@@ -78,8 +84,8 @@ function symbolsOf(source, text) {
     : Array.from(whole)
 }
 
-// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The
-// task's own rule is a graph, too.
+// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The page
+// has the answers to its examples, or else the task's own rule as a graph.
 function rightAnswer(model, text, ids) {
   const {answers} = model.spec
   const {answer} = model.graphs

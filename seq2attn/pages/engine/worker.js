@@ -2,6 +2,8 @@
 
 const REPORT = 150 // milliseconds between two reports at least
 
+// Trains in small steps between the messages of the page, and reports what is new whenever the page
+// has drawn the report before.
 class Trainer {
   constructor() {
     this.settings = {} // {rate, mask, until}
@@ -11,8 +13,9 @@ class Trainer {
     this.news = []
   }
 
-  // {kind: "start", specs, seed} begins, "run", "pause" and "step" are the buttons; "seen" asks for
-  // the next report.
+  // A message of the page, with the settings at that time. {kind: "start", specs, seed} begins
+  // anew; "run", "pause" and "step" are the buttons; "seen": the last report is drawn, the next may
+  // come. While steps run, `tick` reports; otherwise this does, but not to "seen" without news.
   receive({kind, specs, seed, ...settings}) {
     this.settings = settings
     if (kind === "start") this.race = new Race(specs, seed)
@@ -28,6 +31,7 @@ class Trainer {
     this.playing = true
   }
 
+  // Takes a step, and comes back after the messages that have arrived meanwhile.
   tick() {
     if (this.playing) {
       this.once()
@@ -36,6 +40,8 @@ class Trainer {
     this.report()
   }
 
+  // Takes one step of each model, and an exam now and then. Stops at the step `until`, and where a
+  // loss is not finite.
   once() {
     const {rate, mask, until} = this.settings
     const {lengths, each} = this.race.advance(rate, mask)
@@ -50,6 +56,7 @@ class Trainer {
       this.playing = false
   }
 
+  // Sends what is new, unless the page is still drawing, or drew just now.
   report() {
     const isEarly = this.playing && performance.now() - this.reported < REPORT
     if (!this.seen || isEarly) return
