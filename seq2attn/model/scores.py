@@ -120,8 +120,8 @@ class KeyValue(Dot):
     """`key_value`: (W_q s).(W_k h) / sqrt(d_k), contexts averaged over W_v h (Vaswani et al. 2017,
     section 3.2.2, one head).
 
-    No biases. Computed as s.(W_q^T W_k h), so that all that depends on the keys is computed once per
-    sequence.
+    No biases. Computed as s.(W_q^T W_k h), so that what depends on the keys alone is computed
+    once per sequence.
 
     key_size: d_k; None: the query's width. value_size: d_v; None: the key's width.
     """

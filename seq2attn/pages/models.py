@@ -205,8 +205,8 @@ def _describe(part: Any) -> dict[str, str]:
 
 
 def _examples(task: Task, first: Sequence[str]) -> list[str]:
-    """Return `first`, then those of `WORDS` of which a task on strings has all letters, then strings
-    that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
+    """Return `first`, then those of `WORDS` of which a task on strings has all letters, then
+    strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
     """
     vocabulary = task.source_vocabulary
     letters = set(vocabulary.symbols) if isinstance(task, StringTask) else set()
