@@ -84,7 +84,8 @@ class Cell(nn.Module):
         if inputs.size(1) == 1:  # nothing to stack
             state = self.step(self.project_input(inputs.squeeze(1)), state)
             return self.output(state).unsqueeze(1), state
-        steps = self.project_input(inputs).unbind(1)  # S times (B, ...)
+        projected = self.project_input(inputs)  # (B, S, ...)
+        steps = projected.unbind(1)  # S times (B, ...)
         states = []  # after each step
         for position in positions(len(steps)):
             if position:  # the caller has passed the first through its points
