@@ -178,7 +178,9 @@ def test_the_doctor_could_be_a_distribution_of_its_own():
 @pytest.mark.parametrize("command", REACH)
 def test_a_command_reaches_few_modules(command):
     edges = {**edges_of(types=False), "seq2attn.cli.app": set()}  # which leads to every command
-    modules = {name for name, tree in trees().items() if len(tree.body) > 1}  # more than a docstring
+    modules = {
+        name for name, tree in trees().items() if len(tree.body) > 1
+    }  # more than a docstring
     assert len(reached(f"seq2attn.cli.{command}", edges) & modules) <= REACH[command]
 
 
