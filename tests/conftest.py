@@ -2,9 +2,9 @@
 
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # before torch: workers with a thread a core each would wait
+# Before torch is imported: workers with a thread a core each would wait, and a waiting thread spins.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import contextlib
 import copy
@@ -33,8 +33,8 @@ def pytest_collection_finish():
 
 
 TOGETHER = {  # what is dear to start, and the files that share it: one worker runs them all
-    "a server of forks": r"tests/(faults/|test_processes)",
-    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|lesson|site)",
+    "a server of forks": r"tests/(faults/|test_(processes|doctor|lesson))",
+    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|site)",
 }
 
 
