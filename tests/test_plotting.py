@@ -265,6 +265,7 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
         9
     ]  # on a grey ground
     assert "grey: never seen in training" in axes.get_xlabel()
+    assert axes.get_ylim() == (-0.03, 1.05)  # 0 and 1 stand apart from the frame
 
 
 # ---- files ----
