@@ -2,7 +2,7 @@
 
 import os
 
-# Before torch is imported: workers with a thread a core each would wait, and a waiting thread spins.
+# Before torch is imported: workers with a thread a core each would wait, and who waits would spin.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
