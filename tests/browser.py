@@ -19,9 +19,21 @@ FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --disable-dev-shm-usage"
 ).split()
+RESTART = """
+if (state.tour !== null) leave();
+if (playing) pause();
+restore("");
+type(...(data.models[0].examples[0] ?? "").split("\\t"));
+scrollTo(0, 0);
+const drawn = done => requestAnimationFrame(() => requestAnimationFrame(done));
+return new Promise(drawn);
+"""
 
 
 class Browser:
+    shown = None
+    """the page of models that is open, and may have been used since it was loaded"""
+
     def __init__(self, port, profile):
         self._base = f"http://127.0.0.1:{port}"
         options = {"binary": CHROMIUM, "args": [*FLAGS, f"--user-data-dir={profile}"]}
@@ -49,7 +61,16 @@ class Browser:
             raise AssertionError(error.read().decode()) from None
 
     def open(self, path, fragment=""):
+        self.shown = None
         self._ask("POST", f"/session/{self._session}/url", {"url": path.as_uri() + fragment})
+
+    def show(self, path):
+        """Load a page of models; where it is loaded, undo what was done to it, which is quicker."""
+        if self.shown == path:
+            self.run(RESTART)
+        else:
+            self.open(path)
+            self.shown = path
 
     def run(self, script):
         """Run the body of a JavaScript function and return its value."""

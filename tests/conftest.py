@@ -2,9 +2,9 @@
 
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # before torch: workers with a thread a core each would wait
+# Before torch is imported: workers with a thread a core each would wait, and who waits would spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import contextlib
 import copy
@@ -33,8 +33,8 @@ def pytest_collection_finish():
 
 
 TOGETHER = {  # what is dear to start, and the files that share it: one worker runs them all
-    "a server of forks": r"tests/(faults/|test_processes)",
-    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|lesson|site)",
+    "a server of forks": r"tests/(faults/|test_(processes|doctor|lesson))",
+    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|site)",
 }
 
 
@@ -54,23 +54,29 @@ def pytest_xdist_make_scheduler(config, log):
 @pytest.fixture(autouse=True, scope="session")
 def quick_commands():
     """The tree of commands, which every call of `main` builds anew, is built once, no write waits
-    for the disk, `torch.manual_seed` does not describe its callers, as it does for a device that is
-    not there, and of the formulas that torch's exporter knows, which it compiles for each graph,
-    every graph gets a copy; it lists torch's operations once.
+    for the disk, and `torch.manual_seed` does not describe its callers, as it does for a device
+    that is not there.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(traceback, "format_stack", lambda *_: [])
-        with contextlib.suppress(
-            ImportError, AttributeError
-        ):  # of torch's own names, which may change
-            if "onnxscript" in sys.modules:
-                patch.setattr(*_quick_registry())
-                from torch._export import utils
+        yield
 
-                listed = functools.cache(utils._materialize_cpp_cia_ops)
-                patch.setattr(utils, "_materialize_cpp_cia_ops", listed)
+
+@pytest.fixture(scope="session")
+def quick_exporter():
+    """Of the formulas that torch's exporter knows, which it compiles for each graph, every graph
+    gets a copy; it lists torch's operations once.
+    """
+    pytest.importorskip("onnxscript", reason='not installed: pip install "seq2attn[export]"')
+    with pytest.MonkeyPatch.context() as patch:
+        with contextlib.suppress(ImportError, AttributeError):  # torch's own names may change
+            patch.setattr(*_quick_registry())
+            from torch._export import utils
+
+            listed = functools.cache(utils._materialize_cpp_cia_ops)
+            patch.setattr(utils, "_materialize_cpp_cia_ops", listed)
         yield
 
 
@@ -201,8 +207,8 @@ def browser(one_browser):
 
 @pytest.fixture(scope="module")
 def traced_once():
-    """Models that differ in their numbers alone are traced once for the page, as are equal tasks,
-    and trainings that differ in their warm-up alone.
+    """Models that differ in their numbers alone are traced once for the pages of all tests, as are
+    equal tasks, and trainings that differ in their warm-up alone.
     """
 
     def of_model(model):
@@ -226,13 +232,14 @@ def traced_once():
         yield
 
 
-def _once(function, key):
-    known = {}
+TRACED = {}
 
+
+def _once(function, key):
     def cached(*arguments):
-        name = key(*arguments)
-        if name not in known:
-            known[name] = function(*arguments)
-        return known[name]
+        name = function, key(*arguments)
+        if name not in TRACED:
+            TRACED[name] = function(*arguments)
+        return TRACED[name]
 
     return cached

@@ -79,16 +79,15 @@ def make_model(
     window="global",
     history="none",
     normaliser="softmax",
-    scalable_softmax=False,
-    mask_padding=True,
     source_eos=False,
     vocabulary=8,
     embedding=4,
     hidden=5,
     seed=3,
     dtype=torch.float64,
+    **options,
 ):
-    """A model in training mode, its weights drawn from `seed`."""
+    """A model in training mode, its weights drawn from `seed`. options: of `Attention`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         cells = make_cells(cell, hidden, layers, dropout, bidirectional)
@@ -107,8 +106,7 @@ def make_model(
                 normaliser=NORMALISERS.load(normaliser)(),
                 window=make_window and make_window(hidden, source_eos),
                 history=make_history and make_history(hidden, encoder.width, made.feature_width),
-                scalable_softmax=scalable_softmax,
-                mask_padding=mask_padding,
+                **options,
             )
         decoder = ARRANGEMENTS[arrangement](vocabulary, embedding, attention, cells)
         model = Reverser(encoder, INITIAL_STATES[initial_state](encoder, decoder.cell), decoder)

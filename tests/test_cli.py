@@ -489,37 +489,29 @@ def test_the_newest_run_is_chosen_and_noted_though_copied_and_unless_a_trial(wor
     )
 
 
-@pytest.mark.parametrize(
-    "config, changes, name",
-    [
-        ("configs/chapter/dot.yaml", [], "chapter-dot"),
-        ("dot.yaml", ["seed=2", "task=sort"], "dot-seed_2-task_sort"),
-        (
-            "dot.yaml",
-            ["task.alphabet=äb c", "training.learning_rate=0.003"],
-            "dot-alphabet_b-c-learning_rate_0.003",
-        ),
-        ("dot.yaml", ["task.alphabet=ä"], "dot-alphabet"),
-        ("dot.yaml", ["evaluation.lengths=[1, 2]"], "dot-lengths_1-2"),
-        ("dot.yaml", ["training.learning_rate=1e+30"], "dot-learning_rate_1e30"),
-        ("dot.yaml", ["model.hidden= +8", "seed=-8"], "dot-hidden_8-seed_-8"),
-        (
-            "configs/chapter/dot.yaml",
-            ["a=1", f"b={'x' * 70}", "c=3"],
-            f"chapter-dot-a_1-b_{'x' * 62}",
-        ),
-        ("my config.yaml", [], "my-config"),
-        ("../.hidden.yaml", [], "hidden"),
-        ("é.yaml", ["seed=2"], "seed_2"),
-        ("é.yaml", [], "run"),
-        ("x" * 200, [], "x" * 80),
-    ],
-)
-def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(
-    config, changes, name
-):
-    assert run_name(Path(config), changes) == name
-    check_name(f"{name}-001")
+NAMED = f"""
+configs/chapter/dot.yaml | | chapter-dot
+dot.yaml | seed=2 task=sort | dot-seed_2-task_sort
+dot.yaml | task.alphabet=äb~c training.learning_rate=0.003 | dot-alphabet_b-c-learning_rate_0.003
+dot.yaml | task.alphabet=ä | dot-alphabet
+dot.yaml | evaluation.lengths=[1,~2] | dot-lengths_1-2
+dot.yaml | training.learning_rate=1e+30 | dot-learning_rate_1e30
+dot.yaml | model.hidden=~+8 seed=-8 | dot-hidden_8-seed_-8
+configs/chapter/dot.yaml | a=1 b={70 * "x"} c=3 | chapter-dot-a_1-b_{62 * "x"}
+my config.yaml | | my-config
+../.hidden.yaml | | hidden
+é.yaml | seed=2 | seed_2
+é.yaml | | run
+{200 * "x"} | | {80 * "x"}
+"""  # a config, its changes (~ is a blank), and the name of the run
+
+
+@pytest.mark.parametrize("row", NAMED.strip().split("\n"))
+def test_a_name_shows_config_and_changes_in_plain_characters_as_far_as_they_fit(row):
+    config, changes, name = row.split("|")
+    given = [change.replace("~", " ") for change in changes.split()]
+    assert run_name(Path(config.strip()), given) == name.strip()
+    check_name(f"{name.strip()}-001")
 
 
 def test_inspect_prints_the_whole_config_as_loadable_yaml(work):

@@ -24,8 +24,8 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "tiny.yaml").write_text(TINY)
 
 
-def adam(model, steps=4):
-    optimiser = torch.optim.Adam(model.module.parameters(), lr=0.01)
+def adam(model, steps=4, optimiser=torch.optim.Adam, rate=0.01):
+    optimiser = optimiser(model.module.parameters(), lr=rate)
     for number, batch in zip(range(steps), model.batches(), strict=False):
         optimiser.zero_grad()
         model.loss(batch, step=number).backward()
@@ -33,11 +33,7 @@ def adam(model, steps=4):
 
 
 def sgd(model):
-    optimiser = torch.optim.SGD(model.module.parameters(), lr=0.1)
-    for number, batch in zip(range(4), model.batches(), strict=False):
-        optimiser.zero_grad()
-        model.loss(batch, step=number).backward()
-        optimiser.step()
+    adam(model, optimiser=torch.optim.SGD, rate=0.1)
 
 
 def compare(train, vary=VARY, **options):

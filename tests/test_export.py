@@ -20,10 +20,6 @@ from pages import (
 from refusal import refused
 from torch.testing import assert_close
 
-pytest.importorskip("onnxscript", reason='needs the extra "export": pip install "seq2attn[export]"')
-
-import onnx
-
 from seq2attn.export.folder import export_graphs, write_graphs
 from seq2attn.inference.trained_model import load_run
 from seq2attn.model.encoder import Encoded, Encoder
@@ -32,11 +28,14 @@ from seq2attn.pages.functions import functions
 from seq2attn.pages.manifest import manifest
 from seq2attn.runs.run import find_run
 
+pytestmark = pytest.mark.usefixtures("quick_exporter")
 LOGITS, WEIGHTS = 1e-4, 1e-4  # how closely onnxruntime and PyTorch agree
 
 
 def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
     """With keys that the exporter's own logcumsumexp would make nan."""
+    import onnx
+
     monkeypatch.setattr(Scaled, "project", lambda _, keys: (300 * keys).logcumsumexp(1) / 300)
     done = cli("export tiny --to out/model").check()
     assert done.out == "out/model\n"

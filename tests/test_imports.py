@@ -3,6 +3,7 @@ any other.
 """
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -48,9 +49,11 @@ def module_name(path):
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-TREES = {
-    module_name(path): ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))
-}
+@functools.cache
+def trees():
+    """Module -> its parsed text."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {module_name(path): ast.parse(path.read_text("utf-8")) for path in files}
 
 
 def imports(node, functions, types):
@@ -65,7 +68,7 @@ def imports(node, functions, types):
             assert child.level == 0, "relative imports are not used here"
             for alias in child.names:
                 submodule = f"{child.module}.{alias.name}"
-                yield submodule if submodule in TREES else child.module
+                yield submodule if submodule in trees() else child.module
         elif (
             not types
             and isinstance(child, ast.If)
@@ -76,10 +79,10 @@ def imports(node, functions, types):
             yield from imports(child, functions, types)
 
 
-AT_IMPORT, AT_RUN, EVERYWHERE = (
-    {name: set(imports(tree, functions, types)) for name, tree in TREES.items()}
-    for functions, types in ((False, False), (True, False), (True, True))
-)
+@functools.cache
+def edges_of(functions=True, types=True):
+    """Module -> the names that it imports: by default everywhere in it."""
+    return {name: set(imports(tree, functions, types)) for name, tree in trees().items()}
 
 
 def reached(start, edges):
@@ -89,7 +92,7 @@ def reached(start, edges):
     while waiting:
         name = waiting.pop()
         seen.add(name)
-        packages = {name.rpartition(".")[0]} - {"", "seq2attn"} if name in TREES else set()
+        packages = {name.rpartition(".")[0]} - {"", "seq2attn"} if name in trees() else set()
         waiting |= (edges.get(name, set()) | packages) - seen - FREE
     return seen
 
@@ -102,8 +105,8 @@ def against_the_layers(edges):
     """The imports that lead up to a higher layer, and from a room into an outermost module."""
     return {
         (module, target)
-        for module in TREES.keys() - FREE
-        for target in edges[module] & TREES.keys() - {"seq2attn"}
+        for module in trees().keys() - FREE
+        for target in edges[module] & trees().keys() - {"seq2attn"}
         if target in FREE or LAYER[room(target)] > LAYER[room(module)]
     }
 
@@ -111,22 +114,22 @@ def against_the_layers(edges):
 def rooms_below(edges):
     """Room -> the other rooms that its modules import from."""
     below = {name: set() for name in LAYER}
-    for module in TREES.keys() - FREE:
-        targets = edges[module] & TREES.keys() - FREE
+    for module in trees().keys() - FREE:
+        targets = edges[module] & trees().keys() - FREE
         below[room(module)] |= {room(target) for target in targets} - {room(module)}
     return below
 
 
 def test_every_module_is_in_a_room():
-    assert {room(name) for name in TREES.keys() - FREE} == LAYER.keys()
+    assert {room(name) for name in trees().keys() - FREE} == LAYER.keys()
 
 
 def test_imports_lead_to_lower_layers():
-    assert against_the_layers(EVERYWHERE) == set()
+    assert against_the_layers(edges_of()) == set()
 
 
 def test_rooms_of_a_layer_form_no_ring():
-    TopologicalSorter(rooms_below(EVERYWHERE)).prepare()  # a cycle raises CycleError
+    TopologicalSorter(rooms_below(edges_of())).prepare()  # a cycle raises CycleError
 
 
 @pytest.mark.parametrize(
@@ -140,12 +143,12 @@ def test_rooms_of_a_layer_form_no_ring():
     ],
 )
 def test_an_arrow_back_up_is_found(module, target):
-    edges = {**EVERYWHERE, module: EVERYWHERE[module] | {target}}
+    edges = {**edges_of(), module: edges_of()[module] | {target}}
     assert against_the_layers(edges) == {(module, target)}
 
 
 def test_a_ring_inside_a_layer_is_found():
-    edges = {**EVERYWHERE}
+    edges = {**edges_of()}
     edges["seq2attn.registry"] = {*edges["seq2attn.registry"], "seq2attn.files"}
     edges["seq2attn.files"] = {*edges["seq2attn.files"], "seq2attn.registry"}
     with pytest.raises(CycleError):
@@ -153,7 +156,7 @@ def test_a_ring_inside_a_layer_is_found():
 
 
 def test_the_package_is_imported_only_for_its_version():
-    assert {name for name, targets in EVERYWHERE.items() if "seq2attn" in targets} <= {
+    assert {name for name, targets in edges_of().items() if "seq2attn" in targets} <= {
         "seq2attn.cli.app",
         "seq2attn.comparison.trial",
         "seq2attn.runs.create",
@@ -161,34 +164,36 @@ def test_the_package_is_imported_only_for_its_version():
 
 
 def test_there_are_no_import_cycles():
-    TopologicalSorter(EVERYWHERE).prepare()  # a cycle raises CycleError, which lists it
+    TopologicalSorter(edges_of()).prepare()  # a cycle raises CycleError, which lists it
 
 
 def test_the_doctor_could_be_a_distribution_of_its_own():
-    names = {name for name in TREES if f"{name}.".startswith("seq2attn.doctor.")}
-    used = set().union(*(EVERYWHERE[name] & TREES.keys() for name in names)) - names
+    names = {name for name in trees() if f"{name}.".startswith("seq2attn.doctor.")}
+    used = set().union(*(edges_of()[name] & trees().keys() for name in names)) - names
     assert {room(name) for name in used} == {"errors", "findings", "text"}
-    others = set().union(*(EVERYWHERE[name] - TREES.keys() for name in names))
+    others = set().union(*(edges_of()[name] - trees().keys() for name in names))
     assert {name.partition(".")[0] for name in others} - sys.stdlib_module_names == {"torch"}
 
 
 @pytest.mark.parametrize("command", REACH)
 def test_a_command_reaches_few_modules(command):
-    edges = {**AT_RUN, "seq2attn.cli.app": set()}  # which leads to every command
-    modules = {name for name, tree in TREES.items() if len(tree.body) > 1}  # more than a docstring
+    edges = {**edges_of(types=False), "seq2attn.cli.app": set()}  # which leads to every command
+    modules = {
+        name for name, tree in trees().items() if len(tree.body) > 1
+    }  # more than a docstring
     assert len(reached(f"seq2attn.cli.{command}", edges) & modules) <= REACH[command]
 
 
 def light_modules():
     names = [
-        name for name in TREES for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
+        name for name in trees() for light in LIGHT if f"{name}.".startswith(f"seq2attn.{light}.")
     ]
     assert len(names) >= len(LIGHT)
     return names
 
 
 def test_help_imports_neither_yaml_nor_the_schema():
-    names = reached("seq2attn.cli.app", AT_IMPORT)
+    names = reached("seq2attn.cli.app", edges_of(functions=False, types=False))
     assert {"yaml", "seq2attn.config"} & names == set()
 
 

@@ -112,13 +112,17 @@ def test_what_it_does_not_know_is_left_to_the_formulas(options, reads, decodes):
     assert_leaf_agrees(make_model(**{"score": "general", **options}), reads=reads, decodes=decodes)
 
 
+def resets_of(model, batch, encoder=0.5):
+    random = torch.Generator().manual_seed(1)
+    tokens = batch.source, batch.decoder_input
+    return draw_resets(model, random, *tokens, encoder=encoder, decoder=0.5)
+
+
 @pytest.mark.parametrize("arrangement", IN_C)
 def test_resets_of_states(arrangement):
     model = make_model(arrangement=arrangement, bidirectional=True)
     batch = batch_for()
-    random = torch.Generator().manual_seed(1)
-    resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
-    assert_leaf_agrees(model, batch, resets)
+    assert_leaf_agrees(model, batch, resets_of(model, batch))
 
 
 class Embedded(Encoder):
@@ -130,10 +134,7 @@ def test_an_encoder_without_recurrent_layers_is_left_to_its_formula():
     model = make_model(embedding=5, initial_state="bridge", score="general")
     model.encoder = Embedded(8, 5, make_cells()).double()
     batch = batch_for()
-    resets = draw_resets(
-        model, torch.Generator(), batch.source, batch.decoder_input, encoder=0.0, decoder=0.5
-    )
-    assert_leaf_agrees(model, batch, resets, reads=False)
+    assert_leaf_agrees(model, batch, resets_of(model, batch, encoder=0.0), reads=False)
 
 
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
@@ -143,9 +144,7 @@ def test_fused_operations(cell, options, monkeypatch):
     model = make_model(cell=cell, initial_state="last", **options)
     batch = batch_for()
     assert_leaf_agrees(model, batch, reads=False, decodes=False)
-    random = torch.Generator().manual_seed(1)
-    resets = draw_resets(model, random, batch.source, batch.decoder_input, encoder=0.5, decoder=0.5)
-    assert_leaf_agrees(model, batch, resets, reads=False, decodes=False)
+    assert_leaf_agrees(model, batch, resets_of(model, batch), reads=False, decodes=False)
     assert not any(type(part) in FUSED.values() for part in model.modules())
 
 

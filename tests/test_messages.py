@@ -209,6 +209,9 @@ eval --length-penalty 1 | --length-penalty ranks the outputs of a beam
 predict abc --n-best 6 --beam 5 | --n-best 6 asks for more outputs than --beam 5 keeps
 predict abc --beam 0 | --beam
 predict a --ideal | --ideal outlines cells of a figure
+analyze variance --samples 1 | Invalid value for '--samples'
+analyze variance --seed -1 | Invalid value for '--seed'
+analyze variance --seed 9223372036854775808 | Invalid value for '--seed'
 analyze variance --widths 0 | Invalid value for '--widths'
 analyze variance --widths 16 x | '--widths': should be a whole number
 analyze variance --scores scalde | unknown score 'scalde'; did you mean 'scaled'?

@@ -62,25 +62,28 @@ def open_page(browser, folder, page):
 
 @pytest.fixture(scope="module")
 def predictor(traced_once):
-    return make_predictor("scaled.yaml model.hidden=8 model.embedding=4")
+    return make_predictor("scaled.yaml")
 
 
 @pytest.fixture(scope="module")
-def rendered(predictor):
+def rendered(predictor, tmp_path_factory):
     """A page of two models whose weights differ, the first with earlier weights."""
-    other = make_predictor("scaled.yaml model.hidden=8 model.embedding=4", seed=2)
+    other = make_predictor("scaled.yaml", seed=2)
     snapshots = {"step 0": other.model.state_dict(), "step 9": predictor.model.state_dict()}
     models = [
         PageModel("first", predictor, {"score": "scaled"}, ["abc", "cab"], snapshots),
         PageModel("second", other, {"score": "scaled"}, ["abc"]),
     ]
-    return render(models)
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(render(models), "utf-8")
+    return file
 
 
 @pytest.fixture
-def shown(browser, tmp_path, rendered):
+def shown(browser, rendered):
+    browser.console()
     browser.resize(1400, 900)
-    open_page(browser, tmp_path, rendered)
+    browser.show(rendered)
     yield browser
     assert browser.console() == []
     assert browser.run("return performance.getEntriesByType('resource').length") == 0
@@ -161,17 +164,16 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
     assert unchanged == (not changes)
 
 
-@pytest.mark.parametrize("text", ["HELLO&write=0,3", "constructor&position=2", "__proto__", ""])
-def test_a_link_with_a_text_that_the_model_cannot_read(shown, tmp_path, predictor, text):
-    shown.open(tmp_path / "page.html", f"?{text[:1]}#text={text}")
+def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predictor):
     keys = (
         "for (const name of ['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor']) key(name);"
     )
-    problem = shown.run(f"{KEY} {keys} play(); return by('message').textContent")
-    assert problem.startswith("The model does not know" if text else "Type a string.")
-    assert shown.run(f"{TYPE} undoAll(); type_('cab'); return {ANSWER}") == answer_of(
-        predictor, "cab"
-    )
+    for text in ("HELLO&write=0,3", "constructor&position=2", "__proto__", ""):
+        shown.open(rendered, f"?{text[:1]}#text={text}")
+        problem = shown.run(f"{KEY} {keys} play(); return by('message').textContent")
+        assert problem.startswith("The model does not know" if text else "Type a string.")
+        answer = shown.run(f"{TYPE} undoAll(); type_('cab'); return {ANSWER}")
+        assert answer == answer_of(predictor, "cab")
 
 
 def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, predictor):
@@ -443,7 +445,7 @@ def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
 
 def test_no_script_but_the_pages_own_runs(browser, tmp_path, rendered):
     nasty = "</header><script>document.title = 'executed'</script>"
-    open_page(browser, tmp_path, rendered.replace("</header>", nasty))
+    open_page(browser, tmp_path, rendered.read_text("utf-8").replace("</header>", nasty))
     assert browser.run("return document.title") == "first and second"
     assert any("Content Security Policy" in line for line in browser.console())
 
@@ -475,11 +477,12 @@ DAMAGED = {
 
 
 def test_a_damaged_page_says_so(browser, tmp_path, rendered):
-    open_page(browser, tmp_path, rendered)
+    browser.open(rendered)
     assert browser.run(f"return {SAID}") == "gone"
+    whole = rendered.read_text("utf-8")
     for name, damage in DAMAGED.items():
-        page = damage(rendered)
-        assert page != rendered, name
+        page = damage(whole)
+        assert page != whole, name
         open_page(browser, tmp_path, page)
         wait = f"return new Promise(done => setTimeout(() => done({SAID}), 2100))"
         assert browser.run(wait) == "visible", name

@@ -39,37 +39,43 @@ def numbers(label):
     return list(map(float, label.partition(" numbers, ")[2].removesuffix(" …").split(", ")))
 
 
+def write(folder, **pages):
+    """Their files, by name."""
+    for name, shown in pages.items():
+        (folder / f"{name}.html").write_text(render(shown), "utf-8")
+    return folder
+
+
 @pytest.fixture(scope="module")
-def pages(traced_once):
-    """Pages of a model with attention, of one without, and of both."""
+def pages(traced_once, tmp_path_factory):
+    """A folder of pages of a model with attention, of one without, and of both."""
     shown = {name: make_shown(name) for name in ("scaled", "none")}
     for one in shown.values():
         one.predictor.task.max_length = 8
-    shown[ADDITIVE] = make_shown(ADDITIVE)
-    together = render([shown["scaled"], shown["none"]])
-    by_hand = render([shown["scaled"], shown[ADDITIVE]])
-    alone = {name: render([shown[name]]) for name in ("scaled", "none")}
-    return {**alone, "both": together, "by hand": by_hand}
+    scaled, none = shown.values()
+    by_hand = [scaled, make_shown(ADDITIVE)]
+    folder = tmp_path_factory.mktemp("pages")
+    return write(folder, scaled=[scaled], none=[none], both=[scaled, none], by_hand=by_hand)
 
 
 @pytest.fixture(scope="module")
 def more_pages(pages):
     """A page of two more scores and histories."""
-    shown = [make_shown(words) for words in (GENERAL, COSINE)]
-    return pages | {"more": render(shown)}
+    return write(pages, more=[make_shown(words) for words in (GENERAL, COSINE)])
 
 
 @pytest.fixture
-def show(browser, tmp_path, request):
-    """Open one of the pages in a window: a function that runs a script in it."""
+def show(browser, request):
+    """Show one of the pages in a window: a function that runs a script in it."""
     browser.console()
 
     def opened(name="scaled", width=1440, height=900, fragment=""):
         pages = request.getfixturevalue("more_pages" if name == "more" else "pages")
-        file = tmp_path / f"{name}{width}.html"
-        file.write_text(pages[name])
         browser.resize(width, height)
-        browser.open(file, f"#{fragment}" if fragment else "")
+        if fragment:
+            browser.open(pages / f"{name}.html", f"?{fragment}#{fragment}")
+        else:
+            browser.show(pages / f"{name}.html")
         return lambda script: browser.run(HELPERS + script)
 
     yield opened
@@ -84,7 +90,7 @@ TEXT = "cabd"
 @pytest.fixture
 def read(show, request):
     """`read(view, step)`: what the rows of the parts say, and the names of their vectors."""
-    run = show("more" if request.node.get_closest_marker("slow") else "by hand")
+    run = show("more" if request.node.get_closest_marker("slow") else "by_hand")
     run(f"type_({TEXT!r})")
     vectors = "views[k].rows[part].querySelectorAll('canvas')"
     said = f"[row(part, k), Array.from({vectors}, one => one.ariaLabel)]"
@@ -294,7 +300,11 @@ def test_the_first_screen_has_map_step_and_likeliest(show):
         widths = "const map = views[0].find('.scroll'); return map.scrollWidth === map.clientWidth"
         assert run(f"type_('attention'.repeat(2)); {widths}")
     typed = "const {id, selectionStart: from, selectionEnd: to, value} = document.activeElement;"
-    assert show()(f"{typed} return [id, from, to === value.length]") == ["text", 0, True]
+    assert show(fragment="step=1")(f"{typed} return [id, from, to === value.length]") == [
+        "text",
+        0,
+        True,
+    ]
     narrow = show("scaled", 390, 844)
     scroll = (
         "return [0, 29].map(j => { choose(0, j); return views[0].find('.attending').scrollLeft; })"
@@ -391,7 +401,7 @@ def test_the_tour_hides_nothing_that_it_speaks_of(show):
 def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_pauses(show):
     run = show()
     played = run("""
-      const queue = [], seen = [], lit = view => view.find('.stages .lit');
+      const queue = [], seen = [], lit = view => view.find('.stages .lit'), kept = setTimeout;
       window.setTimeout = (act, time) => queue.push([act, time]);
       views[0].find('.play').click();
       seen.push(views[0].find('.play').textContent);
@@ -401,6 +411,7 @@ def test_playing_goes_through_the_parts_of_each_step_at_a_readable_pace_and_paus
           seen.push([state.step, lit(views[0]).className.split(' ')[0], time]);
         act();
       }
+      window.setTimeout = kept;
       const label = views[0].find('.play').textContent;
       return [seen, views[0].now.steps.length, label, Boolean(lit(views[0]))];
     """)

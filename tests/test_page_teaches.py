@@ -24,7 +24,7 @@ def opened(browser):
 
     def open_page(name, width=1440, height=900):
         browser.resize(width, height)
-        browser.open(DOCS / f"{name}.html")
+        browser.show(DOCS / f"{name}.html")
         return browser.run
 
     yield open_page
@@ -123,13 +123,13 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
 
 
 def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
+    assert "beside" not in opened("scaled")("return by('hold').innerText")
     run = opened("unmasked")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “0”: right. Alone 0 of 10 are right, beside “alphabet” 10:")
     look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
     assert run(look) == [True, 8]  # as long as "alphabet"
     assert run("by('beside').click(); return views[0].now.width") == 3
-    assert "beside" not in opened("scaled")("return by('hold').innerText")
 
 
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
@@ -178,30 +178,6 @@ def test_without_the_root_the_softmax_saturates(opened):
     assert run("by('unscaled').click(); return isChanged()") is False
 
 
-def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
-    """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
-    run = opened("root")
-    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
-    run("by('guesses').lastChild.click(); by('uncover').click()")
-    said = "['verdict', 'largest', 'passes'].map(id => by(id).textContent)"
-    verdict, largest, passes = run(f"return {said}")
-    assert verdict == "You guessed 1.00: right."
-    numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
-    _, undivided, divided, lost, passed = numbers
-    assert undivided > 0.99
-    assert divided == pytest.approx(0.34, abs=0.03)
-    assert lost < 0.02
-    assert passed == pytest.approx(1.1, abs=0.1)
-    assert run("const {hidden} = by('training'); by('take-gru').click(); return hidden")
-    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
-    run("by('guesses').lastChild.click(); by('uncover').click()")
-    assert run(f"return {said}")[0] == "You guessed 1.00: wrong, it is .16."
-    assert not run("return by('training').hidden")
-    assert "soft either way" in run("return by('so').textContent")
-    weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
-    assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)
-
-
 def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     run = opened("scaled", 390, 844)
     box = "name => document.querySelector(name).getBoundingClientRect()"
@@ -245,3 +221,27 @@ def test_a_term_is_explained_to_the_keyboard(opened):
         said, *after = run(f"const one = {name}; {shown} {hidden}")
         assert meaning in said
         assert after == [True, True]
+
+
+def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
+    """By hand: of scores of variance D the best of eight takes all, of variance 1 a third."""
+    run = opened("root")
+    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
+    run("by('guesses').lastChild.click(); by('uncover').click()")
+    said = "['verdict', 'largest', 'passes'].map(id => by(id).textContent)"
+    verdict, largest, passes = run(f"return {said}")
+    assert verdict == "You guessed 1.00: right."
+    numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
+    _, undivided, divided, lost, passed = numbers
+    assert undivided > 0.99
+    assert divided == pytest.approx(0.34, abs=0.03)
+    assert lost < 0.02
+    assert passed == pytest.approx(1.1, abs=0.1)
+    assert run("const {hidden} = by('training'); by('take-gru').click(); return hidden")
+    assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
+    run("by('guesses').lastChild.click(); by('uncover').click()")
+    assert run(f"return {said}")[0] == "You guessed 1.00: wrong, it is .16."
+    assert not run("return by('training').hidden")
+    assert "soft either way" in run("return by('so').textContent")
+    weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
+    assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)

@@ -314,8 +314,7 @@ def test_features_are_asked_for_after_a_tab(cli, tmp_path):
     done = cli("eval words --data forms.tsv --errors errors.tsv")
     assert table(done)["wer", ""][0] == 3
     assert {row["family"] for row in done.rows()} == {""}
-    header, *rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
-    assert header == "source features right answer edits what".split()
+    rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
     assert ["go", "V;3SG", "goes"] in [row[:3] for row in rows]
 
 

@@ -102,8 +102,10 @@ def test_labels_of_special_tokens_spaces_marks_signs_of_mathematics_and_long_sym
         assert box.y1 <= figure.bbox.height
 
 
-@pytest.mark.parametrize("sides", [12 * [6], [4, 41, 4, 3], [2, 100]])
-def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
+@pytest.mark.parametrize(
+    "sides, inches", [(12 * [6], 0.3), ([4, 41, 4, 3], 5.5 / 41), ([2, 100], 0.11)]
+)
+def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides, inches):
     figure = attention_figure([square(side) for side in sides])
     figure.draw_without_rendering()
     boxes = [axes.get_position() for axes in figure.axes]
@@ -116,7 +118,7 @@ def test_every_map_of_a_sheet_stands_apart_at_the_same_scale(sides):
     cells = np.abs(
         [np.ptp(one.transData.transform([(0, 0), (1, 1)]), axis=0) for one in panels(figure)]
     )
-    assert cells.max() - cells.min() < 0.02 * cells.max()
+    assert_allclose(cells / figure.dpi, inches, rtol=0.02)
 
 
 def test_what_cannot_be_drawn_is_refused_in_words():
@@ -195,6 +197,11 @@ def test_losses_are_drawn_with_their_average():
     ).axes  # two neighbours are one: sqrt(1 x 4)
     assert_allclose(axes.lines[0].get_xydata()[:2], [[0.5, 2.0], [2.5, 2.0]])
     assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
+    for lowest, labelled in ((0.02, [0.02, 0.05, 0.1, 0.2, 0.5, 1]), (1e-9, 0.1 ** np.arange(10))):
+        (axes,) = curves_figure({"one": [(1, 1.0), (2, lowest)]}, ["dot"], "", log=True).axes
+        axes.set_ylim(lowest, 1)
+        ticks = [*axes.get_yticks(), *axes.get_yticks(minor=True)]
+        assert_allclose([one for one in ticks if lowest <= 1.01 * one < 2], sorted(labelled))
     assert [drawn[name].get_color() for name in curves] == [
         score_colour("scaled"),
         score_colour("dot"),
@@ -258,6 +265,7 @@ def test_accuracy_is_drawn_at_each_length_with_its_interval():
         9
     ]  # on a grey ground
     assert "grey: never seen in training" in axes.get_xlabel()
+    assert axes.get_ylim() == (-0.03, 1.05)  # 0 and 1 stand apart from the frame
 
 
 # ---- files ----

@@ -87,15 +87,18 @@ def test_a_single_file_needs_no_list(trials_here, own_scores):
         )
 
 
-def test_configs_to_compare_may_be_keys_and_values(trials_here):
-    found = seq2attn.compare(
-        configs=[VALUES, {**VALUES, "seed": 2}], name="c", device="cpu", metric="teacher_forced"
-    )
+def test_configs_to_compare_may_be_keys_and_values(trials_here, monkeypatch):
+    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
+    options = {"configs": [VALUES, {**VALUES, "seed": 2}], "name": "c", "metric": "teacher_forced"}
+    found = seq2attn.compare(**options, device="cpu", workers=1)
     assert [group.label for group in found.groups] == ["config_1", "config_2"]
-    assert [group.trials[0].run for group in found.groups] == [
-        "c-config_1-seed_1",
-        "c-config_2-seed_2",
-    ]
+    runs = [group.trials[0].run for group in found.groups]
+    assert runs == ["c-config_1-seed_1", "c-config_2-seed_2"]
+    assert (found.metric, found.failed) == ("teacher_forced", {})
+    assert found._repr_html_().count("<table>") == 3  # of each, and of both
+    assert {path.name for path in Path("elsewhere").iterdir() if path.is_dir()} == {*runs}
+    assert not Path("runs").exists()
+    assert seq2attn.compare(**options) == found  # uses the finished runs
     for wrong in (5, [5]):
         with refused("expected a config: a file's name, or its keys and values; found a int"):
             seq2attn.compare(configs=wrong, vary="seed=1", device="cpu")
@@ -210,8 +213,6 @@ def test_load_takes_a_checkpoint(runs_copy):
     assert model.step == 2
     assert model.run.name == "tiny"
     assert repr(model) == "TrainedModel('tiny', checkpoint last of step 2)"
-    with refused("unknown checkpoint 'worst'; allowed: best, last"):
-        seq2attn.load("tiny", runs_dir=runs_copy, checkpoint="worst")
 
 
 def test_results_are_a_table_and_evaluate_saves_them(model):
@@ -232,28 +233,6 @@ def test_results_are_a_table_and_evaluate_saves_them(model):
     assert saved.rows == results.rows
     assert json.loads(file.read_text())["rows"] == results.records()
     assert len(seq2attn.evaluate(model.run).lengths) == 3  # the config's lengths
-
-
-def test_compare_trains_measures_and_summarises(monkeypatch, trials_here):
-    monkeypatch.setenv("SEQ2ATTN_RUNS", "elsewhere")
-    Path("tiny.yaml").write_text(TINY)
-    compare = partial(
-        seq2attn.compare,
-        configs=["tiny.yaml"],
-        vary=["seed=1-2"],
-        metric="teacher_forced",
-        name="c",
-    )
-    comparison = compare(device="cpu", workers=1)
-    assert [trial.run for trial in comparison.groups[0].trials] == ["c-seed_1", "c-seed_2"]
-    assert comparison.metric == "teacher_forced"
-    assert comparison.failed == {}
-    assert "2 of 2" in repr(comparison)
-    assert comparison._repr_html_().count("<table>") == 2
-    assert [record["seeds"] for record in comparison.records()] == [2, 2, 2]
-    assert Path("elsewhere/c-seed_1/config.yaml").is_file()
-    assert not Path("runs").exists()
-    assert compare() == comparison  # uses the finished runs
 
 
 def test_names_are_those_that_are_public():
