@@ -38,6 +38,10 @@ class Inputs(NamedTuple):
         """Return the inputs with all numbers multiplied by a factor."""
         return self.each(lambda tensor: factor * tensor)._replace(valid=self.valid)
 
+    def to(self, dtype: torch.dtype) -> "Inputs":
+        """Return the inputs with all numbers of another type."""
+        return self.each(lambda tensor: tensor.to(dtype))._replace(valid=self.valid)
+
     def moved(self, place: Any, *names: str) -> "Inputs":
         """Change the numbers at a place of `query`, `keys` or `values`."""
         changed = {}

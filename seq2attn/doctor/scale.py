@@ -1,8 +1,7 @@
 """Finds by what the products of queries and keys are multiplied before a softmax."""
 
 import itertools
-from collections.abc import Collection, Iterator
-from math import nan
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,56 +15,44 @@ from seq2attn.doctor.subject import Subject
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
-LINEAR = {aten.add, aten.sub, aten.neg, aten.cat, aten.stack, aten.clone, aten._to_copy}
-LINEAR |= {aten.index_select, aten.repeat, aten.where, aten.masked_fill}
+COPIES = {aten.clone, aten._to_copy}
 
 
 class Products(TorchDispatchMode):
-    """Records the products whose rows are as long as there are keys, without the factors that their
-    operands were multiplied by; constant: where parameters lie, which are no queries.
+    """Records q · k, without the numbers by which q, k or the product were multiplied: all products
+    whose rows are as long as there are keys.
     """
 
-    def __init__(self, length: int, constant: Collection[int]) -> None:
+    def __init__(self, length: int) -> None:
         super().__init__()
-        self.length, self.constant = length, constant
+        self.length = length
         self.found: list[tuple[Tensor, int]] = []
         """(N, S), and the width of queries and keys"""
-        self._factors: dict[int, tuple[Tensor, float]] = {}
-        """by where a tensor lies, with the tensor, which keeps its place"""
+        self._factors: dict[int, tuple[float, Tensor]] = {}
+        """the number by which a tensor was multiplied, by where it lies in memory, and the tensor
+        itself: while it is kept, no other one lies there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation of torch, and look at it."""
         kind, result = getattr(func, "overloadpacket", None), func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             left, right = args[PRODUCTS[kind] :][:2]
-            product = left @ right / (self._of(left) * self._of(right))
+            product = left @ right / (self._factor(left) * self._factor(right))
             for rows in (product, product.mT):
                 if rows.size(-1) == self.length:
                     self.found.append((rows.reshape(-1, self.length), left.size(-1)))
         elif kind in POWERS:
-            left, right = map(self._value, args[:2])
-            self._keep(result, left * right ** POWERS[kind])
-        elif kind in LINEAR:
-            parts = args[0] if isinstance(args[0], list) else args
-            tensors = [one for one in parts if isinstance(one, Tensor) and one.dim()]
-            others = [
-                one for one in tensors if place_of(one) not in self.constant
-            ]  # but for biases
-            factors = {self._of(one) for one in others}
-            self._keep(result, factors.pop() if len(factors) == 1 else nan)
+            factor = self._factor(args[0]) * self._factor(args[1]) ** POWERS[kind]
+            self._factors[place_of(result)] = factor, result
+        elif kind in COPIES:
+            self._factors[place_of(result)] = self._factor(args[0]), result
         return result
 
-    def _of(self, tensor: Tensor) -> float:
-        place = place_of(tensor)
-        return nan if place in self.constant else self._factors.get(place, (tensor, 1.0))[1]
-
-    def _value(self, operand: Any) -> float:
-        is_large = isinstance(operand, Tensor) and operand.numel() > 1
-        return self._of(operand) if is_large else float(operand)
-
-    def _keep(self, result: Tensor, factor: float) -> None:
-        is_whole = result.untyped_storage().nbytes() == result.nbytes
-        self._factors[place_of(result)] = result, factor if is_whole else nan
+    def _factor(self, operand: Any) -> float:
+        """Return a number itself, and the number by which a tensor was multiplied."""
+        if not isinstance(operand, Tensor) or operand.numel() == 1:
+            return float(operand)
+        return self._factors.get(place_of(operand), (1.0, operand))[0]
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
@@ -76,7 +63,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     and the number of heads; whatever depends on places alone may be added.
     """
-    given, products = subject.given.free, Products(subject.length, subject.constant)
+    given, products = subject.given.free, Products(subject.length)
     with transparent(), products:
         subject.call(given.each(torch.clone))
     for weights in subject.free.weights:
