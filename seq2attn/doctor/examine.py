@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, rows, steps, weights
+from seq2attn.doctor import masks, numbers, rows, scale, steps, weights
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
@@ -37,6 +37,7 @@ RULES: tuple[engine.Rule, ...] = (
     rows.alone,
     rows.queries,
     rows.rows_mixed,
+    scale.shared,
     weights.used,
     numbers.twice,
     masks.told,
@@ -49,6 +50,7 @@ RULES: tuple[engine.Rule, ...] = (
     steps.decoding,
     masks.required,
     numbers.length,
+    numbers.order,
     numbers.strides,
     numbers.unregistered,
     numbers.gradient,

@@ -12,11 +12,13 @@ from torch.autograd import gradcheck
 from seq2attn.doctor.names import ROLES, function_of, said_of, words
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
+from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
+MANY = 500  # keys
 SCALE, ROWS = 30, 150  # of large inputs
-SHARE = 0.1  # by which a gradient may differ from them
+STEP = 1e-3  # of finite differences
+SHARE = 0.03  # by which a gradient may differ from them
 LOST = 0.01  # of the weight of valid keys, at large inputs
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
 MOST = 0.5  # the largest of several shares
@@ -26,9 +28,20 @@ DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"
 
 def length(subject: Subject) -> Found:
     """Sources may be short or long."""
-    for keys in (1, 500):
+    for keys in (1, MANY):
         if not subject.is_finite(subject.draw(keys).free):
             yield "length", f"NaN with {keys} keys"
+
+
+def order(subject: Subject) -> Found:
+    """Where the order of a few keys changes nothing, that of many does not either: it may where
+    keys are visited in blocks.
+    """
+    if subject.by_position or subject.own.any():
+        return
+    by = subject.of_order(subject.draw(MANY).free)
+    if by > CLOSE:
+        yield "order", by
 
 
 def strides(subject: Subject) -> Found:
@@ -83,16 +96,17 @@ def half(subject: Subject) -> Found:
 def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences."""
     for name in ("query", "keys") if subject.outputs or subject.shown else ():
-        if getattr(subject.given, name) is not None and not _has_gradient(subject, name):
+        is_given = getattr(subject.given, name) is not None
+        if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
             return
 
 
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
-    """Return whether the gradient of the query or of the keys is right along one direction. In
-    double precision the differences are so small that they hardly ever meet a kink; a module that
-    does not run in it is not examined.
+    """Return whether the gradient of the query or of the keys is right along one direction, or
+    cannot be known, since the module does not run in double precision: its differences are small
+    enough to miss most kinks, and large enough for what computes in float32 all the same.
     """
     given = subject.given.free.to(torch.float64)
     start = getattr(given, name)
@@ -102,11 +116,18 @@ def _has_gradient(subject: Subject, name: str) -> bool:
     def moved(step: Tensor) -> Tensor:
         return subject.output(given._replace(**{name: start + step * along}))
 
-    options = {"rtol": SHARE, "atol": CLOSE, "fast_mode": True, "raise_exception": False}
     with unchanged(subject.module):
         subject.module.double()
         try:
-            return gradcheck(moved, step, **options)
+            return gradcheck(
+                moved,
+                step,
+                eps=STEP,
+                rtol=SHARE,
+                atol=STEP**2,
+                fast_mode=True,
+                raise_exception=False,
+            )
         except RuntimeError:
             return True
 
@@ -114,8 +135,11 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 @torch.enable_grad()
 def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters, unless the module holds more than the attention, or an
-    argument that has a default is left out.
+    argument that has a default is left out, or given as projected.
     """
+    for name in inspect.signature(function_of(subject.call.attention)).parameters:
+        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
+            return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []
     for given in (subject.given.free, subject.small().free):
@@ -124,20 +148,16 @@ def parameters(subject: Subject) -> Found:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
     dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    if len(dead) > len(named) / 2:
+        return
     inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
-    is_some = len(dead) <= len(named) / 2
     for name, *pair in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and pair[0].dim() > 1:
             parts = _silent((pair[0].abs() + pair[1].abs()).sum(1), inputs)
             dead += [f"{name}, {part}" for part in parts]
-    omitted = []
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
-        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
-            omitted.append(name)
-    if dead and is_some:
-        about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
-        yield "unused-parameter" if omitted else "dead-parameter", about
+    if dead:
+        yield "dead-parameter", ", ".join(dead[:3])
 
 
 def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
@@ -173,20 +193,16 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training the mask holds as well, and the returned weights are those that are used."""
+    """In training the mask holds as well."""
     given = subject.given
     with unchanged(subject.module):
         subject.module.train()
         result = subject.run(given)
-    padding = ~given.valid[:, None, None] & subject.real(given)[:, None]
+    is_token = subject.real(given)[:, None]
     for weights in result.weights:
-        most = float(weights.masked_fill(~padding, 0).max())
-        if most > TINY:
-            yield "mask-in-training", most
-    if result.returned is not None and len(result.weights) == len(result.uses) == 1:
-        used, shown = result.weights[0], result.returned
-        if used.shape == shown.shape and gap(used, shown) > CLOSE:
-            yield "before-dropout", gap(used, shown)
+        on_padding = weights.masked_fill(given.valid[:, None, None] | ~is_token, 0)
+        if on_padding.max() > TINY:
+            yield "mask-in-training", float(on_padding.max())
 
 
 # ---- scores ----

@@ -7,7 +7,8 @@ from operator import itemgetter
 
 import torch
 
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
+from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 
@@ -77,27 +78,30 @@ def alone(subject: Subject) -> Found:
 
 def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other."""
-    given, result = subject.given.free, subject.free
+    given = subject.given.free
     if given.query is None:
         if not subject.is_self:
             yield "no-query"
         return
-    apart, alike = [], []
-    for some in (given, subject.small().free):
-        pair = subject.run(some), subject.run(some.moved(ALL, "query"))
-        apart.append(subject.differ(pair[0].output, pair[1].output))
-        if pair[0].weights:
-            apart[-1] = max(map(gap, pair[0].weights, pair[1].weights))
-        alike += [gap(weights, weights[..., :1]) for weights in pair[0].weights]
-    if max(apart) < CLOSE:
-        yield "uniform" if alike and max(alike) < TINY else "query-ignored"
+    if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
+        yield "query-ignored"
         return
-    rows = result.output.size(1)
+    rows = subject.free.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         most = float((reach - reach.diag().diag()).max())
         if most > CLOSE:
             yield "queries-mixed", most
+
+
+def _of_query(subject: Subject, given: Inputs) -> float:
+    """Return how much other queries change the weights, or the output where none were caught: that
+    may follow a query by a residual connection alone.
+    """
+    before, after = subject.run(given), subject.run(given.moved(ALL, "query"))
+    if before.weights:
+        return max(map(gap, before.weights, after.weights))
+    return subject.differ(before.output, after.output)
 
 
 def rows_mixed(subject: Subject) -> Found:

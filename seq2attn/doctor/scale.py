@@ -12,6 +12,7 @@ from seq2attn.doctor.call import ORDERS, B, arrange
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
+from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
@@ -26,8 +27,8 @@ class Products(TorchDispatchMode):
     def __init__(self, length: int) -> None:
         super().__init__()
         self.length = length
-        self.found: list[tuple[Tensor, int]] = []
-        """(N, S), and the width of queries and keys"""
+        self.found: list[tuple[Tensor, Tensor]] = []
+        """(N, S) and the keys (..., S, D)"""
         self._factors: dict[int, tuple[float, Tensor]] = {}
         """the number by which a tensor was multiplied, by where it lies in memory, and the tensor
         itself: while it is kept, no other one lies there"""
@@ -38,9 +39,9 @@ class Products(TorchDispatchMode):
         if kind in PRODUCTS:
             left, right = args[PRODUCTS[kind] :][:2]
             product = left @ right / (self._factor(left) * self._factor(right))
-            for rows in (product, product.mT):
+            for rows, keys in ((product, right.mT), (product.mT, left)):
                 if rows.size(-1) == self.length:
-                    self.found.append((rows.reshape(-1, self.length), left.size(-1)))
+                    self.found.append((rows.reshape(-1, self.length), keys))
         elif kind in POWERS:
             factor = self._factor(args[0]) * self._factor(args[1]) ** POWERS[kind]
             self._factors[place_of(result)] = factor, result
@@ -59,23 +60,43 @@ class Products(TorchDispatchMode):
 Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
 
 
+def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
+    """Return what `Products` finds in a call."""
+    watch = Products(subject.length)
+    with transparent(), watch:
+        subject.call(subject.given.free.each(torch.clone))
+    return watch.found
+
+
+def shared(subject: Subject) -> Found:
+    """Heads that share keys share values, too."""
+    for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
+        of_keys, of_values = map(_alike, (keys, use.values))
+        if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
+            yield "heads-crossed"
+            return
+
+
+def _alike(heads: Tensor) -> Tensor:
+    """Return (N, N) which of N heads, of all rows of a batch, hold the same numbers."""
+    return (heads[:, None] == heads).flatten(2).all(2)
+
+
 def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     and the number of heads; whatever depends on places alone may be added.
     """
-    given, products = subject.given.free, Products(subject.length)
-    with transparent(), products:
-        subject.call(given.each(torch.clone))
+    given, found = subject.given.free, products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)
         logs = _apart(weights.log(), seen)
-        for (rows, width), order in itertools.product(products.found, ORDERS):
+        for (rows, keys), order in itertools.product(found, ORDERS):
             if rows.numel() != weights.numel():
                 continue
             product = arrange(rows, order, B, subject.queries(given))
             factor = product.shape == weights.shape and factor_of(_apart(product, seen), logs)
             if factor:
-                yield factor, width, weights.size(1)
+                yield factor, keys.size(-1), weights.size(1)
                 break
 
 

@@ -224,12 +224,15 @@ class Subject:
     @cached_property
     def by_position(self) -> bool:
         """Whether the same keys in another order give another result"""
-        given = self.given.free
+        return not self.own.any() and self.of_order(self.given.free) > CLOSE
+
+    def of_order(self, given: Inputs) -> float:
+        """Return how much the result changes if the last key becomes the first one."""
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
         output = self.output(rolled)
-        if not self.outputs:  # of weights alone
+        if not self.outputs:  # of weights alone, which are rolled as their keys
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
-        return not self.own.any() and self.differ(output, self.free.output) > CLOSE
+        return self.differ(output, self.output(given))
 
     @cached_property
     def is_among(self) -> bool:
