@@ -533,6 +533,7 @@ CASES = [
         "closed = (apart > 0) | (apart % 3 == 1)",
         "closed = (apart > 0) | (apart % 12 == 1)",
     ),
+    Case("pattern", ONE, SCORE, first("scores[:, :3] -= 1e9"), first("scores[:, :2] -= 1e9")),
     Case("sees-ahead", SELF, CLOSED, "closed = apart > 1", "closed = (apart > 1) | (apart < -1)"),
     Case("sees-ahead", EQUAL, "apart > 0", "apart > 1", "apart > 0"),
     Case("not-causal", NAMED, CLOSED, CLOSED, "closed = apart > 0"),

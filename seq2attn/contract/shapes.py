@@ -47,8 +47,8 @@ def _results(subject: Subject) -> Results:
     draw, width = subject.draw, subject.width
     full = (B, L, width)
     for score in subject.parts(Score):
-        keys = draw(B, width, score.key_width)
-        yield "scores", _scores(subject, score, draw(B, L, score.query_width), keys), full
+        query, keys = draw(B, L, score.query_width), draw(B, width, score.key_width)
+        yield "scores", scores_of(score, query, keys, subject.valid), full
         yield "values", score.values(keys), (B, width, score.value_width)
     for normaliser in subject.parts(Normaliser):
         yield "weights", normaliser(draw(*full), subject.valid), full
@@ -82,12 +82,11 @@ def _model_results(subject: Subject) -> Results:
         yield "weights", weights, (B, L, width)
 
 
-def _scores(subject: Subject, score: Score, query: Tensor, keys: Tensor) -> Any:
-    """Return the scores of query (B, L, Dq) and keys (B, S, Dk). Some scores ask for the step, too:
-    here the first one, with nothing remembered.
+def scores_of(score: Score, query: Tensor, keys: Tensor, valid: Tensor) -> Any:
+    """Return the scores of query (B, L, Dq) and keys (B, S, Dk), where valid (B, 1, S) may be seen.
+    Some scores ask for the step, too: here the first one, with nothing remembered.
     """
-    allowed = subject.valid.expand(-1, L, -1)
-    now = AttentionStep(query, None, None, subject.valid, allowed)
+    now = AttentionStep(query, None, None, valid, valid.expand(-1, query.size(1), -1))
     return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
 
 

@@ -53,29 +53,30 @@ def strides(subject: Subject) -> Found:
 
 
 def overflow(subject: Subject) -> Found:
-    """Large inputs neither overflow nor underflow."""
+    """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights."""
     given = subject.draw(rows=ROWS)
     large = given.times(SCALE)
     if not subject.is_finite(large):
         yield "overflow", "NaN or infinity"
         return
-    counts = given.valid[:, None, None] & subject.real(given)[:, None]
+    is_counted = given.valid[:, None, None] & subject.real(given)[:, None]  # (B, 1, L, S)
     pairs = zip(subject.run(given).weights, subject.run(large).weights, strict=True)
-    for before, after in pairs:
-        totals = [weights.masked_fill(~counts, 0).sum(-1) for weights in (before, after)]
-        low = float((totals[1] - totals[0]).min())
+    for pair in pairs:
+        before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
+        low = float((after - before).min())
         if low < -LOST:
             yield "overflow", f"those of a row sum to {1 + low:.3g}"
             return
 
 
 def twice(subject: Subject) -> Found:
-    """Scores are no shares: then weights of a row would differ by a factor e at most."""
+    """The softmax is applied once. A softmax of shares gives weights of which the largest is at
+    most e times the smallest, however large the inputs are.
+    """
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
-        shares = (
-            logs - logs.mean(-1, keepdim=True) + 1 / subject.length
-        )  # if they are logarithms of shares
+        # the shares themselves, if they are any: a softmax takes away what they have in common
+        shares = logs - logs.mean(-1, keepdim=True) + 1 / subject.length
         if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
             yield "softmax-twice"
 
@@ -134,8 +135,10 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 
 @torch.enable_grad()
 def parameters(subject: Subject) -> Found:
-    """Gradients reach all parameters, unless the module holds more than the attention, or an
-    argument that has a default is left out, or given as projected.
+    """Gradients reach all parameters.
+
+    Nothing is said if an argument is left out, or is given as already projected: its layers are not
+    called; nor if most parameters get none: then the module holds more than the attention.
     """
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
@@ -147,7 +150,7 @@ def parameters(subject: Subject) -> Found:
         if not total.requires_grad:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
-    dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
     if len(dead) > len(named) / 2:
         return
     inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
@@ -161,8 +164,10 @@ def parameters(subject: Subject) -> Found:
 
 
 def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
-    """Yield the halves or thirds of rows that are 0 beside others, as of a joint projection: they
-    are as wide as the input of a layer.
+    """Yield which half or third of the rows of a weight has no gradient while the others have one:
+    in a joint projection to queries, keys and values, one of them is then not used.
+
+    inputs: the widths of layers; a part that has another size is no projection.
     """
     for parts in (2, 3):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
@@ -173,7 +178,9 @@ def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
 
 
 def unregistered(subject: Subject) -> Found:
-    """An optimiser is given everything that can be trained."""
+    """An optimiser is given everything that can be trained: nothing is kept in a list, or as a
+    tensor, where `module.parameters()` does not find it.
+    """
     known = set(subject.module.parameters())
     for part in subject.module.modules():
         for name, value in vars(part).items():
@@ -194,58 +201,74 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 def training(subject: Subject) -> Found:
     """In training the mask holds as well."""
-    given = subject.given
     with unchanged(subject.module):
         subject.module.train()
-        result = subject.run(given)
-    is_token = subject.real(given)[:, None]
-    for weights in result.weights:
-        on_padding = weights.masked_fill(given.valid[:, None, None] | ~is_token, 0)
-        if on_padding.max() > TINY:
-            yield "mask-in-training", float(on_padding.max())
+        most = float(subject.on_padding(subject.run(subject.given)).max())
+    if most > TINY:
+        yield "mask-in-training", most
 
 
 # ---- scores ----
 
 
 def score(subject: Subject) -> Found:
-    """Name the score. It comes last, since it changes parameters."""
-    given, expected = subject.draw().free, subject.expect
-    told = listed(_scaled(subject))
-    for parameter in subject.module.parameters():
-        parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
-    clear_biases(subject.module)
-    several = [given]
-    if given.query is not None and given.query.size(1) == 1:
-        several.append(given._replace(query=given.query.flip(2)))
-    queries = [one.keys if one.query is None else one.query for one in several]
-    weights = [one for some in several for one in subject.run(some).weights]
-    is_one = len(weights) == len(queries) and weights[0].size(1) == 1
-    if not is_one or not (torch.cat(weights, dim=2) > 0).all():
+    """Name the score, or say how it differs from the one that is expected. This rule comes last,
+    since it changes parameters.
+    """
+    expected, told = subject.expect, listed(_scaled(subject))
+    sample = _sample(subject)
+    if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
         if expected:
             yield "expected", expected, why
         else:
             yield from told or [("score-unknown", why)]
-        return
-    logs = torch.cat(weights, dim=2)[:, 0].log()
-    sample = Sample(torch.cat(queries, dim=1), given.keys, logs, list(subject.module.parameters()))
-    if expected is None:
+    elif expected:
+        code, why = compare(sample, expected, subject.scores)
+        if code:
+            yield "expected", {"expected": expected, "by": why}
+    else:
         code, name, why = match(sample, subject.scores)
         if code == "score-unknown" and told:
             yield from told
             return
         yield code, {"name": name, "by": why}
-        if code == "score":
+        if code == "score":  # the formula is right, but its docstring promises a factor
             yield from (one for one in told if one[0] == "scale-factor")
-        return
-    code, why = compare(sample, expected, subject.scores)
-    if code:
-        yield "expected", {"expected": expected, "by": why}
+
+
+def _sample(subject: Subject) -> Sample | None:
+    """Return queries and keys with the logarithms of their weights, which are their scores up to a
+    number for each query; None unless there is one head, in one layer, and no weight is 0.
+
+    Parameters are moved, as some begin with 0. Of modules with one query at a time, two are joined,
+    as the first alone would not show what the query does to the scores.
+    """
+    given = subject.draw().free
+    for parameter in subject.module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    clear_biases(subject.module)
+    several = [given]
+    if given.query is not None and given.query.size(1) == 1:
+        several.append(given._replace(query=given.query.flip(2)))
+    queries: list[Tensor] = []
+    weights: list[Tensor] = []
+    for one in several:
+        queries.append(one.keys if one.query is None else one.query)
+        weights += subject.run(one).weights
+    if len(weights) != len(several) or weights[0].size(1) > 1:
+        return None
+    joined = torch.cat(weights, dim=2)[:, 0]  # (B, L, S)
+    if not (joined > 0).all():
+        return None
+    parameters = list(subject.module.parameters())
+    return Sample(torch.cat(queries, dim=1), given.keys, joined.log(), parameters)
 
 
 def _scaled(subject: Subject) -> Found:
-    """Say by what the product of queries and keys is multiplied, where this is seen."""
+    """Say by what the product of queries and keys is multiplied, if it is found. A product without
+    a factor is a mistake only where the name or the docstring says that it is scaled.
+    """
     for factor, width, heads in scales(subject):
         lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
         is_own = "unflatten" not in subject.call.text  # the width of a head

@@ -44,8 +44,9 @@ def decoding(subject: Subject) -> Found:
 
 
 def _joined(subject: Subject, cache: str, lengths: Sequence[int]) -> Tensor:
-    """Return the output (B, S, F) of steps of these lengths, each with the cache of the last one:
-    what is returned beside the output, as the last.
+    """Return the output (B, S, F) of steps of these lengths, of which each is given the cache that
+    the one before it returned. The output is what a step returns first, the cache what it returns
+    last.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
     given, left, outputs = subject.given.free, None, []
