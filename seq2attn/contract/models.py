@@ -79,7 +79,7 @@ def check_mask(subject: Subject) -> Found:
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
-    weights = subject.forward()[..., -subject.width :]
+    weights = subject.forward()[..., -subject.width :]  # they stand behind the logits
     signed = attention.normaliser.signed or attention.history.signed
     if not signed and (weights < 0).any():
         yield "weights-below-0"
@@ -92,15 +92,22 @@ def check_mask(subject: Subject) -> Found:
         if gradients.any():
             yield "closed-row"
     if attention.normaliser.sums_to_one and not signed:
-        is_exact = attention.history.sums_to_one
-        if attention.window is not None:
-            query = subject.draw(B, 1, attention.score.query_width)
-            view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
-            is_exact = is_exact and view.factor is None
-        for total in weights.sum(dim=2).flatten().tolist():
-            is_right = min(abs(total), abs(total - 1)) < 1e-4 if is_exact else total < 1 + 1e-4
-            if not is_right:
-                yield "row-sum", total
+        yield from _row_sums(subject, attention, weights)
+
+
+def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
+    """Yield a row of weights (B, L, S) with a wrong sum: one that is neither 0 nor 1, or above 1
+    where a window's factor or a history may take weight away.
+    """
+    is_exact = attention.history.sums_to_one
+    if attention.window is not None:
+        query = subject.draw(B, 1, attention.score.query_width)
+        view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
+        is_exact = is_exact and view.factor is None
+    for total in weights.sum(dim=2).flatten().tolist():
+        is_one_or_none = min(abs(total), abs(total - 1)) < 1e-4
+        if not is_one_or_none and (is_exact or total > 1):
+            yield "row-sum", total
 
 
 def check_steps(subject: Subject) -> Found:

@@ -83,8 +83,7 @@ def padding_amount(subject: Subject) -> Found:
     """More keys that no row sees change nothing: more padding, or more later tokens where rows see
     only earlier ones.
     """
-    is_causal = subject.own.any() and not subject.seen.triu(1).any()
-    if not subject.has_mask and not is_causal:
+    if not subject.has_mask and not subject.is_causal:
         return
     given, masked = subject.given, subject.masked.output
     # the first keys once more: behind the mask, or later than all that rows see

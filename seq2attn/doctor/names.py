@@ -61,9 +61,13 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
-        is_pair = len(rest) + len(found["query"]) > 1
-        keys = [*sources, *rest[not found["query"] :]] if is_pair else [*rest, *found["query"]]
-        found["keys"] = keys[:1]
+        if len(rest) + len(found["query"]) == 1:
+            likely = rest or found["query"]
+        elif found["query"]:
+            likely = sources or rest
+        else:  # the first one is the query
+            likely = sources or rest[1:]
+        found["keys"] = likely[:1]
     rest = [name for name in rest if name not in found["keys"]]
     for role in ("query", "values"):
         if not found[role]:
@@ -73,6 +77,7 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     for name in rest:
         found["again" if role_of(name) == "keys" else "other"].append(name)
     yield found
+    # other readings
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and not sources and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}

@@ -28,14 +28,13 @@ def decoding(subject: Subject) -> Found:
             others.append(name)
     if not caches:
         return
-    is_causal = subject.own.any() and not subject.seen.triu(1).any()
     try:
-        if others or len(caches) > 1 or not is_causal:
-            raise ValueError("it needs more than its cache")
+        if others or len(caches) > 1 or not subject.is_causal:
+            raise ValueError("its steps cannot be called, or need not agree with the whole")
         length = subject.length
         whole = _joined(subject, caches[0], [length])
         steps = _joined(subject, caches[0], [PROMPT, *[1] * (length - PROMPT)])
-    except Exception:
+    except Exception:  # of a cache in another form, too
         yield "cache-not-examined", ", ".join(caches)
         return
     by = gap(whole, steps) / float(whole.abs().max())

@@ -245,6 +245,11 @@ class Subject:
         rows, places = self.free.output.size(1), self.given.keys.size(1)
         return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether it attends to itself, and no row sees a later place"""
+        return bool(self.own.any()) and not self.seen.triu(1).any()
+
     @cached_property
     def by_position(self) -> bool:
         """Whether the same keys in another order give another result"""
