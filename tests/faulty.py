@@ -647,6 +647,14 @@ CASES = [
         "valid):\n    'dot(q, k), not divided by sqrt(D)'\n    scores = keys @ query.mT * 1",
     ),
     Case("score-unknown", ONE, SCORE, first("scores = scores ** 3"), SCORE),
+    Case(
+        "score-unknown",
+        ONE,
+        "(self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4",
+        "(self.project.weight[:1].repeat(len(keys), 1)[:, None] @ (keys * query[:, None]).mT.cos())"
+        ".sum(1)",
+        "(self.project(keys) @ query.unsqueeze(2)).sum(2) / 4",
+    ),
     Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
     Case(
         "expected",

@@ -15,15 +15,15 @@ from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
-MANY = 500  # keys
-SCALE, ROWS = 30, 150  # of large inputs
+MANY = 500  # keys of a long source
+SCALE, ROWS = 30, 150  # large inputs: what they are multiplied by, and how many rows are tried
+LOST = 0.01  # share of their weight that valid keys may lose at large inputs
+MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
 SHARE = 0.03  # by which a gradient may differ from them
-LOST = 0.01  # of the weight of valid keys, at large inputs
-LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
-MOST = 0.5  # the largest of several shares
-SCALED = r"(?<!un)scaled|sqrt|√"
-DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"
+LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
+DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"  # unless it stands in such a phrase
 
 
 def length(subject: Subject) -> Found:
@@ -34,8 +34,8 @@ def length(subject: Subject) -> Found:
 
 
 def order(subject: Subject) -> Found:
-    """Where the order of a few keys changes nothing, that of many does not either: it may where
-    keys are visited in blocks.
+    """If the order of a few keys changes nothing, that of many changes nothing either. It does if
+    keys are visited in blocks and a running maximum or sum is wrong.
     """
     if subject.by_position or subject.own.any():
         return

@@ -1,7 +1,8 @@
 """Finds by what the products of queries and keys are multiplied before a softmax."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from math import nan
 from typing import Any
 
 import torch
@@ -16,17 +17,19 @@ from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
-COPIES = {aten.clone, aten._to_copy}
+COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
 class Products(TorchDispatchMode):
     """Records q · k, without the numbers by which q, k or the product were multiplied: all products
-    whose rows are as long as there are keys.
+    whose rows are as long as there are keys. Those with parameters are recorded as nan.
+
+    length: of the keys. constant: where parameters lie in memory.
     """
 
-    def __init__(self, length: int) -> None:
+    def __init__(self, length: int, constant: Collection[int]) -> None:
         super().__init__()
-        self.length = length
+        self.length, self.constant = length, constant
         self.found: list[tuple[Tensor, Tensor]] = []
         """(N, S) and the keys (..., S, D)"""
         self._factors: dict[int, tuple[float, Tensor]] = {}
@@ -50,10 +53,11 @@ class Products(TorchDispatchMode):
         return result
 
     def _factor(self, operand: Any) -> float:
-        """Return a number itself, and the number by which a tensor was multiplied."""
+        """Return a number itself, or that by which a tensor was multiplied; nan of parameters."""
         if not isinstance(operand, Tensor) or operand.numel() == 1:
             return float(operand)
-        return self._factors.get(place_of(operand), (1.0, operand))[0]
+        place = place_of(operand)
+        return nan if place in self.constant else self._factors.get(place, (1.0, operand))[0]
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
@@ -62,7 +66,7 @@ Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
 
 def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
     """Return what `Products` finds in a call."""
-    watch = Products(subject.length)
+    watch = Products(subject.length, subject.constant)
     with transparent(), watch:
         subject.call(subject.given.free.each(torch.clone))
     return watch.found
