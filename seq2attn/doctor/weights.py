@@ -22,7 +22,8 @@ def sums(subject: Subject) -> Found:
             weights = weights.masked_fill(~is_token, 0)
             totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
             by = gap(totals, 1)
-            if not torch.inf > by > EXACT and weights.min() >= -TINY:
+            is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
+            if not is_wrong:  # or NaN, which is another finding
                 continue
             if valid.all():
                 code = _cause(subject, weights)
