@@ -165,6 +165,38 @@ class Attention(nn.Module):
         return self.out((weights @ v).transpose(2, 3).flatten(3)).flatten(1, 2)
 """
 """a sequence in blocks, each apart"""
+GROUPED = """\
+import math, torch
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.q = nn.Linear(width, width)
+        self.k, self.v = nn.Linear(width, width // 2), nn.Linear(width, width // 2)
+
+    def forward(self, query, keys):
+        q, k, v = self.q(query), self.k(keys), self.v(keys)
+        q, k, v = (x.unflatten(2, (-1, 4)).transpose(1, 2) for x in (q, k, v))
+        k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)
+        return ((q @ k.mT / 2).softmax(-1) @ v).transpose(1, 2).flatten(2)
+"""
+"""keys and values of half as many heads"""
+VISITED = """\
+import math, torch
+
+def Attention(query, keys):
+    largest, sums, total = torch.full((*query.shape[:2], 1), -math.inf), 0, 0
+    for block in keys.split(64, dim=1):
+        scores = query @ block.mT / query.size(-1) ** 0.5
+        new = torch.maximum(largest, scores.amax(-1, keepdim=True))
+        shares, old = (scores - new).exp(), (largest - new).exp()
+        sums = sums * old + shares.sum(-1, keepdim=True)
+        total = total * old + shares @ block
+        largest = new
+    return total / sums
+"""
+"""keys in blocks, with a running maximum"""
 FIRST = """\
 from torch import nn
 
@@ -313,7 +345,20 @@ CASES = [
         "torch.ones_like(query)[:, :, None]",
         "query[:, :, None]",
     ),
-    Case("uniform", ONE, SCORE, first("scores = scores * 1e-9"), first("scores = scores * 1e-3")),
+    Case(
+        "query-ignored",
+        ONE,
+        SCORE,
+        first("scores = scores * 1e-9"),
+        first("scores = scores * 1e-3"),
+    ),
+    Case(
+        "heads-crossed",
+        GROUPED,
+        "v.repeat(1, 2, 1, 1)",
+        "v.repeat(1, 2, 1, 1)",
+        "v.repeat_interleave(2, 1)",
+    ),
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
@@ -488,6 +533,7 @@ CASES = [
         "closed = (apart > 0) | (apart % 3 == 1)",
         "closed = (apart > 0) | (apart % 12 == 1)",
     ),
+    Case("pattern", ONE, SCORE, first("scores[:, :3] -= 1e9"), first("scores[:, :2] -= 1e9")),
     Case("sees-ahead", SELF, CLOSED, "closed = apart > 1", "closed = (apart > 1) | (apart < -1)"),
     Case("sees-ahead", EQUAL, "apart > 0", "apart > 1", "apart > 0"),
     Case("not-causal", NAMED, CLOSED, CLOSED, "closed = apart > 0"),
@@ -515,6 +561,7 @@ CASES = [
         {"require": ["window=3"]},
     ),
     # ---- lengths, types, large numbers ----
+    Case("order", VISITED, "total * old", "total", "total * old"),
     Case(
         "length",
         POOL,
@@ -573,15 +620,14 @@ CASES = [
     ),
     Case("dead-parameter", JOINT, "weights @ v", "weights @ k", "weights @ v.relu()"),
     Case(
-        "unused-parameter",
+        "dead-parameter",
         CROSS,
         "key_padding_mask=None):",
+        "key_padding_mask=None):\n        self.__dict__.update(v=nn.Identity())",
         "key_padding_mask=None, again=False):\n        self.__dict__.update(v=nn.Identity())",
-        "key_padding_mask=None):",
     ),
     Case("unregistered", ONE, "nn.Dropout()", "[nn.Linear(3, 3)]", "nn.Dropout()"),
     Case("unregistered", ONE, "nn.Dropout()", "torch.ones(3, requires_grad=True)", "torch.ones(3)"),
-    Case("before-dropout", ONE, "(weights.un", "(self.dropout(weights).un", "(weights.un"),
     # ---- scores ----
     Case("score", ONE, " / 4", " / 4", " / 3"),
     Case("score-factor", ONE, " / 4", " / 3.98", " / 3.9999"),
@@ -601,6 +647,14 @@ CASES = [
         "valid):\n    'dot(q, k), not divided by sqrt(D)'\n    scores = keys @ query.mT * 1",
     ),
     Case("score-unknown", ONE, SCORE, first("scores = scores ** 3"), SCORE),
+    Case(
+        "score-unknown",
+        ONE,
+        "(self.project(keys) @ query.unsqueeze(2)).squeeze(2) / 4",
+        "(self.project.weight[:1].repeat(len(keys), 1)[:, None] @ (keys * query[:, None]).mT.cos())"
+        ".sum(1)",
+        "(self.project(keys) @ query.unsqueeze(2)).sum(2) / 4",
+    ),
     Case("expected", ONE, " / 4", " / 3.98", " / 3.9999", {"expect": "scaled_general"}),
     Case(
         "expected",

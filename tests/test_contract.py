@@ -167,19 +167,6 @@ class Unused(Product):
         super().__init__(query_width, key_width)
 
 
-class WrongLater(Copy):
-    """Beyond length 12, the alignment is wrong, and nothing else says what is right."""
-
-    def answer(self, text):
-        return None
-
-    def examples(self, random, count, length=None):
-        drawn = super().examples(random, count, length)
-        if (length or 0) > 12:
-            drawn.alignment[:, :2] = drawn.alignment[:, :2].flip(1)
-        return drawn
-
-
 class OutsideTheSource(Copy):
     def solve(self, source, lengths):
         examples = super().solve(source, lengths)
@@ -449,7 +436,6 @@ BROKEN = [
         ),
     ),
     ("options", "option 'factor' has no effect", Unused),
-    ("lengths", "examples(random, 8, 13): the alignment points at other symbols", WrongLater),
     (
         "lengths",
         "has the alignment [0, 1",

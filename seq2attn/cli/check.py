@@ -23,59 +23,65 @@ HINT = (
 )
 
 
+Names = Annotated[
+    Texts,
+    argument(
+        "NAME",
+        "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
+        autocompletion=lambda: list(_known()),
+    ),
+]
+Expect = Annotated[
+    Texts,
+    option(
+        "SCORE",
+        "Compare scores with this one: a name, or a formula of a query s, a key h and their "
+        "width D. Of several names of --attention: NAME=SCORE. May be repeated.",
+    ),
+]
+Attention = Annotated[
+    str | None,
+    option(
+        "FILE:NAME",
+        "Examine this attention, a function, a class or a module, instead. FILE may be a "
+        "notebook, or a pattern in quotes, and NAME several names: FILE:NAME,NAME. A table "
+        "has a row for each file.",
+    ),
+]
+Sizes = Annotated[
+    str | None,
+    option("N,N", "What the constructor of --attention is given; by default some are tried."),
+]
+Widths = Annotated[
+    str | None, option("N,N", "The widths of the query and of the keys of --attention.")
+]
+Require = Annotated[Texts, option("causal|window=N", "What --attention must be. May be repeated.")]
+Allow = Annotated[Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")]
+Feedback = Annotated[
+    Path | None, option("FOLDER", "Write a text on each file of --attention.", file_okay=False)
+]
+Timeout = Annotated[float, option("SECONDS", "The most that one --attention may take.", min=0.1)]
+Jobs = Annotated[
+    int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", help="Show what the files of --attention print.")
+]
+
+
 def check(
-    names: Annotated[
-        Texts,
-        argument(
-            "NAME",
-            "NAME or KIND/NAME. Default: every part of the plug-ins; without plug-ins, all parts.",
-            autocompletion=lambda: list(_known()),
-        ),
-    ] = None,
+    names: Names = None,
     plugin: Plugins = None,
-    expect: Annotated[
-        Texts,
-        option(
-            "SCORE",
-            "Compare scores with this one: a name, or a formula of a query s, a key h and their "
-            "width D. Of several names of --attention: NAME=SCORE. May be repeated.",
-        ),
-    ] = None,
-    attention: Annotated[
-        str | None,
-        option(
-            "FILE:NAME",
-            "Examine this attention, a function, a class or a module, instead. FILE may be a "
-            "notebook, or a pattern in quotes, and NAME several names: FILE:NAME,NAME. A table "
-            "has a row for each file.",
-        ),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        option("N,N", "What the constructor of --attention is given; by default some are tried."),
-    ] = None,
-    widths: Annotated[
-        str | None, option("N,N", "The widths of the query and of the keys of --attention.")
-    ] = None,
-    require: Annotated[
-        Texts, option("causal|window=N", "What --attention must be. May be repeated.")
-    ] = None,
-    allow: Annotated[
-        Texts, option("CODE", "Leave out this finding of --attention. May be repeated.")
-    ] = None,
-    feedback: Annotated[
-        Path | None,
-        option("FOLDER", "Write a text on each file of --attention.", file_okay=False),
-    ] = None,
-    timeout: Annotated[
-        float, option("SECONDS", "The most that one --attention may take.", min=0.1)
-    ] = 20.0,
-    jobs: Annotated[
-        int | None, option("N", "How many of --attention at a time. Default: one a core.", min=1)
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option(help="Show what the files of --attention print.")
-    ] = False,
+    expect: Expect = None,
+    attention: Attention = None,
+    sizes: Sizes = None,
+    widths: Widths = None,
+    require: Require = None,
+    allow: Allow = None,
+    feedback: Feedback = None,
+    timeout: Timeout = 20.0,
+    jobs: Jobs = None,
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Check parts of models, tasks and losses against their contracts, or examine any attention.
@@ -118,7 +124,14 @@ def check(
             verbose=verbose,
             feedback=feedback,
         )
-        return
+    elif expect:
+        _compare(_chosen(names), expect[0], as_json)
+    else:
+        _check_parts(_chosen(names), as_json)
+
+
+def _chosen(names: list[str] | None) -> list[str]:
+    """Return KIND/NAME of the parts that are meant: without names, those of plug-ins, or all."""
     from seq2attn.plugins import foreign_parts
 
     foreign = foreign_parts()
@@ -126,18 +139,18 @@ def check(
     chosen = []
     for word in names or added or _known():
         chosen += _find(word)
-    if expect:
-        _compare(chosen, expect[0], as_json)
-        return
+    return chosen
+
+
+def _check_parts(chosen: list[str], as_json: bool) -> None:
+    """Check each part against its contract, and show a row for each rule."""
     from seq2attn.contract.parts import check_part
 
     rows = []
     for part in chosen:
         kind, _, name = part.partition("/")
-        registry = CHECKED[kind]
-        for rule, reason in check_part(registry.kind, name).items():
-            result = reason.partition("\n")[0] or "passed"
-            rows.append({"kind": kind, "name": name, "rule": rule, "result": result})
+        for rule, reason in check_part(CHECKED[kind].kind, name).items():
+            rows.append({"kind": kind, "name": name, "rule": rule, "result": reason or "passed"})
     show(Table.of_records(rows), as_json)
     declared = [part for part in chosen if _is_straight_through(part)]
     if declared:

@@ -99,18 +99,20 @@ def examine(
 
 
 def _records(places: Places, rows: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
-    """Yield a record for each file, with a point for each name that passed."""
+    """Yield a record for each file: a point for each name that passed, and how each name did, or
+    what is wrong with the only one.
+    """
     for file in places.files:
         of_file = {name: rows[f"{file}:{name}"] for name in places.names}
         passed = sum(row.exit_code == 0 for row in of_file.values())
-        record: dict[str, Any] = {"file": file, "points": passed}
-        if len(of_file) > 1:
-            yield record | {name: _short(row) for name, row in of_file.items()}
-            continue
-        for row in of_file.values():
-            fault = row.report.faults[:1] if row.report else []
-            text = _short(row) if not fault else f"{fault[0].code}: {fault[0].text}"
-            yield record | {"result": text, "look at": "".join(one.look_at for one in fault)}
+        results = {name: _short(row) for name, row in of_file.items()}
+        if len(of_file) == 1:
+            (row,) = of_file.values()
+            results = {"result": _short(row), "look at": ""}
+            if row.report and row.report.faults:
+                fault = row.report.faults[0]
+                results = {"result": f"{fault.code}: {fault.text}", "look at": fault.look_at}
+        yield {"file": file, "points": passed, **results}
 
 
 def _short(row: Row) -> str:
@@ -121,7 +123,9 @@ def _short(row: Row) -> str:
 
 
 def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> None:
-    """Write a text for each file, which says of each name what was found."""
+    """Write a text for each file, which says of each name what was found. Texts lie in the folder
+    as the files lie below the folder that all of them are in.
+    """
     common = os.path.commonpath([Path(file).absolute().parent for file in places.files])
     for file in places.files:
         path = (folder / Path(file).absolute().relative_to(common)).with_suffix(".txt")

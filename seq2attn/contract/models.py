@@ -1,8 +1,8 @@
 """The rules that every model keeps, whichever parts it is made of.
 
-Each rule is a function of a `Subject`, called `check_` and its name, that yields what it finds;
-only the first counts. It may leave its subject in training mode or with gradients, so each needs a
-new subject.
+Each rule is a function of a `Subject`, called `check_` and its name, that yields what it finds:
+codes of the catalogue with their evidence. Only the first counts. A rule may leave its subject in
+training mode or with gradients, so each needs a new subject.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,117 +14,19 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.func import functional_call
 
+from seq2attn.contract.shapes import check_shape
 from seq2attn.contract.subject import B, L, Subject, differ
 from seq2attn.data.padding import valid_mask
 from seq2attn.findings.engine import Found, Rules
 from seq2attn.model.attention import Attention
 from seq2attn.model.cells import Cell
-from seq2attn.model.histories import AttentionStep, History
 from seq2attn.model.hooks import Rank, hooked_places
-from seq2attn.model.normalisers import Normaliser, masked_softmax
+from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.points import At, Point
 from seq2attn.model.scores import Score
-from seq2attn.model.windows import Window
 
 STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
-
-
-def check_shape(subject: Subject) -> Found:
-    """Results of parts, encoded sources, first states, logits and weights are finite and have the
-    right shapes and types.
-
-    What broadcasts would pass silently otherwise, and a number of another type would slow down all
-    that follows.
-    """
-    dtype = subject.draw(0).dtype
-    for name, result, expected in _results(subject):
-        if isinstance(expected, str):
-            if result != expected:
-                yield "state-size", name, result, expected
-        elif not isinstance(result, Tensor):
-            yield "no-tensor", name, type(result).__name__
-        elif result.shape != expected:
-            yield "result-shape", name, tuple(result.shape), expected
-        elif result.dtype != dtype:
-            yield "result-type", name, result.dtype, dtype
-        elif not torch.isfinite(result).all():
-            yield "result-infinite", name
-
-
-Results = Iterator[tuple[str, Any, tuple[int, ...] | str]]
-"""what methods return: its name, the result, and the shape that it must have; or how many tensors,
-in words
-"""
-
-
-def _results(subject: Subject) -> Results:
-    model, batch, draw = subject.model, subject.batch, subject.draw
-    width = subject.width
-    full = (B, L, width)
-    for score in subject.parts(Score):
-        keys = draw(B, width, score.key_width)
-        yield "scores", _scores(subject, score, draw(B, L, score.query_width), keys), full
-        yield "values", score.values(keys), (B, width, score.value_width)
-    for normaliser in subject.parts(Normaliser):
-        yield "weights", normaliser(draw(*full), subject.valid), full
-    for window in subject.parts(Window):
-        query = draw(B, L, window.query_width)
-        allowed, factor = window(query, batch.source_lengths, width, 0)
-        yield "allowed", allowed * draw(1), full
-        if factor is not None:
-            yield "factor", factor, full
-    for history in subject.parts(History):
-        yield from _history_results(subject, history)
-    for cell in subject.parts(Cell):
-        state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
-        yield "output", cell.output(state), (B, cell.width)
-        yield from _state_results("state after a step", state, cell.state_tensors, cell.width)
-    encoded = model.encoder(batch.source, batch.source_lengths)
-    yield "encoder states", encoded.states, (B, width, model.encoder.width)
-    cell, finals = model.decoder.cell, model.encoder.final_tensors
-    yield from _state_results("final state", encoded.final, finals, cell.width)
-    first = model.initial_state(encoded)
-    yield from _state_results("first state", first, cell.state_tensors, cell.width)
-    logits, weights, _ = model(batch)
-    yield "logits", logits, (B, L, model.decoder.output.out_features)
-    if weights is not None:
-        yield "weights", weights, full
-
-
-def _scores(subject: Subject, score: Score, query: Tensor, keys: Tensor) -> Any:
-    """Return what a score makes of query (B, L, ...) and keys (B, S, ...) not yet projected."""
-    allowed = subject.valid.expand(-1, L, -1)
-    now = AttentionStep(query, None, None, subject.valid, allowed)
-    return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
-
-
-def _history_results(subject: Subject, history: History) -> Results:
-    width, valid = subject.width, subject.valid
-    keys = subject.draw(B, width, history.key_width)
-    query = subject.draw(B, 1, history.query_width)
-    past = history.begin(keys)
-    yield "first past", past, (B, history.channels, width)
-    step = AttentionStep(query, past, history.prepare(keys), valid, valid)
-    features = history(step)
-    if features is not None:
-        yield "features", features, (B, 1, width, history.feature_width)
-    scores = history.scores(step)
-    if scores is not None:
-        yield "scores", scores, (B, 1, width)
-    logits = subject.draw(B, 1, width)
-    weights = history.combine(masked_softmax(logits, valid), logits, step)
-    yield "weights", weights, (B, 1, width)
-    context = history.extra_context(weights, step)
-    yield "addition to the context", context, (B, 1, history.extra_width)
-    yield "past", history.update(weights, step), (B, history.channels, width)
-
-
-def _state_results(name: str, state: Any, tensors: int, width: int) -> Results:
-    count = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
-    yield name, count, f"{tensors} tensors"
-    for index, tensor in enumerate(state):
-        yield f"{name}, tensor {index}", tensor, (B, width)
 
 
 def check_randomness(subject: Subject) -> Found:
@@ -177,7 +79,7 @@ def check_mask(subject: Subject) -> Found:
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
         return
-    weights = subject.forward()[..., -subject.width :]
+    weights = subject.forward()[..., -subject.width :]  # they stand behind the logits
     signed = attention.normaliser.signed or attention.history.signed
     if not signed and (weights < 0).any():
         yield "weights-below-0"
@@ -190,15 +92,22 @@ def check_mask(subject: Subject) -> Found:
         if gradients.any():
             yield "closed-row"
     if attention.normaliser.sums_to_one and not signed:
-        is_exact = attention.history.sums_to_one
-        if attention.window is not None:
-            query = subject.draw(B, 1, attention.score.query_width)
-            view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
-            is_exact = is_exact and view.factor is None
-        for total in weights.sum(dim=2).flatten().tolist():
-            is_right = min(abs(total), abs(total - 1)) < 1e-4 if is_exact else total < 1 + 1e-4
-            if not is_right:
-                yield "row-sum", total
+        yield from _row_sums(subject, attention, weights)
+
+
+def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
+    """Yield a row of weights (B, L, S) with a wrong sum: one that is neither 0 nor 1, or above 1
+    where a window's factor or a history may take weight away.
+    """
+    is_exact = attention.history.sums_to_one
+    if attention.window is not None:
+        query = subject.draw(B, 1, attention.score.query_width)
+        view = attention.window(query, subject.batch.source_lengths, subject.width, 0)
+        is_exact = is_exact and view.factor is None
+    for total in weights.sum(dim=2).flatten().tolist():
+        is_one_or_none = min(abs(total), abs(total - 1)) < 1e-4
+        if not is_one_or_none and (is_exact or total > 1):
+            yield "row-sum", total
 
 
 def check_steps(subject: Subject) -> Found:

@@ -53,23 +53,31 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     """
     key, registry = next(pair for pair in PARTS.items() if pair[1].kind == kind)
     part, entry = registry.load(name), registry.get(name)
-
-    def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
-        model = {"hidden": 4, "embedding": 3, **settings}
-        values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
-        config = check_config(values, {key: {"name": name, **options, **changed}})
-        task = build_task(config)
-        if kind == "loss":
-            return registry.make(config.training.losses[0])
-        return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
-
-    rules = models.RULES
     is_wide = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
     variants = [MODELS[0] if is_wide else {}, *MODELS[1:]]
+    rules = models.RULES
     if kind in ("task", "loss"):
         rules = TASK_RULES if kind == "task" else LOSS_RULES
         variants = [{}]
-    results: dict[str, str] = {}
+
+    def make(settings: dict[str, Any], dtype: torch.dtype, **changed: Any) -> Any:
+        """Return what rules are checked on: a task, a loss, or a tiny model with the part."""
+        model = {"hidden": 4, "embedding": 3, **settings}
+        values = {"model": model, "task": {"alphabet": "abc"}, "evaluation": {"lengths": [1]}}
+        config = check_config(values, {key: {"name": name, **options, **changed}})
+        if kind == "loss":
+            return registry.make(config.training.losses[0])
+        task = build_task(config)
+        return task if kind == "task" else make_subject(config, task, [part], dtype, CPU)
+
+    def results_with(**changed: Any) -> list[Tensor]:
+        """Return what the part computes with other values of some options."""
+        results = []
+        for settings in variants:
+            results += _results(make(settings, torch.float64, **changed))
+        return results
+
+    found: dict[str, str] = {}
     exact = [make(settings, torch.float64) for settings in variants]
     for rule, check in rules.items():
         for settings, subject in zip(variants, exact, strict=True):
@@ -77,17 +85,12 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
                 new = make(settings, torch.float32)
             else:
                 new = _copied(subject) or make(settings, torch.float64)
-            results[rule] = _reason(check, new, part)
-            if results[rule]:
-                return results
-
-    def results_with(**changed: Any) -> list[Tensor]:
-        made = [make(settings, torch.float64, **changed) for settings in variants]
-        return [tensor for subject in made for tensor in _results(subject)]
-
+            found[rule] = _reason(check, new, part)
+            if found[rule]:
+                return found
     chosen = registry.choose(name, **options)
-    results["options"] = _reason(partial(_check_options, results_with), chosen, part)
-    return results
+    found["options"] = _reason(partial(_check_options, results_with), chosen, part)
+    return found
 
 
 def _copied(subject: Any) -> Any:
@@ -110,7 +113,7 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     lengths = config.evaluation.lengths or task.trained_lengths
     examples = {"examples": partial(check_examples, lengths=lengths)}
-    groups: list[Any] = [(of_task, examples, lambda: task)]
+    groups: list[Any] = [(of_task, examples, lambda: task)]  # classes, rules, what they are of
     if of_model:
         for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
             given = (variant, task, of_model, torch.get_default_dtype(), device)
@@ -170,14 +173,14 @@ def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -
     """
     expected = results_with()
     for option, default in chosen:
-        is_used = None
+        effects = []
         for value in _other_values(default):
             with contextlib.suppress(Exception):  # not a value of this option
                 results = results_with(**{option: value})
-                is_used = not all(map(torch.equal, expected, results))
-            if is_used:
+                effects.append(not all(map(torch.equal, expected, results)))
+            if any(effects):
                 break
-        if is_used is False:
+        if effects and not any(effects):
             yield "option", option
 
 

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from seq2attn.model.histories import AttentionStep
+from seq2attn.contract.shapes import scores_of
 from seq2attn.model.scores import Score
 from seq2attn.parts import SCORES
 from seq2attn.plugins import load_plugins
@@ -60,9 +59,5 @@ def scored(name: str) -> tuple[Any, ...]:
         for parameter, tensor in score.named_parameters():
             if parameter.endswith("bias"):
                 tensor.zero_()
-        valid = torch.ones(B, 1, S, dtype=torch.bool)
-        now = AttentionStep(query, None, None, valid, valid.expand(-1, L, -1))
-        scores: Tensor = score(
-            query, score.project(keys), **({"now": now} if score.sees_now else {})
-        )
+        scores = scores_of(score, query, keys, torch.ones(B, 1, S, dtype=torch.bool))
         return query, keys, scores, list(score.parameters())

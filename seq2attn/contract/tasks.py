@@ -1,4 +1,6 @@
-"""The rules of tasks and of losses: functions of a task or a loss that yield what they find."""
+"""The rules of tasks and of losses: functions of a task or a loss that yield what they find. Only
+the first finding counts, so that a rule may rely on what it has found to be right so far.
+"""
 
 import contextlib
 from collections.abc import Callable, Collection
@@ -43,26 +45,13 @@ def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
 
 def check_lengths(task: Task) -> Found:
     """Sources shorter and longer than in training give right examples and answers, or a
-    `Seq2AttnError` if no source has that length. If targets copy what the alignment says, they do
-    so at every length.
+    `Seq2AttnError` if no source has that length.
     """
-    copies = _copies(_draw(task))
     longest = task.max_length
     for length in (max(1, task.min_length - 1), longest + 1, 2 * longest + 1):
         with contextlib.suppress(Seq2AttnError):
             yield from _check_examples_of(task, length)
             yield from check_answer(task, length)
-            if copies and not _copies(_draw(task, length)):
-                yield "alignment-later", _call(length)
-
-
-def _copies(examples: Examples) -> bool:
-    """Return whether each target position has the id of the source position that it copies."""
-    alignment = examples.alignment
-    if alignment is None:
-        return False
-    copied = examples.source.gather(1, alignment.clamp(min=0))
-    return torch.equal(copied.masked_fill(alignment < 0, PAD), examples.target)
 
 
 def check_randomness(task: Task) -> Found:
@@ -111,12 +100,13 @@ def check_training(task: Task) -> Found:
 
 
 def _draw(task: Task, length: int | None = None) -> Examples:
+    """Draw the same examples at each call."""
     return task.examples(torch.Generator().manual_seed(0), DRAWN, length)
 
 
 def _check_examples_of(task: Task, length: int | None) -> Found:
     """Check examples of this length, or of training lengths: types, shapes, ids, padding, lengths
-    and alignment.
+    and alignment. No target may be longer than `target_length` of its source says.
     """
     call = _call(length)
     examples = _draw(task, length)
@@ -136,24 +126,30 @@ def _check_examples_of(task: Task, length: int | None) -> Found:
         bound = task.target_length(count)
         if target_count > bound:
             yield "target-length", count, bound, call, target_count
-    alignment = examples.alignment
-    if alignment is not None:
-        shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
-        if shape != expected:
-            yield "alignment-shape", call, shape, expected
-        real = valid_mask(target_counts, alignment.size(1))
-        is_inside = ((alignment >= 0) & (alignment < counts.unsqueeze(1)))[real]
-        if not is_inside.all():
-            yield "alignment-outside", call
-        if not (alignment[~real] == -1).all():
-            yield "alignment-end", call
+    if examples.alignment is not None:
+        yield from _check_alignment(call, examples, examples.alignment)
+
+
+def _check_alignment(call: str, examples: Examples, alignment: Tensor) -> Found:
+    """Check that each character of a target is aligned with a place in its source."""
+    shape, expected = tuple(alignment.shape), tuple(examples.target.shape)
+    if shape != expected:
+        yield "alignment-shape", call, shape, expected
+    real = valid_mask(examples.target_lengths, alignment.size(1))
+    is_inside = (alignment >= 0) & (alignment < examples.source_lengths.unsqueeze(1))
+    if not is_inside[real].all():
+        yield "alignment-outside", call
+    if not (alignment[~real] == -1).all():
+        yield "alignment-end", call
 
 
 def _call(length: int | None) -> str:
+    """Return the call that drew the examples, as findings show it."""
     return f"examples(random, {DRAWN}, {length})"
 
 
 def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
+    """Check that ids (DRAWN, T) are those of a vocabulary up to each row's length, then 0."""
     if ids.dtype != torch.int64 or ids.dim() != 2:
         found = f"{ids.dtype} {tuple(ids.shape)}"
         yield "ids-type", name, found, DRAWN
@@ -195,7 +191,8 @@ def check_loss(loss: Loss) -> Found:
 
 def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tensor]:
     """Return the loss as a function of logits (B, L, V) and scores (B, L, S), its batch, and drawn
-    logits and scores.
+    logits and scores. The function gives the loss weights, their alignment and what else it asks
+    for only if the loss says that it needs them.
     """
     examples = pad_pairs([([4, 5, 4], [5, 4]), ([4], [4])], CPU)
     if loss.needs_alignment:
@@ -206,8 +203,8 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        given = {"step": 3, "states": logits[..., :5]}
-        asked = {name: given[name] for name in loss.asks}
+        known = {"step": 3, "states": logits[..., :5]}
+        asked = {name: known[name] for name in loss.asks}
         return loss.forward(Decoded(logits, weights), batch, **asked)
 
     logits = torch.randn(2, 3, 7, dtype=torch.float64, requires_grad=True)

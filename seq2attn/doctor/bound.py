@@ -15,7 +15,9 @@ OWN = ("seq2attn.doctor.", "seq2attn.findings.")
 
 
 def bind() -> dict[str, Any]:
-    """Return what the names of the doctor and of what it computes with mean now."""
+    """Return what the names of the doctor, and of what it computes with, mean now: the values of
+    modules, the code of functions, and the attributes of classes.
+    """
     bound, classes = {}, [*CLASSES]
     for name, module in sys.modules.copy().items():
         if module in OUTER or name.startswith(OWN):

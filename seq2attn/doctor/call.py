@@ -38,6 +38,10 @@ class Inputs(NamedTuple):
         """Return the inputs with all numbers multiplied by a factor."""
         return self.each(lambda tensor: factor * tensor)._replace(valid=self.valid)
 
+    def to(self, dtype: torch.dtype) -> "Inputs":
+        """Return the inputs with all numbers of another type."""
+        return self.each(lambda tensor: tensor.to(dtype))._replace(valid=self.valid)
+
     def moved(self, place: Any, *names: str) -> "Inputs":
         """Change the numbers at a place of `query`, `keys` or `values`."""
         changed = {}
@@ -58,7 +62,7 @@ def draw(query_width: int, width: int, queries: int, rows: int = B, length: int 
 
 
 def padded(rows: int, length: int) -> Tensor:
-    """Return (rows, length) True = a token, of tokens of many lengths with padding."""
+    """Return (rows, length), True = a token: rows of many lengths, the second without padding."""
     lengths = torch.linspace(length, min(length, 2), rows).roll(1).long()
     return torch.arange(length) < lengths[:, None]
 
@@ -70,13 +74,13 @@ class Call:
     attention: Any
     given: Mapping[str, str]
     first: str = ""
-    """statements before it, with MASK where the mask stands"""
+    """statements that come before the call, with MASK where the mask stands"""
     mask: str = ""
     """the argument that says which keys are valid, if one is given"""
     form: str = "None"
-    """of the mask, if not all keys are valid"""
+    """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
-    """it does not do without"""
+    """it cannot be called without"""
 
     @property
     def text(self) -> str:
@@ -111,17 +115,23 @@ def tensors(result: Any) -> Iterator[Tensor]:
 
 
 def settle(tensor: Tensor, *sizes: int) -> Tensor:
-    """Return a tensor whose first axes are those of these sizes; others are one, the last."""
+    """Return a tensor of these sizes and one more: the first axis of each size comes first, and
+    all others are joined to the last. An axis of length 1 may be missing.
+    """
     left, order = list(range(tensor.dim())), []
     for size in sizes:
-        found = [axis for axis in left if tensor.size(axis) == size][:1]
-        left = [axis for axis in left if axis not in found]
-        order += found
+        for axis in left:
+            if tensor.size(axis) == size:
+                left.remove(axis)
+                order.append(axis)
+                break
     return tensor.permute(*order, *left).reshape(*sizes, -1)
 
 
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
-    """Return weights (N, S) as (B, H, L, S); heads that are all alike are one."""
+    """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
+    "bhl"; heads that are all alike become one.
+    """
     sizes = {"b": batch, "l": queries, "h": -1}
     whole = rows.view(*(sizes[axis] for axis in order), rows.size(1))
     whole = whole.permute(*(order.index(axis) for axis in "bhl"), 3)
@@ -130,16 +140,18 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
 
 def order_of(first: Tensor, by_row: Tensor, by_query: Tensor, queries: int) -> str:
     """Return the order of rows, heads and queries in weights (N, S): that in which a change of the
-    first row, and of the first query, stays there; the empty string if sizes allow none.
+    first row of the batch, and of each first query, stays there. If queries change each other, the
+    row decides. The empty string stands for weights of other sizes.
     """
     if len(first) % (B * queries):
         return ""
-    rows = torch.stack([first != by_row, first != by_query]).any(2).float()  # (2, N)
-    of_rows = []
+    changed = [(first != other).any(1).float()[:, None] for other in (by_row, by_query)]  # (N, 1)
+    usual = ""
     for order in ORDERS:
-        row, query = (arrange(changed[:, None], order, B, queries) for changed in rows)
-        if not row[1:].any():
-            of_rows.append(order)
-            if not query[:, :, 1:].any():
-                return order
-    return [*of_rows, "bhl"][0]
+        row, query = (arrange(one, order, B, queries) for one in changed)
+        if row[1:].any():
+            continue
+        if not query[:, :, 1:].any():
+            return order
+        usual = usual or order
+    return usual or ORDERS[0]

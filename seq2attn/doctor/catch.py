@@ -48,7 +48,8 @@ class Watch(TorchDispatchMode):
         self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
         self._factors: dict[int, list[Any]] = {}
-        """an elementwise product and its operands, by where the product lies, kept alive"""
+        """an elementwise product and its operands, by where the product lies in memory: while they
+        are kept, nothing else lies there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation of torch, and look at it."""
@@ -69,50 +70,56 @@ class Watch(TorchDispatchMode):
 
     def _record(self, operands: list[Tensor], axes: Sequence[int], wide: list[bool]) -> Any:
         """Record a product that sums over `axes` of its operands, if one of them may be weights,
-        and return the operands, changed.
+        and return the operands, with the weights changed if that is asked for.
 
-        wide: of each operand, whether the other has a width, unlike what only adds weights up.
+        wide: of each operand, whether the other one has a width besides: what only adds weights up
+        has none.
         """
-        found = []
         if any(place_of(one) in self.constant for one in operands):
             return operands  # a layer
-        for place in (0, 1):
-            operand, axis = operands[place], axes[place]
+        found = []
+        for place, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
             if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
-                rows = operand.movedim(axis, -1)
-                found.append((*self._likeness(rows), -place, rows))
-        if found:
-            *_, place, rows = max(found, key=lambda one: one[:-1])
-            weights = rows.reshape(-1, self.length)
-            self.uses.append(Use(weights, operands[1 + place]))
-            if self.change:
-                weights = self.change(len(self.uses) - 1, weights)
-                operands[-place] = weights.reshape(rows.shape).movedim(-1, axes[-place])
+                rows = operand.movedim(axis, -1)  # (..., S)
+                found.append((self._likeness(rows), place, rows))
+        if not found:
+            return operands
+        _, place, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
+        weights = rows.reshape(-1, self.length)
+        self.uses.append(Use(weights, operands[1 - place]))
+        if self.change:
+            changed = self.change(len(self.uses) - 1, weights).reshape(rows.shape)
+            operands[place] = changed.movedim(-1, axes[place])
         return operands
 
     def _record_sum(self, total: Tensor, axes: Sequence[int]) -> Tensor:
-        """Record a sum of a product, if `total` is one, and return it, changed."""
+        """Record a sum over `axes` of a tensor that is an elementwise product, as in
+        `(weights[:, :, None] * values).sum(1)`, and return the product, changed as in `_record`.
+        """
         product, *operands = self._factors.get(total.data_ptr(), [total])
-        long = [axis % total.dim() - total.dim() for axis in axes if total.size(axis) > 1]
+        long = [axis % total.dim() for axis in axes if total.size(axis) > 1]
         if not operands or len(long) != 1 or product.numel() != total.numel():
             return total
-        behind = prod(total.shape[long[0] :]) > total.size(long[0])
-        if not behind and all((one >= 0).all() for one in operands):  # weights and a mask
-            return total
-        wide = [behind or one.numel() < total.numel() for one in operands]
+        axis = long[0] - total.dim()  # from the end, as operands may have fewer axes
+        has_width = prod(total.shape[axis:]) > total.size(axis)
+        if not has_width and all((one >= 0).all() for one in operands):
+            return total  # weights times a mask, of which the sum is taken
+        wide = [has_width or one.numel() < total.numel() for one in operands]
         if product.shape == total.shape:
             operands = [one[(None,) * (total.dim() - one.dim())] for one in operands]
-        else:  # a view of it
+        else:  # the product was viewed in another shape before the sum
             whole = [one.expand_as(product).contiguous() for one in operands]
             operands = [one.as_strided(total.shape, total.stride()) for one in whole]
-        left, right = self._record(operands, long * 2, wide)
+        left, right = self._record(operands, [axis, axis], wide)
         return left * right if self.change else total
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
-        """Return how much an operand (..., S) looks like weights, for a comparison."""
+        """Return how much an operand (..., S) looks like weights: the larger, the more. Rows that
+        sum to 1 count most, then no number below 0, a usual number of rows, and few numbers.
+        """
         sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
         strides = zip(rows.shape, rows.stride(), strict=True)
-        numbers = prod(size for size, stride in strides if stride)
+        numbers = prod(size for size, stride in strides if stride)  # repeated ones count once
         return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual, -numbers
 
 

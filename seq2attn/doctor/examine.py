@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, rows, steps, weights
+from seq2attn.doctor import masks, numbers, rows, scale, steps, weights
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
@@ -34,9 +34,9 @@ RULES: tuple[engine.Rule, ...] = (
     weights.sums,
     rows.one_row,
     rows.batch,
-    rows.alone,
     rows.queries,
     rows.rows_mixed,
+    scale.shared,
     weights.used,
     numbers.twice,
     masks.told,
@@ -49,6 +49,7 @@ RULES: tuple[engine.Rule, ...] = (
     steps.decoding,
     masks.required,
     numbers.length,
+    numbers.order,
     numbers.strides,
     numbers.unregistered,
     numbers.gradient,
@@ -122,36 +123,34 @@ def check_attention(
 def _subjects(
     attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
 ) -> Iterator[tuple[Subject, str]]:
-    """Yield an attention, or an instance of the class that it is, with its call and how it was
-    made: of one width, and called alike of another one, if none is asked for.
+    """Yield an attention, or an instance of the class that it is, with the line that made it. If no
+    widths are asked for, yield it once more with inputs of another width, called in the same way.
     """
     is_class = isinstance(attention, type)
     first: Any = widths or WIDTHS[:1] * 2
-    other = WIDTHS[1]
-    made = instances(attention, sizes, first[0]) if is_class else [(attention, "")]
     problems = []
-    for instance, text in made:
-        others = [*_widths_of(_prepared(instance))]
-        pairs = [first, *others] if is_class else [*others, first]
+    for instance, line in instances(attention, sizes, first[0]) if is_class else [(attention, "")]:
+        of_layers = [*_widths_of(_prepared(instance))]
+        pairs = [first, *of_layers] if is_class else [*of_layers, first]
         try:
             subject = find_subject(instance, [first] if widths else pairs)
         except Seq2AttnError as error:
             problems.append(error)
             continue
-        yield subject, f"{text}\n" if text else ""
-        with contextlib.suppress(Exception):  # it has one width
-            if is_class and not sizes:
-                instance, _ = next(instances(attention, (), other))
-            _prepared(instance)
-            if not widths:
-                yield with_width(subject, instance, other), ""
+        yield subject, f"{line}\n" if line else ""
+        if not widths:
+            with contextlib.suppress(Exception):  # it can have one width only
+                if is_class and not sizes:
+                    instance, _ = next(instances(attention, (), WIDTHS[1]))
+                _prepared(instance)
+                yield with_width(subject, instance, WIDTHS[1]), ""
         return
     raise problems[0]
 
 
 def _prepared(attention: Any) -> nn.Module:
-    """Return the module of an attention in evaluation, with numbers in its parameters: what begins
-    with 0, or was never set, hides everything.
+    """Return the module of an attention in evaluation mode, with small random numbers in those of
+    its parameters that are 0 or were never set: nothing would reach anything through them.
     """
     module = module_of(attention).eval()
     for parameter in module.parameters():
@@ -163,14 +162,17 @@ def _prepared(attention: Any) -> nn.Module:
 
 
 def _widths_of(module: nn.Module) -> Iterator[Any]:
-    """Yield the widths of queries and keys that layers may take, alone or side by side."""
-    shapes = [one.shape for one in module.parameters() if not is_lazy(one)]
-    own = sorted({size for shape in shapes for size in shape})
-    own = sorted({*own, *(size // 2 for size in own)})
-    parts = [one - other for one in own for other in own]
-    wide = [size for size in dict.fromkeys(own + parts) if size > NARROW][:6]
+    """Yield the widths of queries and keys that layers may take, the likeliest first. A layer of a
+    query and a key side by side is as wide as both: each has half of it, or the rest of it.
+    """
+    own: set[int] = set()
+    for parameter in module.parameters():
+        if not is_lazy(parameter):
+            own |= {*parameter.shape, *(size // 2 for size in parameter.shape)}
+    rests = [one - other for one, other in product(sorted(own), repeat=2)]
+    wide = [size for size in dict.fromkeys([*sorted(own), *rests]) if size > NARROW][:6]
     pairs = product(range(len(wide)), repeat=2)
-    for one, other in sorted(pairs, key=sum):  # the likeliest first
+    for one, other in sorted(pairs, key=sum):
         yield wide[one], wide[other]
 
 

@@ -1,14 +1,19 @@
 """Finds the line that a finding comes from, where it has a known form, and what should be there."""
 
-import ast
-import copy
 import inspect
 import linecache
+import re
 from collections.abc import Iterator
 from typing import Any
 
-SQUEEZES = ("one-row", "batch", "length")
-FILLS = ("padding-leak", "overflow")
+SQUEEZE = r"\.squeeze\(\)", ".squeeze(dim)"
+FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf)"
+FORMS = {
+    "mask-ignored": (r"^([\w.]+)(\.masked_fill\(.*)", r"\1 = \1\2"),
+    **dict.fromkeys(("one-row", "batch", "length"), SQUEEZE),
+    **dict.fromkeys(("padding-leak", "overflow"), FILL),
+}
+"""by findings, what may be their cause, and what should stand there"""
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
@@ -16,28 +21,11 @@ def corrections(attention: Any, code: str) -> Iterator[str]:
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
         attention = type(attention)
     try:
-        tree = ast.parse("".join(linecache.getlines(inspect.getsourcefile(attention) or "")))
-    except (TypeError, SyntaxError):
+        file = inspect.getsourcefile(attention) if code in FORMS else None
+    except TypeError:  # it is not written in Python
         return
-    nodes: Iterator[Any] = ast.walk(tree)
-    for node in nodes:
-        better = _better(node, code)
-        if better and better != ast.unparse(node):
-            yield f"line {node.lineno}: {better} in place of {ast.unparse(node)}"
-
-
-def _better(node: Any, code: str) -> str:
-    """Return what should stand in the place of a node; the empty string if nothing is known."""
-    call = copy.deepcopy(node.value if isinstance(node, ast.Expr) else node)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
-        return ""
-    name, is_bare = call.func.attr, not call.args and not call.keywords
-    if code == "mask-ignored" and isinstance(node, ast.Expr) and name == "masked_fill":
-        return f"{ast.unparse(call.func.value)} = {ast.unparse(call)}"
-    if code in SQUEEZES and name == "squeeze" and is_bare:
-        call.args = [ast.Name("dim")]
-        return f"{ast.unparse(call)}, of the axis of length 1,"
-    if code in FILLS and name.startswith("masked_fill") and len(call.args) == 2:
-        call.args[1] = ast.Name("-torch.inf")
-        return ast.unparse(call)
-    return ""
+    for number, line in enumerate(linecache.getlines(file or ""), start=1):
+        written = line.strip()
+        better = re.sub(*FORMS[code], written)
+        if better != written:
+            yield f"line {number}: {better} in place of {written}"

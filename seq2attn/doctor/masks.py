@@ -22,42 +22,42 @@ def told(subject: Subject) -> Found:
 
 
 def padding(subject: Subject) -> Found:
-    """Padding reaches no real row, and gets no weight; what is no padding does."""
+    """Padding reaches no row of a token and gets no weight, and keys that are no padding are seen.
+
+    Only the first cause is yielded: a mask that is inverted, or added, leaks as well.
+    """
     if not subject.has_mask:
         return
     if not subject.is_finite(subject.given):
         yield "not-finite", "with a mask"
         return
-    masked, keys = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
-    real = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
-    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~real, 0)
-    by = float(reach.masked_fill(keys, 0).max())
-    weight = torch.zeros_like(keys[:, 0]).float()  # (B, S) on padding, the most
-    for weights in masked.weights:
-        on_padding = weights.masked_fill(keys[:, None] | ~real[:, None], 0)
-        weight = torch.maximum(weight, on_padding.amax((1, 2)))
+    masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
+    is_token = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
+    reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
+    by = float(reach.masked_fill(is_valid, 0).max())
+    weight = subject.on_padding(masked)
     most = float(weight.max())
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
-    elif by > CLOSE > reach.masked_fill(~keys, 0)[-1].max():
+    elif by > CLOSE > reach.masked_fill(~is_valid, 0)[-1].max():
         yield "mask-inverted", subject.call.mask, "its name"
     elif most > TINY and abs(abs(_rise(subject)) - 1) < CLOSE:
         yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
-        is_first = ~keys[:, 0] & keys[:, 0].roll(1, 1)  # of the padded keys of a row
-        code = "padding-leak" if (weight * ~is_first).max() > TINY else "mask-off-by-one"
-        yield code, most
+        is_first = ~subject.given.valid & subject.given.valid.roll(1, 1)  # padded key of a row
+        is_wider = (weight * ~is_first).max() > TINY
+        yield "padding-leak" if is_wider else "mask-off-by-one", most
     elif by > CLOSE:
         yield "padding-mixed", by
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         yield "mask-opens"
     elif subject.seen.all() and not subject.by_position:
-        yield from _hidden(subject, (reach == 0) & keys & real & ~subject.own)
+        yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
 
 
 def _rise(subject: Subject) -> float:
-    """Return by how much a mask raises the score of a first, valid, key above those of padding: 0
-    if that is not always alike.
+    """Return by how much a mask raises the score of the first key, which is valid, above those of
+    padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1.
     """
     rises = [torch.zeros(1)]
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
@@ -69,7 +69,9 @@ def _rise(subject: Subject) -> float:
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
-    """Yield whether a valid key reaches nothing, in any of several draws."""
+    """Yield which valid key is never seen. closed (B, L, S): those that reached nothing in a first
+    draw, which small weights may do, too.
+    """
     for _ in range(DRAWS):
         if closed.any():
             closed &= subject.reach(subject.small(), "keys") == 0
@@ -78,19 +80,21 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
 
 
 def padding_amount(subject: Subject) -> Found:
-    """How many keys there are that no row sees changes nothing: of padding, or of later tokens."""
-    is_causal = subject.own.any() and not subject.seen.triu(1).any()
-    if not subject.has_mask and not is_causal:
+    """More keys that no row sees change nothing: more padding, or more later tokens where rows see
+    only earlier ones.
+    """
+    if not subject.has_mask and not subject.is_causal:
         return
     given, masked = subject.given, subject.masked.output
+    # the first keys once more: behind the mask, or later than all that rows see
     wider = torch.cat([given.keys, given.keys[:, :MORE]], dim=1)
     longer = given._replace(keys=wider, valid=pad(given.valid, (0, MORE)))
     try:
         subject.output(longer.free)
-    except Exception:  # of any source of this length: that is another finding
+    except Exception:  # the rule of lengths says so
         return
     more = subject.output(longer)
-    more = more[:, : masked.size(1), : masked.size(2)]  # of weights alone there are more now
+    more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
     if by > CLOSE:
@@ -99,8 +103,10 @@ def padding_amount(subject: Subject) -> Found:
 
 def empty_row(subject: Subject) -> Found:
     """A row without valid keys is no error, and gives no NaN."""
+    if not subject.has_mask:
+        return
     valid = subject.given.valid.clone()
-    valid[-1] = not subject.has_mask
+    valid[-1] = False
     if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
         yield "empty-row", "NaN"
 
@@ -121,12 +127,13 @@ def places(subject: Subject) -> Found:
 
 
 def _band(subject: Subject) -> Found:
+    """Say which places a row of self-attention sees, counted from its own."""
     seen = subject.seen
     place, last = torch.arange(len(seen)), len(seen) - 1
     apart = place - place[:, None]  # of a key from its row
     before, after = -int(apart[seen].min()), int(apart[seen].max())
-    whole = seen | (apart == 0) | (apart > after) | (apart < -before)
-    if not whole.all():
+    is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
+    if not is_band.all():
         yield "pattern"
     elif (before, after) == (last, 0):
         yield "causal"
@@ -149,7 +156,7 @@ def named(subject: Subject) -> Found:
 
 
 def required(subject: Subject) -> Found:
-    """What is required of the places that a row sees holds."""
+    """A row sees only the places that `causal` or `window=3` allow, if that is required."""
     found = {code: evidence for code, *evidence in listed(places(subject))}
     size, _, after = found.get("window", [0, 0, 1])
     holds = {"causal": "causal" in found or not after, f"window={size}": not after}

@@ -48,18 +48,26 @@ def words(name: str) -> set[str]:
 
 
 def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
-    """Yield what the arguments may be, the likeliest first. Those with weak names are the query and
-    the keys, in this order unless their words, or the name of a mask, say which are the keys; one
-    alone is both. Last, one sequence is the query and the keys.
+    """Yield what the arguments may be, the likeliest first.
+
+    names: of the arguments, and whether each must be given. Those whose names say little, such as
+    `x` and `source`, are the query and the keys, in this order, unless words such as `memory`, or
+    the name of a mask, say which are the keys. One that is alone attends to itself. The other
+    readings are: query and keys the other way round, without an optional argument, and as one
+    sequence that is given as both.
     """
     found, rest = _told(names)
     of_masks = {word for name in found["mask"] for word in words(name)}
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
-        is_pair = len(rest) + len(found["query"]) > 1
-        keys = [*sources, *rest[not found["query"] :]] if is_pair else [*rest, *found["query"]]
-        found["keys"] = keys[:1]
+        if len(rest) + len(found["query"]) == 1:
+            likely = rest or found["query"]
+        elif found["query"]:
+            likely = sources or rest
+        else:  # the first one is the query
+            likely = sources or rest[1:]
+        found["keys"] = likely[:1]
     rest = [name for name in rest if name not in found["keys"]]
     for role in ("query", "values"):
         if not found[role]:
@@ -69,6 +77,7 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     for name in rest:
         found["again" if role_of(name) == "keys" else "other"].append(name)
     yield found
+    # other readings
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and not sources and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
@@ -81,7 +90,9 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
 
 
 def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
-    """Return the arguments whose role their words tell, and others."""
+    """Return the arguments by the roles that the words in their names tell, and the names of those
+    that are to be guessed. Values without keys are the keys.
+    """
     found: Roles = {role: [] for role in ROLES}
     rest = []
     for name, needed in names.items():
@@ -102,9 +113,12 @@ def role_of(name: str) -> str:
 
 
 def mask_of(found: Roles) -> str:
-    """Return the argument that says which keys are valid; the empty string if none does."""
+    """Return the argument that says which keys are valid, lengths before masks; the empty string if
+    none does.
+    """
 
     def rank(name: str) -> int:
+        # the more words it shares with those of keys and padding, the earlier
         of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
         return -len(words(name) & of_keys)
 
@@ -127,7 +141,9 @@ class SimpleNamespace(types.SimpleNamespace):
 
 
 def guess(name: str, width: int, longest: int = LONG) -> Any:
-    """Return what a constructor may take for a name: a width, unless its words say otherwise."""
+    """Return what a constructor may take for an argument of this name: a width, unless its words
+    say otherwise. longest: of the sources, for a name such as `max_length`.
+    """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
@@ -137,7 +153,9 @@ def guess(name: str, width: int, longest: int = LONG) -> Any:
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
-    """Yield instances of a class with how they were made: of these sizes, or of guessed ones."""
+    """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
+    guessed ones, made for long sources and for sources of exactly the length that is drawn.
+    """
     problems = []
     lengths = (LONG,) if sizes else (LONG, SHORT)
     for longest in lengths:
@@ -170,7 +188,7 @@ MEANING = re.compile(
 
 def documented(mask: str, text: str) -> tuple[bool | None, str]:
     """Return whether True in a mask is said to mean padding, and the words that say so; None if
-    nothing is said.
+    nothing is said. Text such as "0 = attend" says it of False, and "not attended" negates it.
     """
     after = text[text.find(mask) :][:NEAR] if mask in text else ""
     for found in MEANING.finditer(after):
@@ -184,7 +202,9 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
 
 
 def axes_of(name: str, text: str) -> list[str]:
-    """Return the axes that an argument is said to have, if the first is that of the batch."""
+    """Return the axes that an argument is said to have, if the first is that of the batch: "b",
+    "s", "d" of "keys: (B, S, D)".
+    """
     found = re.search(SHAPE.format(re.escape(name)), text)
     axes = [axis.strip(" `*").lower() for axis in found[1].split(",")] if found else []
     return axes if axes[:1] and axes[0] in BATCH else []

@@ -3,33 +3,45 @@
 import inspect
 import re
 from collections.abc import Iterator
-from operator import methodcaller
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import gradcheck
 
 from seq2attn.doctor.names import ROLES, function_of, said_of, words
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import CLOSE, TINY, Subject, gap, unchanged
+from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
-SCALE, ROWS = 30, 150  # of large inputs
-STEP = 1e-2  # of finite differences
-SHARE = 0.1  # by which a gradient may differ from them
-LOST = 0.01  # of the weight of valid keys, at large inputs
-LAYERS = (nn.Linear, nn.MultiheadAttention)  # no tables of which a few rows are used
-MOST = 0.5  # the largest of several shares
-SCALED = r"(?<!un)scaled|sqrt|√"
-DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"
+MANY = 500  # keys of a long source
+SCALE, ROWS = 30, 150  # large inputs: what they are multiplied by, and how many rows are tried
+LOST = 0.01  # share of their weight that valid keys may lose at large inputs
+MOST = 0.5  # a share that only a softmax of large scores has
+STEP = 1e-3  # of finite differences
+SHARE = 0.03  # by which a gradient may differ from them
+LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
+DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"  # unless it stands in such a phrase
 
 
 def length(subject: Subject) -> Found:
     """Sources may be short or long."""
-    for keys in (1, 500):
+    for keys in (1, MANY):
         if not subject.is_finite(subject.draw(keys).free):
             yield "length", f"NaN with {keys} keys"
+
+
+def order(subject: Subject) -> Found:
+    """If the order of a few keys changes nothing, that of many changes nothing either. It does if
+    keys are visited in blocks and a running maximum or sum is wrong.
+    """
+    if subject.by_position or subject.own.any():
+        return
+    by = subject.of_order(subject.draw(MANY).free)
+    if by > CLOSE:
+        yield "order", by
 
 
 def strides(subject: Subject) -> Found:
@@ -41,29 +53,30 @@ def strides(subject: Subject) -> Found:
 
 
 def overflow(subject: Subject) -> Found:
-    """Large inputs neither overflow nor underflow."""
+    """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights."""
     given = subject.draw(rows=ROWS)
     large = given.times(SCALE)
     if not subject.is_finite(large):
         yield "overflow", "NaN or infinity"
         return
-    counts = given.valid[:, None, None] & subject.real(given)[:, None]
+    is_counted = given.valid[:, None, None] & subject.real(given)[:, None]  # (B, 1, L, S)
     pairs = zip(subject.run(given).weights, subject.run(large).weights, strict=True)
-    for before, after in pairs:
-        totals = [weights.masked_fill(~counts, 0).sum(-1) for weights in (before, after)]
-        low = float((totals[1] - totals[0]).min())
+    for pair in pairs:
+        before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
+        low = float((after - before).min())
         if low < -LOST:
             yield "overflow", f"those of a row sum to {1 + low:.3g}"
             return
 
 
 def twice(subject: Subject) -> Found:
-    """Scores are no shares: then weights of a row would differ by a factor e at most."""
+    """The softmax is applied once. A softmax of shares gives weights of which the largest is at
+    most e times the smallest, however large the inputs are.
+    """
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
-        shares = (
-            logs - logs.mean(-1, keepdim=True) + 1 / subject.length
-        )  # if they are logarithms of shares
+        # the shares themselves, if they are any: a softmax takes away what they have in common
+        shares = logs - logs.mean(-1, keepdim=True) + 1 / subject.length
         if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
             yield "softmax-twice"
 
@@ -73,8 +86,7 @@ def half(subject: Subject) -> Found:
     for dtype in (torch.float16, torch.bfloat16):
         with unchanged(subject.module):
             subject.module.to(dtype)
-            given = subject.given.each(methodcaller("to", dtype))
-            if not subject.is_finite(given._replace(valid=subject.given.valid)):
+            if not subject.is_finite(subject.given.to(dtype)):
                 yield "half", f"NaN in {dtype}"
                 return
 
@@ -86,37 +98,51 @@ def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences."""
     for name in ("query", "keys") if subject.outputs or subject.shown else ():
         is_given = getattr(subject.given, name) is not None
-        if is_given and all(_is_wrong(subject, name) for _ in range(2)):
+        if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
             return
 
 
 @torch.enable_grad()
-def _is_wrong(subject: Subject, name: str) -> bool:
-    """Return whether a gradient is wrong along one direction, unless there is a kink on the way."""
-    given = subject.given.free
+def _has_gradient(subject: Subject, name: str) -> bool:
+    """Return whether the gradient of the query or of the keys is right along one direction, or
+    cannot be known, since the module does not run in double precision: its differences are small
+    enough to miss most kinks, and large enough for what computes in float32 all the same.
+    """
+    given = subject.given.free.to(torch.float64)
     start = getattr(given, name)
-    across, along = torch.randn_like(subject.free.output), torch.randn_like(start)
-    step = torch.zeros((), requires_grad=True)
-    totals = []
-    for size in (step, STEP, -STEP, STEP / 2, -STEP / 2):
-        moved = given._replace(**{name: start + size * along})
-        totals.append((subject.output(moved) * across).sum())
-    slope = float(totals[1] - totals[2]) / (2 * STEP)
-    if abs(slope - float(totals[3] - totals[4]) / STEP) > SHARE / 4 * abs(slope):
-        return False
-    found = None
-    if totals[0].requires_grad:
-        (found,) = torch.autograd.grad(totals[0], step, allow_unused=True)
-    by = abs(slope - float(0 if found is None else found))
-    return by > SHARE * abs(slope) + CLOSE * float(totals[0].abs())
+    along = torch.randn_like(start)
+    step = torch.zeros((), dtype=torch.float64, requires_grad=True)
+
+    def moved(step: Tensor) -> Tensor:
+        return subject.output(given._replace(**{name: start + step * along}))
+
+    with unchanged(subject.module):
+        subject.module.double()
+        try:
+            return gradcheck(
+                moved,
+                step,
+                eps=STEP,
+                rtol=SHARE,
+                atol=STEP**2,
+                fast_mode=True,
+                raise_exception=False,
+            )
+        except RuntimeError:
+            return True
 
 
 @torch.enable_grad()
 def parameters(subject: Subject) -> Found:
-    """Gradients reach all parameters, unless the module holds more than the attention, or an
-    argument that has a default is left out.
+    """Gradients reach all parameters.
+
+    Nothing is said if an argument is left out, or is given as already projected: its layers are not
+    called; nor if most parameters get none: then the module holds more than the attention.
     """
+    for name in inspect.signature(function_of(subject.call.attention)).parameters:
+        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
+            return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []
     for given in (subject.given.free, subject.small().free):
@@ -124,26 +150,24 @@ def parameters(subject: Subject) -> Found:
         if not total.requires_grad:
             return
         found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
-    dead = [name for name, one in zip(named, found[0], strict=True) if one is None]
+    dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
+    if len(dead) > len(named) / 2:
+        return
     inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
-    is_some = len(dead) <= len(named) / 2
     for name, *pair in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and pair[0].dim() > 1:
             parts = _silent((pair[0].abs() + pair[1].abs()).sum(1), inputs)
             dead += [f"{name}, {part}" for part in parts]
-    omitted = []
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
-        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
-            omitted.append(name)
-    if dead and is_some:
-        about = {"names": ", ".join(dead[:3]), "omitted": ", ".join(omitted)}
-        yield "unused-parameter" if omitted else "dead-parameter", about
+    if dead:
+        yield "dead-parameter", ", ".join(dead[:3])
 
 
 def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
-    """Yield the halves or thirds of rows that are 0 beside others, as of a joint projection: they
-    are as wide as the input of a layer.
+    """Yield which half or third of the rows of a weight has no gradient while the others have one:
+    in a joint projection to queries, keys and values, one of them is then not used.
+
+    inputs: the widths of layers; a part that has another size is no projection.
     """
     for parts in (2, 3):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
@@ -154,7 +178,9 @@ def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
 
 
 def unregistered(subject: Subject) -> Found:
-    """An optimiser is given everything that can be trained."""
+    """An optimiser is given everything that can be trained: nothing is kept in a list, or as a
+    tensor, where `module.parameters()` does not find it.
+    """
     known = set(subject.module.parameters())
     for part in subject.module.modules():
         for name, value in vars(part).items():
@@ -174,63 +200,75 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training the mask holds as well, and the returned weights are those that are used."""
-    given = subject.given
+    """In training the mask holds as well."""
     with unchanged(subject.module):
         subject.module.train()
-        result = subject.run(given)
-    padding = ~given.valid[:, None, None] & subject.real(given)[:, None]
-    for weights in result.weights:
-        most = float(weights.masked_fill(~padding, 0).max())
-        if most > TINY:
-            yield "mask-in-training", most
-    if result.returned is not None and len(result.weights) == len(result.uses) == 1:
-        used, shown = result.weights[0], result.returned
-        if used.shape == shown.shape and gap(used, shown) > CLOSE:
-            yield "before-dropout", gap(used, shown)
+        most = float(subject.on_padding(subject.run(subject.given)).max())
+    if most > TINY:
+        yield "mask-in-training", most
 
 
 # ---- scores ----
 
 
 def score(subject: Subject) -> Found:
-    """Name the score. It comes last, since it changes parameters."""
-    given, expected = subject.draw().free, subject.expect
-    told = listed(_scaled(subject))
-    for parameter in subject.module.parameters():
-        parameter.add_(0.1 * torch.randn_like(parameter))  # it may begin with 0
-    clear_biases(subject.module)
-    several = [given]
-    if given.query is not None and given.query.size(1) == 1:
-        several.append(given._replace(query=given.query.flip(2)))
-    queries = [one.keys if one.query is None else one.query for one in several]
-    weights = [one for some in several for one in subject.run(some).weights]
-    is_one = len(weights) == len(queries) and weights[0].size(1) == 1
-    if not is_one or not (torch.cat(weights, dim=2) > 0).all():
+    """Name the score, or say how it differs from the one that is expected. This rule comes last,
+    since it changes parameters.
+    """
+    expected, told = subject.expect, listed(_scaled(subject))
+    sample = _sample(subject)
+    if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
         if expected:
             yield "expected", expected, why
         else:
             yield from told or [("score-unknown", why)]
-        return
-    logs = torch.cat(weights, dim=2)[:, 0].log()
-    sample = Sample(torch.cat(queries, dim=1), given.keys, logs, list(subject.module.parameters()))
-    if expected is None:
+    elif expected:
+        code, why = compare(sample, expected, subject.scores)
+        if code:
+            yield "expected", {"expected": expected, "by": why}
+    else:
         code, name, why = match(sample, subject.scores)
         if code == "score-unknown" and told:
             yield from told
             return
         yield code, {"name": name, "by": why}
-        if code == "score":
+        if code == "score":  # the formula is right, but its docstring promises a factor
             yield from (one for one in told if one[0] == "scale-factor")
-        return
-    code, why = compare(sample, expected, subject.scores)
-    if code:
-        yield "expected", {"expected": expected, "by": why}
+
+
+def _sample(subject: Subject) -> Sample | None:
+    """Return queries and keys with the logarithms of their weights, which are their scores up to a
+    number for each query; None unless there is one head, in one layer, and no weight is 0.
+
+    Parameters are moved, as some begin with 0. Of modules with one query at a time, two are joined,
+    as the first alone would not show what the query does to the scores.
+    """
+    given = subject.draw().free
+    for parameter in subject.module.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+    clear_biases(subject.module)
+    several = [given]
+    if given.query is not None and given.query.size(1) == 1:
+        several.append(given._replace(query=given.query.flip(2)))
+    queries: list[Tensor] = []
+    weights: list[Tensor] = []
+    for one in several:
+        queries.append(one.keys if one.query is None else one.query)
+        weights += subject.run(one).weights
+    if len(weights) != len(several) or weights[0].size(1) > 1:
+        return None
+    joined = torch.cat(weights, dim=2)[:, 0]  # (B, L, S)
+    if not (joined > 0).all():
+        return None
+    parameters = list(subject.module.parameters())
+    return Sample(torch.cat(queries, dim=1), given.keys, joined.log(), parameters)
 
 
 def _scaled(subject: Subject) -> Found:
-    """Say by what the product of queries and keys is multiplied, where this is seen."""
+    """Say by what the product of queries and keys is multiplied, if it is found. A product without
+    a factor is a mistake only where the name or the docstring says that it is scaled.
+    """
     for factor, width, heads in scales(subject):
         lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
         is_own = "unflatten" not in subject.call.text  # the width of a head

@@ -122,6 +122,7 @@ class _Child:
         return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
 
     def _answer(self) -> dict[str, Any]:
+        """Return what its process left as an answer; nothing if it left none with the token."""
         answer: dict[str, Any] = {}
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             answer = json.loads(Path(self.folder.name, "answer").read_bytes())
@@ -133,6 +134,7 @@ class _Child:
         return answer
 
     def _ending(self, seconds: float) -> dict[str, Any]:
+        """Return the row of a process that left no answer."""
         code = self.process.exitcode
         if seconds >= self.limit:
             return {"status": "hung", "text": f"no result within {self.task['timeout']:g} s"}
@@ -169,7 +171,9 @@ def _plain_start() -> Iterator[None]:
 
 
 def _work(task: dict[str, Any], folder: str, token: str) -> None:
-    """Examine an attention, and leave the answer in the folder."""
+    """Examine an attention, and leave the answer in the folder. What is needed after the file has
+    run, such as `os._exit`, is looked up before: the file may replace it.
+    """
     import torch
 
     from seq2attn.doctor.bound import bind, replaced

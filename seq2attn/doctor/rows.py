@@ -7,7 +7,8 @@ from operator import itemgetter
 
 import torch
 
-from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
+from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 
@@ -27,34 +28,44 @@ def not_finite(subject: Subject) -> Found:
 
 
 def state(subject: Subject) -> Found:
-    """In evaluation the same input gives the same result, after other calls too."""
-    given, results = subject.draw().free, []
+    """In evaluation the same input gives the same result, after other calls too.
+
+    With the same seed a difference comes from what calls left behind, with another one from random
+    numbers. A copy that was never called shows what the first call left behind for good.
+    """
+    other, results = subject.draw().free, []
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
         results.append(subject.output(subject.given.free))
-        after = subject.output(given)
-    by = [subject.differ(results[0], other) for other in results[1:]]
-    if by[0] > CLOSE:
-        yield "state", by[0]
-    elif by[1] > CLOSE:
-        yield "random", by[1]
+        after = subject.output(other)
+    first, same_seed, other_seed = results
+    if (by := subject.differ(first, same_seed)) > CLOSE:
+        yield "state", by
+    elif (by := subject.differ(first, other_seed)) > CLOSE:
+        yield "random", by
     elif subject.fresh is not None:
         call = replace(subject.call, attention=subject.fresh)
-        if subject.differ(replace(subject, call=call).output(given), after) > CLOSE:
+        if subject.differ(replace(subject, call=call).output(other), after) > CLOSE:
             yield "cache"
 
 
 def one_row(subject: Subject) -> Found:
-    """It takes a batch of one row."""
+    """It takes a batch of one row, which has the same result as in a larger batch."""
     given = subject.given.free
-    several, one = (subject.raw(some)[0] for some in (given, given.each(itemgetter(slice(1)))))
-    for before, after in zip(several, one, strict=True):
+    alone = given.each(itemgetter(slice(1)))
+    for before, after in zip(subject.raw(given)[0], subject.raw(alone)[0], strict=True):
         if before.dim() != after.dim():
             yield "one-row", f"a result has the shape {tuple(after.shape)}"
+            return
+    by = subject.differ(subject.output(alone), subject.free.output[:1])
+    if by > CLOSE:
+        yield "batch", f"without the others a row differs by {by:.2g}"
 
 
 def batch(subject: Subject) -> Found:
-    """What another row of a batch holds changes nothing, with a mask as without."""
+    """What other rows of a batch hold changes nothing, with a mask as without: every second row is
+    changed, then the others.
+    """
     for given, result in subject.both:
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
@@ -65,39 +76,32 @@ def batch(subject: Subject) -> Found:
                 return
 
 
-def alone(subject: Subject) -> Found:
-    """A row has the same result alone as in a batch."""
-    for rows in (slice(1), slice(1, None)):
-        some = subject.output(subject.given.free.each(itemgetter(rows)))
-        by = subject.differ(some, subject.free.output[rows])
-        if by > CLOSE:
-            yield "batch", f"without the others a row differs by {by:.2g}"
-            return
-
-
 def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other."""
-    given, result = subject.given.free, subject.free
+    given = subject.given.free
     if given.query is None:
         if not subject.is_self:
             yield "no-query"
         return
-    apart, alike = [], []
-    for some in (given, subject.small().free):
-        pair = subject.run(some), subject.run(some.moved(ALL, "query"))
-        apart.append(subject.differ(pair[0].output, pair[1].output))
-        if pair[0].weights:
-            apart[-1] = max(map(gap, pair[0].weights, pair[1].weights))
-        alike += [gap(weights, weights[..., :1]) for weights in pair[0].weights]
-    if max(apart) < CLOSE:
-        yield "uniform" if alike and max(alike) < TINY else "query-ignored"
+    if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
+        yield "query-ignored"
         return
-    rows = result.output.size(1)
+    rows = subject.free.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         most = float((reach - reach.diag().diag()).max())
         if most > CLOSE:
             yield "queries-mixed", most
+
+
+def _of_query(subject: Subject, given: Inputs) -> float:
+    """Return how much other queries change the weights, or the output where none were caught: that
+    may follow a query by a residual connection alone.
+    """
+    before, after = subject.run(given), subject.run(given.moved(ALL, "query"))
+    if before.weights:
+        return max(map(gap, before.weights, after.weights))
+    return subject.differ(before.output, after.output)
 
 
 def rows_mixed(subject: Subject) -> Found:

@@ -13,82 +13,94 @@ from seq2attn.doctor.call import ORDERS, B, arrange
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
+from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
-LINEAR = {aten.add, aten.sub, aten.neg, aten.cat, aten.stack, aten.clone, aten._to_copy}
-LINEAR |= {aten.index_select, aten.repeat, aten.where, aten.masked_fill}
+COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
 class Products(TorchDispatchMode):
-    """Records the products whose rows are as long as there are keys, without the factors that their
-    operands were multiplied by; constant: where parameters lie, which are no queries.
+    """Records q · k, without the numbers by which q, k or the product were multiplied: all products
+    whose rows are as long as there are keys. Those with parameters are recorded as nan.
+
+    length: of the keys. constant: where parameters lie in memory.
     """
 
     def __init__(self, length: int, constant: Collection[int]) -> None:
         super().__init__()
         self.length, self.constant = length, constant
-        self.found: list[tuple[Tensor, int]] = []
-        """(N, S), and the width of queries and keys"""
-        self._factors: dict[int, tuple[Tensor, float]] = {}
-        """by where a tensor lies, with the tensor, which keeps its place"""
+        self.found: list[tuple[Tensor, Tensor]] = []
+        """(N, S) and the keys (..., S, D)"""
+        self._factors: dict[int, tuple[float, Tensor]] = {}
+        """the number by which a tensor was multiplied, by where it lies in memory, and the tensor
+        itself: while it is kept, no other one lies there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call an operation of torch, and look at it."""
         kind, result = getattr(func, "overloadpacket", None), func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
             left, right = args[PRODUCTS[kind] :][:2]
-            product = left @ right / (self._of(left) * self._of(right))
-            for rows in (product, product.mT):
+            product = left @ right / (self._factor(left) * self._factor(right))
+            for rows, keys in ((product, right.mT), (product.mT, left)):
                 if rows.size(-1) == self.length:
-                    self.found.append((rows.reshape(-1, self.length), left.size(-1)))
+                    self.found.append((rows.reshape(-1, self.length), keys))
         elif kind in POWERS:
-            left, right = map(self._value, args[:2])
-            self._keep(result, left * right ** POWERS[kind])
-        elif kind in LINEAR:
-            parts = args[0] if isinstance(args[0], list) else args
-            tensors = [one for one in parts if isinstance(one, Tensor) and one.dim()]
-            others = [
-                one for one in tensors if place_of(one) not in self.constant
-            ]  # but for biases
-            factors = {self._of(one) for one in others}
-            self._keep(result, factors.pop() if len(factors) == 1 else nan)
+            factor = self._factor(args[0]) * self._factor(args[1]) ** POWERS[kind]
+            self._factors[place_of(result)] = factor, result
+        elif kind in COPIES:
+            self._factors[place_of(result)] = self._factor(args[0]), result
         return result
 
-    def _of(self, tensor: Tensor) -> float:
-        place = place_of(tensor)
-        return nan if place in self.constant else self._factors.get(place, (tensor, 1.0))[1]
-
-    def _value(self, operand: Any) -> float:
-        is_large = isinstance(operand, Tensor) and operand.numel() > 1
-        return self._of(operand) if is_large else float(operand)
-
-    def _keep(self, result: Tensor, factor: float) -> None:
-        is_whole = result.untyped_storage().nbytes() == result.nbytes
-        self._factors[place_of(result)] = result, factor if is_whole else nan
+    def _factor(self, operand: Any) -> float:
+        """Return a number itself, or that by which a tensor was multiplied; nan of parameters."""
+        if not isinstance(operand, Tensor) or operand.numel() == 1:
+            return float(operand)
+        place = place_of(operand)
+        return nan if place in self.constant else self._factors.get(place, (1.0, operand))[0]
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
 Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
 
 
+def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
+    """Return what `Products` finds in a call."""
+    watch = Products(subject.length, subject.constant)
+    with transparent(), watch:
+        subject.call(subject.given.free.each(torch.clone))
+    return watch.found
+
+
+def shared(subject: Subject) -> Found:
+    """Heads that share keys share values, too."""
+    for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
+        of_keys, of_values = map(_alike, (keys, use.values))
+        if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
+            yield "heads-crossed"
+            return
+
+
+def _alike(heads: Tensor) -> Tensor:
+    """Return (N, N) which of N heads, of all rows of a batch, hold the same numbers."""
+    return (heads[:, None] == heads).flatten(2).all(2)
+
+
 def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     and the number of heads; whatever depends on places alone may be added.
     """
-    given, products = subject.given.free, Products(subject.length, subject.constant)
-    with transparent(), products:
-        subject.call(given.each(torch.clone))
+    given, found = subject.given.free, products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)
         logs = _apart(weights.log(), seen)
-        for (rows, width), order in itertools.product(products.found, ORDERS):
+        for (rows, keys), order in itertools.product(found, ORDERS):
             if rows.numel() != weights.numel():
                 continue
             product = arrange(rows, order, B, subject.queries(given))
             factor = product.shape == weights.shape and factor_of(_apart(product, seen), logs)
             if factor:
-                yield factor, width, weights.size(1)
+                yield factor, keys.size(-1), weights.size(1)
                 break
 
 

@@ -35,7 +35,7 @@ class Sample(NamedTuple):
     keys: Tensor
     """(B, S, Dk)"""
     scores: Tensor
-    """(B, L, S), but for a mistake"""
+    """(B, L, S); (B, S, L) or (B, S, S) by mistake"""
     parameters: Sequence[Tensor]
     """those of the module"""
 
@@ -51,8 +51,9 @@ class Fit(NamedTuple):
     """A score, or a mistake in it, that gives the scores of a sample."""
 
     order: int
-    """0 for the score itself"""
+    """0 for the score itself, more for mistakes that are less usual"""
     code: str
+    """of the mistake, or the empty string"""
     text: str
     factor: float
 
@@ -97,7 +98,9 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
 
 
 def _fits(score: Any, sample: Sample, *, mistaken: bool) -> Iterator[Fit]:
-    """Yield how a score gives the scores of a sample, or how one that is mistaken does."""
+    """Yield how a score gives the scores of a sample: as it is, or with one of the usual mistakes
+    if these are to be tried.
+    """
     tried = islice(_variants(score, sample), None if mistaken else 1)
     for order, (code, scores) in enumerate(tried):
         factor = factor_of(scores, sample.scores)
@@ -139,6 +142,9 @@ class Formula(nn.Module):
 
 
 def _expected(expected: str, sample: Sample, known: Sequence[Any]) -> Iterator[Any]:
+    """Yield the score that a formula means, or those that a name does: one for each way to give it
+    the parameters of the sample.
+    """
     if not expected.isidentifier():
         yield Formula(expected)
         return
@@ -153,7 +159,9 @@ def _expected(expected: str, sample: Sample, known: Sequence[Any]) -> Iterator[A
 
 
 def _made(entry: Any, sample: Sample) -> Iterator[Any]:
-    """Yield a score with the parameters of the sample, in every way that their shapes allow."""
+    """Yield a score with the parameters of the sample, in every way that their shapes allow: an
+    attention calls the matrix of a score what it likes, so that only its shape tells.
+    """
     widths = [sample.query.size(2), sample.keys.size(2)]
     if entry.equal_widths and widths[0] != widths[1]:
         return
@@ -193,7 +201,7 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 
 
 def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
-    """Yield the right scores, and those of usual mistakes."""
+    """Yield the right scores, and those of usual mistakes, with their codes in the catalogue."""
     query, keys = sample.query, sample.keys
     projected = score.project(keys)
     scores = score(query, projected)
@@ -207,11 +215,15 @@ def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
         yield "keys-twice", score(keys, projected)  # (B, S, S)
     if scores.shape == sample.scores.shape:
         x, y = _centred(scores), _centred(sample.scores)
-        yield "by-query", scores * (x * y).sum(2, True) / (x * x).sum(2, True)
+        factors = (x * y).sum(2, True) / (x * x).sum(2, True)  # (B, L, 1), by least squares
+        yield "by-query", scores * factors
 
 
 def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
-    """Return a mistake together with the meaning of a factor."""
+    """Return the code of a mistake, and a sentence on it and on the factor, such as "it is 4 times
+    the expected score: a division by sqrt(D), D = 16, is missing". Both are empty if the scores are
+    right.
+    """
     size, meaning = abs(factor), ""
     for power, text in FACTORS.items():
         if abs(size / width ** float(power) - 1) < TOLERANCE:
@@ -223,8 +235,8 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
 
 
 def factor_of(expected: Tensor, scores: Tensor) -> float | None:
-    """Return the factor by which scores (B, L, S) differ from the expected ones; None if they
-    differ otherwise.
+    """Return the factor by which scores (B, L, S) differ from the expected ones, by least squares;
+    None if they differ otherwise.
     """
     if expected.shape != scores.shape:
         return None
@@ -235,4 +247,5 @@ def factor_of(expected: Tensor, scores: Tensor) -> float | None:
 
 
 def _centred(scores: Tensor) -> Tensor:
+    """Return scores without what a softmax over the keys takes away: their mean."""
     return scores.double() - scores.double().mean(dim=2, keepdim=True)

@@ -68,6 +68,9 @@ class Meaning(NamedTuple):
 def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
     widths that it takes. Raises `Seq2AttnError` if there is none.
+
+    A call that works but whose mask takes no form is kept, and queries and keys in heads are tried:
+    some masks fit only these.
     """
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
@@ -81,7 +84,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         subject = _called(attention, fresh, meaning, problems)
         if subject is None:
             if problems and _unknown(*problems[0][:2]):
-                break
+                break  # no other layout tells what these arguments are
             continue
         subject = _with_mask(subject, meaning.roles)
         if not any(code in UNSEEN for code, *_ in subject.told):
@@ -95,7 +98,9 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
 def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: list[Problem]
 ) -> Subject | None:
-    """Return the attention with the least doubtful of the calls that may be meant, if one works."""
+    """Return the attention with the first call without a doubt, or else with the least doubtful
+    one; None if none works. What they raise is added to `problems`.
+    """
     module = module_of(attention)
     keys = meaning.roles["keys"][0]
     found: list[tuple[float, int, Subject]] = []
@@ -130,8 +135,10 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
 
 
 def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
-    """Yield what the arguments may be, the likeliest first: as the docstring says, or otherwise;
-    then those that have a default are given, too; then sources have a length that the module holds.
+    """Yield what the arguments may be, the likeliest first. The loops are, from the outermost one:
+    lengths of sources, the usual one before those that the module holds; arguments with a default,
+    left out before given; shapes, as the docstring says before others; queries and keys in one
+    piece before heads; and widths.
     """
     needed, said = required(function_of(attention)), said_of(attention)
     lengths = [S, *_lengths_of(module_of(attention))]
@@ -146,7 +153,9 @@ def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
-    """Return the lengths of sources that a module may ask for: windows, blocks and so on."""
+    """Return the lengths of sources that a module may ask for: the whole numbers that it holds, as
+    of windows or blocks, where it is not one of torch.
+    """
     held: set[int] = set()
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
@@ -155,7 +164,9 @@ def _lengths_of(module: nn.Module) -> list[int]:
 
 
 def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[list[Call], Inputs]]:
-    """Yield the calls that may be meant, which differ by the form of a mask, with inputs."""
+    """Yield inputs and the calls that may be meant for them, which differ by the form of a mask
+    that must be given. Another mask is left out, and is the business of `_with_mask`.
+    """
     names, of_names = meaning.names, meaning.roles
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask, is_alone = mask_of(of_names), not of_names["query"]
@@ -194,7 +205,9 @@ def _is_as_said(meaning: Meaning, inputs: Inputs, texts: Mapping[str, str]) -> b
 
 
 def _forms(mask: str, of_names: Roles) -> list[str]:
-    """Return the forms that a mask, or lengths, may have."""
+    """Return the expressions that a mask, or lengths, may have, the likeliest first: such that True
+    means what its name says, then the opposite, then those that are added to scores.
+    """
     if mask in of_names["lengths"]:
         return list(WORDS["of_lengths"])
     forms = []
@@ -223,7 +236,9 @@ def _doubts(subject: Subject) -> float:
 
 
 def _with_mask(subject: Subject, of_names: Roles) -> Subject:
-    """Choose the form of the mask that holds, and say what it means."""
+    """Return a subject with the first form of the mask that keeps padding out, or else with the one
+    that is least doubtful, and with what is to be said of it.
+    """
     mask = mask_of(of_names)
     if not mask and "MASK" not in subject.call.first:
         return subject
@@ -233,13 +248,13 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
     codes: set[str] = set()
     for form in _forms(mask, of_names):
         if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
-            break  # it is no sum of scores and mask
+            break  # another form leaked, but added nothing: the mask is multiplied or filled
         call = replace(subject.call, mask=mask, form=form)
         other = replace(subject, call=call, given=given)
         try:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for *_, one in tried):
-                continue  # it means the same
+                continue  # this form means what an earlier one does
             shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
             if shapes != shapes[:1] * 3:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
@@ -260,6 +275,7 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
 
 
 def _shapes(result: Result) -> list[Any]:
+    """Return the shapes that a mask of the right layout leaves as they are."""
     return [result.output.shape, *(one.shape[2:] for one in result.weights)]
 
 
@@ -268,8 +284,9 @@ def _means_padding(mask: str) -> bool:
 
 
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
-    """Say what True in a mask means, beside what its docstring or its name means; holds: no padding
-    gets through.
+    """Say what True in a mask does, and whether that is the opposite of what its docstring or its
+    name says; holds: no padding gets through. The form of a mask is valid or ~valid, a sum of it
+    (lengths, which cannot be inverted), or 0 and -inf, to be added.
     """
     is_inverse = "~" in call.form
     means_padding, quoted = documented(call.mask, said_of(call.attention))
@@ -280,12 +297,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
     if "torch.where" in call.form:
         is_told = means_padding is not None and not quoted.startswith("0")
         yield "mask-added" if is_told else "mask-is-added", about
-    elif (
-        holds
-        and means_padding is not None
-        and means_padding != is_inverse
-        and "sum" not in call.form
-    ):
+    elif holds and means_padding not in (None, is_inverse) and "sum" not in call.form:
         yield "mask-inverted", about
     elif is_inverse and not means_padding:
         yield "polarity"

@@ -28,14 +28,13 @@ def decoding(subject: Subject) -> Found:
             others.append(name)
     if not caches:
         return
-    is_causal = subject.own.any() and not subject.seen.triu(1).any()
     try:
-        if others or len(caches) > 1 or not is_causal:
-            raise ValueError("it needs more than its cache")
+        if others or len(caches) > 1 or not subject.is_causal:
+            raise ValueError("its steps cannot be called, or need not agree with the whole")
         length = subject.length
         whole = _joined(subject, caches[0], [length])
         steps = _joined(subject, caches[0], [PROMPT, *[1] * (length - PROMPT)])
-    except Exception:
+    except Exception:  # of a cache in another form, too
         yield "cache-not-examined", ", ".join(caches)
         return
     by = gap(whole, steps) / float(whole.abs().max())
@@ -44,8 +43,9 @@ def decoding(subject: Subject) -> Found:
 
 
 def _joined(subject: Subject, cache: str, lengths: Sequence[int]) -> Tensor:
-    """Return the output (B, S, F) of steps of these lengths, each with the cache of the last one:
-    what is returned beside the output, as the last.
+    """Return the output (B, S, F) of steps of these lengths, of which each is given the cache that
+    the one before it returned. The output is what a step returns first, the cache what it returns
+    last.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
     given, left, outputs = subject.given.free, None, []

@@ -47,13 +47,14 @@ class Subject:
     is_self: bool = False
     """it attends to itself: L = S"""
     orders: Sequence[str] = ()
-    """of rows, heads and queries in each use; empty if it is no use of weights"""
+    """how rows, heads and queries follow each other in the weights of each use, such as "bhl"; ""
+    if what was multiplied there is no weights"""
     outputs: Sequence[int] = ()
-    """indices of what is returned, but for weights"""
+    """indices of the returned tensors that are no weights"""
     shown: Sequence[int] = ()
-    """indices of weights that are returned"""
+    """indices of the returned tensors that are weights"""
     told: Sequence[tuple[str, Any]] = ()
-    """what the search for its call found"""
+    """findings, with their evidence, of the search for its call"""
     scores: Sequence[Any] = ()
     """scores that may be named"""
     expect: str | None = None
@@ -80,27 +81,34 @@ class Subject:
     def raw(
         self, given: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], list[Use]]:
-        """Return the tensors that a call returns, and its uses of weights if it is watched."""
+        """Return the tensors that a call returns, and its uses of weights if it is watched; changes
+        are those of `Watch`.
+        """
         watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
         with transparent(), watch if is_watched else contextlib.nullcontext():
             result = self.call(given.each(torch.clone))
-        if result is None:  # some keep what they compute
+        if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
         return list(tensors(result)), watch.uses
 
     def run(self, given: Inputs, **changes: Any) -> Result:
-        """Call it, and arrange what came of it."""
+        """Call it, and arrange what it returns, and the weights that it uses, by the layouts that
+        `bind` found. Of several tensors that are no weights, the output is all side by side; if
+        there are weights alone, they are the output.
+        """
         returned, uses = self.raw(given, **changes)
         sizes = len(given.keys), self.queries(given)
         weights, shown = [], None
         if len(uses) == len(self.orders):
             for use, order in zip(uses, self.orders, strict=True):
-                weights += [arrange(use.weights, order, *sizes)] if order else []
+                if order:
+                    weights.append(arrange(use.weights, order, *sizes))
         for index in self.shown[:1]:
             shown = settle(returned[index], *sizes, given.keys.size(1)).movedim(3, 1)
-            if shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3:  # logarithms of them
-                shown = shown.exp()
-            weights = weights or [shown] * bool((shown >= 0).all())
+            is_log = shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3
+            shown = shown.exp() if is_log else shown
+            if not weights and (shown >= 0).all():
+                weights = [shown]
         output = [settle(returned[index], *sizes) for index in self.outputs]
         if not output:
             alone = weights[0] if shown is None else shown
@@ -145,28 +153,42 @@ class Subject:
         return self.draw().times(0.1)
 
     def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
-        """Return how much each row (B, L) changes if 1 is added to the weights of a use; to those
-        of one head or query alone.
+        """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
+        use, or to those of one head or query alone.
         """
 
         def more(index: int, weights: Tensor) -> Tensor:
-            added = torch.zeros_like(weights)
-            if index == of_use:
-                places = torch.arange(len(weights))[:, None]
-                places = arrange(places, self.orders[index], B, self.queries(self.given))
-                added[places[:, head, row]] = 1
+            if index != of_use:
+                return weights
+            added = torch.zeros_like(weights)  # (N, S)
+            numbers = torch.arange(len(weights))[:, None]  # of its rows
+            places = arrange(numbers, self.orders[index], B, self.queries(self.given))
+            added[places[:, head, row]] = 1
             return weights + added
 
         return self.apart(self.run(self.given.free, change=more).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
-        """The last use of weights that the result follows, or else the last"""
-        places = range(len(self.orders)) if all(self.orders) else range(0)
-        for use in places[::-1]:
+        """The index of the last use of weights that changes the result, or else of the last one;
+        None if there is none, or if something was caught that is no weights
+        """
+        if not all(self.orders) or not self.orders:
+            return None
+        last = len(self.orders) - 1
+        for use in range(last, -1, -1):
             if self.more(use).max() > TINY:
                 return use
-        return places[-1] if places else None
+        return last
+
+    def on_padding(self, result: Result) -> Tensor:
+        """Return (B, S) the largest weight that rows of tokens give to padding; 0 elsewhere."""
+        valid = self.given.valid
+        is_counted = ~valid[:, None, None] & self.real(self.given)[:, None]  # (B, 1, L, S)
+        most = torch.zeros(valid.shape)
+        for weights in result.weights:
+            most = torch.maximum(most, weights.masked_fill(~is_counted, 0).amax((1, 2)))
+        return most
 
     # ---- comparisons ----
 
@@ -183,7 +205,7 @@ class Subject:
         return ((left - right).abs() / scale).nan_to_num(torch.inf).amax(-1)
 
     def differ(self, left: Tensor, right: Tensor) -> float:
-        """Return the largest of these."""
+        """Return the largest difference of all rows, as a share of the largest number."""
         return float(self.apart(left, right).max())
 
     def change(self, given: Inputs) -> Tensor:
@@ -206,8 +228,8 @@ class Subject:
 
     @cached_property
     def seen(self) -> Tensor:
-        """(L, S) Which places a row can follow at all: weights may be sparse or tiny, so that only
-        zeros of several draws count
+        """(L, S) Which places change a row at all. Weights may be sparse or tiny: a place counts as
+        unseen if it changes nothing in several draws of small numbers
         """
         seen = self.reach(self.given.free, "keys").amax(0) > 0
         for _ in range(DRAWS):
@@ -217,23 +239,33 @@ class Subject:
 
     @cached_property
     def own(self) -> Tensor:
-        """(1, L, S) A row's own place, which it may see through itself"""
+        """(1, L, S) True at the place of the row itself, in self-attention: it may change the row
+        by a residual connection alone
+        """
         rows, places = self.free.output.size(1), self.given.keys.size(1)
         return torch.eye(rows, places).bool()[None] & (self.is_self and rows == places)
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether it attends to itself, and no row sees a later place"""
+        return bool(self.own.any()) and not self.seen.triu(1).any()
 
     @cached_property
     def by_position(self) -> bool:
         """Whether the same keys in another order give another result"""
-        given = self.given.free
+        return not self.own.any() and self.of_order(self.given.free) > CLOSE
+
+    def of_order(self, given: Inputs) -> float:
+        """Return how much the result changes if the last key becomes the first one."""
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
         output = self.output(rolled)
-        if not self.outputs:  # of weights alone
+        if not self.outputs:  # of weights alone, which are rolled as their keys
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
-        return not self.own.any() and self.differ(output, self.free.output) > CLOSE
+        return self.differ(output, self.output(given))
 
     @cached_property
     def is_among(self) -> bool:
-        """Whether queries attend to each other as well"""
+        """Whether queries also attend to each other, as in a decoder layer"""
         queries = self.queries(self.given)
         watch = Watch(queries, queries)
         with transparent(), watch:
@@ -242,36 +274,56 @@ class Subject:
 
 
 def bind(subject: Subject) -> Subject:
-    """Return a subject with the layouts of what a call uses and returns, after a few calls."""
+    """Return a subject with what a few calls show: whether it attends to itself, which of the
+    returned tensors are weights, and the layout of the weights that are used.
+    """
     given, length = subject.given.free, subject.length
     returned, _ = subject.raw(given)
-    shapes = [one.shape for one in returned if B in one.shape]
-    is_long = [shape.numel() > B * length for shape in shapes if length in shape]
-    is_alone = given.query is None and any(is_long) and len(is_long) == len(shapes)
+    is_alone = given.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_alone)
-    asks = "keys" if is_alone else "query"
-    moved = given, given.moved(0, "query", "keys"), given.moved((ALL, 0), asks)
-    queries, orders, follow = subject.queries(given), [], []
-    for uses in zip(*(subject.raw(one)[1] for one in moved), strict=True):
-        first, row, query = (use.weights for use in uses)
-        orders.append(order_of(first, row, query, queries))
-        follow.append(bool((first != query)[:, int(is_alone) :].any()))
+    size = B * subject.queries(given) * length
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
-        is_square = length in sizes and (not is_alone or sizes.count(length) > 1)
-        if is_square and B in sizes and tensor.numel() % (B * queries * length) == 0:
+        has_keys = length in sizes and (not is_alone or sizes.count(length) > 1)
+        if has_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
         elif B in sizes:
             outputs.append(index)
-    shown.sort(key=lambda index: returned[index].numel())  # of several: not scores of heads
-    subject = replace(subject, orders=orders, outputs=outputs, shown=shown)
-    for index, follows in enumerate(follow):
-        if orders[index] and not follows:
-            reached = subject.more(index, 0, 0).amax(0) > TINY
-            if reached.sum() > 1:  # one row of weights reaches one row; features of keys, several
-                orders[index] = ""
-    return replace(subject, orders=orders)
+    shown.sort(key=lambda index: returned[index].numel())  # means over heads before those of heads
+    subject = replace(subject, outputs=outputs, shown=shown)
+    return replace(subject, orders=_orders(subject))
+
+
+def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
+    """Return whether there is a result for each key, (B, S, F), and none without these places."""
+    shapes = [one.shape for one in returned if B in one.shape]
+    with_keys = [shape for shape in shapes if length in shape]
+    has_width = any(shape.numel() > B * length for shape in with_keys)
+    return has_width and len(with_keys) == len(shapes)
+
+
+def _orders(subject: Subject) -> list[str]:
+    """Return how rows, heads and queries follow each other in the weights of each use: in the right
+    order, a change of the first row or query stays there. The empty string stands for features of
+    keys, as in linear attention, which are caught as well.
+    """
+    given = subject.given.free
+    first_row = given.moved(0, "query", "keys")
+    first_query = given.moved((ALL, 0), "keys" if subject.is_self else "query")
+    calls = [subject.raw(inputs)[1] for inputs in (given, first_row, first_query)]
+    orders, unasked = [], []
+    for index, uses in enumerate(zip(*calls, strict=True)):
+        plain, by_row, by_query = (use.weights for use in uses)
+        orders.append(order_of(plain, by_row, by_query, subject.queries(given)))
+        changed = plain != by_query  # in self-attention, the first key as well
+        if orders[-1] and not changed[:, int(subject.is_self) :].any():
+            unasked.append(index)
+    bound = replace(subject, orders=list(orders))
+    for index in unasked:  # one row of weights reaches one row of the output, features reach all
+        if (bound.more(index, 0, 0).amax(0) > TINY).sum() > 1:
+            orders[index] = ""
+    return orders
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:

@@ -16,59 +16,78 @@ EXACT = 1e-3  # a sum of weights may differ from 1 by less
 def sums(subject: Subject) -> Found:
     """Weights are not below 0, and sum to 1 over the keys, with a mask as without."""
     for given, result in subject.both:
-        real, valid = subject.real(given)[:, None], given.valid[:, None, None]
-        for weights, before in zip(result.weights, subject.free.weights, strict=True):
-            weights = weights.masked_fill(~real, 0)
-            totals = weights.sum(-1).masked_fill(~real[..., 0], 1)
+        is_token = subject.real(given)[:, None]  # (B, 1, L, 1)
+        valid = given.valid[:, None, None]  # (B, 1, 1, S)
+        for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
+            weights = weights.masked_fill(~is_token, 0)
+            totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
             by = gap(totals, 1)
-            if torch.inf > by > EXACT or weights.min() < -TINY:
-                ends = f"{totals.min():.3g} to {totals.max():.3g}"
-                about = {"totals": ends, "by": by, "low": float(weights.min())}
-                yield _not_shares(subject, weights, before * valid * real, valid), about
-                return
+            is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
+            if not is_wrong:  # or NaN, which is another finding
+                continue
+            if valid.all():
+                code = _cause(subject, weights)
+            else:
+                is_cut = gap(unmasked * valid * is_token, weights) < CLOSE
+                code = "mask-after-softmax" if is_cut else "sums-with-mask"
+            ends = f"{totals.min():.3g} to {totals.max():.3g}"
+            yield code, {"totals": ends, "by": by, "low": float(weights.min())}
+            return
 
 
-def _not_shares(subject: Subject, weights: Tensor, plain: Tensor, valid: Tensor) -> str:
-    """Return what is wrong with weights that do not sum to 1, or are below 0."""
-    if not valid.all():
-        return "mask-after-softmax" if gap(plain, weights) < CLOSE else "sums-with-mask"
-    totals = weights.sum(-1)
-    of_head = totals.transpose(0, 1).flatten(1)  # (H, B L): sums of shares that heads mix are alike
-    spread = float((of_head.amax(1) - of_head.amin(1)).max())
-    other = [gap(weights.sum(axis), 1) for axis in (0, 1, 2) if weights.size(axis) > 1]
+def _cause(subject: Subject, weights: Tensor) -> str:
+    """Return why weights (B, H, L, S) without a mask are below 0, or do not sum to 1."""
     if ((weights == 0).all(0).all(0) & subject.seen).any():
+        # a key without weight changes the result: it is still part of the softmax
         return "mask-after-softmax"
+    totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
+    # heads that mix their weights may have any sum, but all rows of a head have the same one
+    spread = float((totals.amax(1) - totals.amin(1)).max())
     if weights.min() < -TINY and spread > EXACT:
         return "negative"
-    return "axis" if min([gap(weights, 1), *other]) < EXACT else "sums"
+    others = [gap(weights, 1)]  # of a softmax over an axis of length 1
+    for axis in (0, 1, 2):
+        if weights.size(axis) > 1:
+            others.append(gap(weights.sum(axis), 1))
+    return "axis" if min(others) < EXACT else "sums"
 
 
 def used(subject: Subject) -> Found:
-    """The result follows from the weights that were caught, and from what they weigh."""
-    given, result = subject.given.free, subject.free
+    """The result follows from the weights that were caught, and from what they average."""
     if not subject.outputs:
         yield "no-context"
         return
     last = subject.last_use
-    heads = 0 if last is None else result.weights[last].size(1)
+    heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
+    # where no head is used and keys are seen all the same, what was caught is not the last use
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
-        return
+    else:
+        yield from _averaged(subject)
+
+
+def _averaged(subject: Subject) -> Found:
+    """Yield what is wrong with the values that the weights multiply, and whether keys reach the
+    result on another way as well.
+    """
+    given, uses = subject.given.free, subject.free.uses
     if any("values" in text for text in subject.call.given.values()):
-        moved = given._replace(values=given.keys.cos()).moved(ALL, "values")
-        if subject.change(moved).max() < TINY:
-            yield "keys-as-values" if result.uses else "values-ignored"
+        other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
+        if subject.change(other_values).max() < TINY:
+            yield "keys-as-values" if uses else "values-ignored"
             return
-    moved = given.moved(ALL, "keys")
-    pairs = list(zip(result.uses, subject.run(moved).uses, strict=False))
+    other_keys = given.moved(ALL, "keys")
+    pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
         yield "values-ignored"
-    elif last is not None and not subject.is_self:
-        still = []
-        for one in (given, moved):
-            still.append(subject.run(one, freeze=lambda _, one: torch.ones_like(one)).output)
-        if subject.differ(*still) > CLOSE:
+    elif subject.last_use is not None and not subject.is_self:
+        # with every average replaced by ones, keys have no way left through the weights
+        frozen = []
+        for inputs in (given, other_keys):
+            result = subject.run(inputs, freeze=lambda _, average: torch.ones_like(average))
+            frozen.append(result.output)
+        if subject.differ(*frozen) > CLOSE:
             yield "bypass"
 
 
@@ -80,20 +99,23 @@ def returned(subject: Subject) -> Found:
     for given, result in subject.both:
         if result.returned is None or not result.uses or not result.weights:
             continue
-        real = subject.real(given)[:, None]
-        by = _gap(result.weights, result.returned, real)
-        shown = result.returned.masked_fill(~real, 0)
+        is_token = subject.real(given)[:, None]
+        shown = result.returned.masked_fill(~is_token, 0)
+        by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
-            is_other = shown.min() < 0 or gap(shown.sum(-1) + ~real[..., 0], 1) > EXACT
-            yield "other-returned" if is_other else "other-weights-returned", by
+            totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
+            is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
+            yield "other-weights-returned" if is_share else "other-returned", by
             return
 
 
-def _gap(weights: Sequence[Tensor], returned: Tensor, real: Tensor) -> float:
-    """Return how far returned weights are from those of a use or of all, or from their mean."""
+def _gap(weights: Sequence[Tensor], returned: Tensor) -> float:
+    """Return how far returned weights are from those of some use, or of all uses as heads of one,
+    or from their mean over heads; 0 if none of them has their shape.
+    """
     gaps = []
-    for one in (*weights, torch.cat([*weights], dim=1)):
-        for mine in (one, one.mean(1, keepdim=True)):
-            if mine.shape == returned.shape:
-                gaps.append(gap(mine.masked_fill(~real, 0), returned.masked_fill(~real, 0)))
+    for used in (*weights, torch.cat([*weights], dim=1)):
+        for one in (used, used.mean(1, keepdim=True)):
+            if one.shape == returned.shape:
+                gaps.append(gap(one, returned))
     return min(gaps, default=0.0)

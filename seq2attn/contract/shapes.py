@@ -1,0 +1,120 @@
+"""The rule of shapes: which tensors the parts of a model return."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2attn.contract.subject import B, L, Subject
+from seq2attn.findings.engine import Found
+from seq2attn.model.cells import Cell
+from seq2attn.model.histories import AttentionStep, History
+from seq2attn.model.normalisers import Normaliser, masked_softmax
+from seq2attn.model.scores import Score
+from seq2attn.model.windows import Window
+
+Results = Iterator[tuple[str, Any, tuple[int, ...] | str]]
+"""names of results, the results, and the shapes that they must have; of a state, first how many
+tensors it is and should be, both in words
+"""
+
+
+def check_shape(subject: Subject) -> Found:
+    """Results of parts, encoded sources, first states, logits and weights are finite and have the
+    right shapes and types.
+
+    What broadcasts would pass silently otherwise, and a number of another type would slow down all
+    that follows.
+    """
+    dtype = subject.draw(0).dtype
+    for name, result, expected in _results(subject):
+        if isinstance(expected, str):
+            if result != expected:
+                yield "state-size", name, result, expected
+        elif not isinstance(result, Tensor):
+            yield "no-tensor", name, type(result).__name__
+        elif result.shape != expected:
+            yield "result-shape", name, tuple(result.shape), expected
+        elif result.dtype != dtype:
+            yield "result-type", name, result.dtype, dtype
+        elif not torch.isfinite(result).all():
+            yield "result-infinite", name
+
+
+def _results(subject: Subject) -> Results:
+    """Yield what the parts to check return, each called alone, and then what the model returns."""
+    draw, width = subject.draw, subject.width
+    full = (B, L, width)
+    for score in subject.parts(Score):
+        query, keys = draw(B, L, score.query_width), draw(B, width, score.key_width)
+        yield "scores", scores_of(score, query, keys, subject.valid), full
+        yield "values", score.values(keys), (B, width, score.value_width)
+    for normaliser in subject.parts(Normaliser):
+        yield "weights", normaliser(draw(*full), subject.valid), full
+    for window in subject.parts(Window):
+        query = draw(B, L, window.query_width)
+        allowed, factor = window(query, subject.batch.source_lengths, width, 0)
+        yield "allowed", allowed * draw(1), full
+        if factor is not None:
+            yield "factor", factor, full
+    for history in subject.parts(History):
+        yield from _history_results(subject, history)
+    for cell in subject.parts(Cell):
+        state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
+        yield "output", cell.output(state), (B, cell.width)
+        yield from _state_results("state after a step", state, cell.state_tensors, cell.width)
+    yield from _model_results(subject)
+
+
+def _model_results(subject: Subject) -> Results:
+    """Yield what the model and its encoder return, whichever parts are checked."""
+    model, batch, width = subject.model, subject.batch, subject.width
+    encoded = model.encoder(batch.source, batch.source_lengths)
+    yield "encoder states", encoded.states, (B, width, model.encoder.width)
+    cell, finals = model.decoder.cell, model.encoder.final_tensors
+    yield from _state_results("final state", encoded.final, finals, cell.width)
+    first = model.initial_state(encoded)
+    yield from _state_results("first state", first, cell.state_tensors, cell.width)
+    logits, weights, _ = model(batch)
+    yield "logits", logits, (B, L, model.decoder.output.out_features)
+    if weights is not None:
+        yield "weights", weights, (B, L, width)
+
+
+def scores_of(score: Score, query: Tensor, keys: Tensor, valid: Tensor) -> Any:
+    """Return the scores of query (B, L, Dq) and keys (B, S, Dk), where valid (B, 1, S) may be seen.
+    Some scores ask for the step, too: here the first one, with nothing remembered.
+    """
+    now = AttentionStep(query, None, None, valid, valid.expand(-1, query.size(1), -1))
+    return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
+
+
+def _history_results(subject: Subject, history: History) -> Results:
+    """Yield what the methods of a history return in the order in which a step calls them."""
+    width, valid = subject.width, subject.valid
+    keys = subject.draw(B, width, history.key_width)
+    query = subject.draw(B, 1, history.query_width)
+    past = history.begin(keys)
+    yield "first past", past, (B, history.channels, width)
+    step = AttentionStep(query, past, history.prepare(keys), valid, valid)
+    features = history(step)
+    if features is not None:
+        yield "features", features, (B, 1, width, history.feature_width)
+    scores = history.scores(step)
+    if scores is not None:
+        yield "scores", scores, (B, 1, width)
+    logits = subject.draw(B, 1, width)
+    weights = history.combine(masked_softmax(logits, valid), logits, step)
+    yield "weights", weights, (B, 1, width)
+    context = history.extra_context(weights, step)
+    yield "addition to the context", context, (B, 1, history.extra_width)
+    yield "past", history.update(weights, step), (B, history.channels, width)
+
+
+def _state_results(name: str, state: Any, tensors: int, width: int) -> Results:
+    """Yield how many tensors a cell's state has, then each of them; an LSTM's has two, (h, c)."""
+    count = f"{len(state)} tensors" if isinstance(state, tuple) else type(state).__name__
+    yield name, count, f"{tensors} tensors"
+    for index, tensor in enumerate(state):
+        yield f"{name}, tensor {index}", tensor, (B, width)
