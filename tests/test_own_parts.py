@@ -346,7 +346,7 @@ class Upper(Reverse):
         {"task": "upper", "model": {"decoder": "odd"}, "evaluation": {"lengths": [2]}}
     )
     assert (
-        "'odd' needs one vocabulary, but the sources of this task use ab and its"
+        "'odd' needs one vocabulary, but the sources of task"
         in refusal(config)[0]
     )
 
