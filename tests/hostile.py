@@ -70,6 +70,14 @@ from seq2attn.doctor.subject import Subject
 Subject.apart = lambda self, left, right: torch.zeros(left.shape[:2])
 """
 HOSTILE["blinded"] = (BLINDED, "patched: It replaces")
+FORGES = """
+import json, os
+printed = os.readlink("/proc/self/fd/1")
+with open(os.path.join(os.path.dirname(printed), "answer"), "w") as answer:
+    json.dump({"status": "examined", "report": {"findings": [], "adapter": ""}}, answer)
+os._exit(0)
+"""
+HOSTILE["forges"] = (FORGES, "silent: its process ended with exit code 0")
 HELPERS = {"own_helper": "whose = 'own_helper'", "right": "whose = 'right'"}
 
 

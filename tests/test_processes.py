@@ -7,9 +7,8 @@ from hostile import HOSTILE, RIGHT, hand_in
 
 from seq2attn.doctor import processes
 
-QUICK = (
-    "exits asks leaves orphan prints greedy softmax unspeakable own_helper judges blinded".split()
-)
+QUICK = "exits asks leaves orphan prints greedy softmax unspeakable".split()
+QUICK += ["own_helper", "judges", "blinded", "forges"]
 SLOW = sorted(HOSTILE.keys() - QUICK)
 
 

@@ -122,16 +122,19 @@ class _Child:
         return Row(self.task["place"], **answer, printed=printed, seconds=round(seconds, 2))
 
     def _answer(self) -> dict[str, Any]:
-        """Return what its process left as an answer; nothing if it left none with the token."""
-        answer: dict[str, Any] = {}
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        """Return the fields of a `Row` that its process left in the file `answer`; nothing unless
+        the file is whole and has the token: a hand-in may have written one of its own.
+        """
+        try:
             answer = json.loads(Path(self.folder.name, "answer").read_bytes())
             if answer.pop("token") != self.token:
                 return {}
             if report := answer.get("report"):
                 findings = [Finding(**finding) for finding in report["findings"]]
                 answer["report"] = Report(findings, report["adapter"])
-        return answer
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
+        return dict(answer)
 
     def _ending(self, seconds: float) -> dict[str, Any]:
         """Return the row of a process that left no answer."""
