@@ -44,16 +44,17 @@ function placesIn(x, shape, cells) {
 }
 
 class Explanation {
-  // values: of one run of the graph, as `Graph.trace` returns them. names: {input or output: cells
-  // => formula} of those that are not taken apart, such as the keys, which are "hⱼ".
+  // An explanation walks back from a result through the nodes that made it, and stops at values
+  // that have a name. values: of one run of the graph, as `Graph.trace` returns them. names: {name
+  // of an input or output: function from cells to a formula, such as "hⱼ" of a row of the keys}.
   constructor(graph, values, names) {
     this.graph = graph
     this.values = values
-    this.dot = null // the two vectors of the first product of vectors that was met
+    this.dot = null // the two vectors of the first product that is met; the page draws them
     this.names = new Map()
     for (const [name, say] of Object.entries(names)) {
       const place = graph.at(name)
-      if (place !== undefined) this.names.set(this.root(place), say)
+      if (place !== undefined) this.names.set(this.base(place), say)
     }
   }
 
@@ -68,16 +69,16 @@ class Explanation {
     return single(place === undefined ? value : this.values[place])
   }
 
-  // The place of the tensor that made the array which this one shows: it may be a view, such as a
-  // slice, of a view. An operation such as `split` makes a list of tensors; then it is the tensor
-  // that was split.
-  root(place) {
+  // The place of the tensor that a view, such as a slice, shows a part of; a tensor that is no view
+  // is its own base. Views of views are followed. An operation such as `split` makes a list of
+  // tensors; then it is the tensor that was split.
+  base(place) {
     const {data} = this.values[place]
     const shows = input =>
       [this.values[input]].flat().some(one => one?.data === data)
     const from = this.maker(place).inputs.find(shows)
     if (from === undefined) return place
-    return this.root(
+    return this.base(
       Array.isArray(this.values[from]) ? this.maker(from).inputs[0] : from
     )
   }
@@ -86,7 +87,7 @@ class Explanation {
   // element numbers in `shape`, to which the view is repeated.
   locate(place, cells, shape = this.values[place].shape) {
     return {
-      at: this.root(place),
+      at: this.base(place),
       cells: placesIn(this.values[place], shape, cells)
     }
   }
@@ -263,7 +264,7 @@ class Explanation {
     if (args.length > 2 || sizes.some(size => size.length < 2))
       return undefined
     const isOne = cells.length === 1
-    const isMatrix = this.isWeight(this.root(places[1]))
+    const isMatrix = this.isWeight(this.base(places[1]))
     const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
     const right = isOne || !isMatrix ? column : [0, 1]
     const parts = [this.term(places[0], row), this.term(places[1], right)]

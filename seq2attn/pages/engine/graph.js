@@ -18,24 +18,28 @@ class Graph {
   // spec: as graphs.py describes it; weights: Map name -> tensor.
   //
   // Each input, weight, constant and result of a node has a place in the array `values`, so that a
-  // run looks no names up. What needs no input is computed here, once.
+  // run looks no names up.
   constructor(spec, weights) {
     this.spec = spec
     this.places = new Map() // name -> place in `values`
     this.values = [] // those that are known before a run
     this.inputs = Object.keys(spec.inputs).map(name => [
       name,
-      this.place(name)
+      this.placeNamed(name)
     ])
     this.weightNames = new Map(
-      spec.weights.map(name => [this.place(name), name])
+      spec.weights.map(name => [this.placeNamed(name), name])
     )
     for (const [place, name] of this.weightNames)
       this.values[place] = weights.get(name)
     for (const [name, [type, shape, ...numbers]] of Object.entries(
       spec.constants
     )) {
-      this.values[this.place(name)] = tensor(type, shape, decode(...numbers))
+      this.values[this.placeNamed(name)] = tensor(
+        type,
+        shape,
+        decode(...numbers)
+      )
     }
     this.nodes = spec.nodes.map(node => this.read(node))
     this.makers = new Map(this.nodes.map(node => [node.place, node]))
@@ -43,10 +47,12 @@ class Graph {
       name,
       this.placeOf(value)
     ])
+    // nodes that need no input are computed now, once: their results join `values`
     Object.assign(this, this.bind({}))
   }
 
-  place(name) {
+  // The place of this name; a new name gets the next one.
+  placeNamed(name) {
     if (!this.places.has(name)) this.places.set(name, this.places.size)
     return this.places.get(name)
   }
@@ -75,7 +81,7 @@ class Graph {
       args,
       inputs: places.filter(isKnown),
       readers,
-      place: this.place(name)
+      place: this.placeNamed(name)
     }
   }
 

@@ -113,7 +113,8 @@ function drawExams(canvas) {
   chart.curves(curves, 2)
 }
 
-// For each length of a string a bar: the share that is right. Of two models, two bars.
+// For each length of a string a bar: the share that is right, none before an exam had this length.
+// Of two models, two bars.
 function drawLengths(canvas) {
   const [shortest, longest] = data.models[0].trained
   const chart = new Chart(canvas, 1)

@@ -286,7 +286,7 @@ class AttentionParts {
     }
   }
 
-  // What makes the weights of the softmax.
+  // How the weight that the step uses came from p, that of the softmax.
   attending() {
     const {view, t, j, step, heads} = this
     const isYours = view.sources.some((_, k) => view.isForced(t, k))
@@ -299,7 +299,8 @@ class AttentionParts {
     return `${made} p, changed by ${this.changers(isYours)}.`
   }
 
-  // Who has changed the weight after the softmax: a person, a window, a history, or the decoder.
+  // Who has changed the weight after the softmax: a person, a window, a history, or, if none of
+  // them, the decoder. A history that the scores read has changed these, and not the weight.
   changers(isYours) {
     const {window: around, history, decoder} = this.parts
     const found = [

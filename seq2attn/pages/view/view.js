@@ -52,7 +52,8 @@ class View {
     this.load()
   }
 
-  // The weights that were learnt last, or else those of the chosen snapshot.
+  // Make sessions of the weights that were learnt in this page, or else of the chosen snapshot: one
+  // without a person's changes and one with them.
   load() {
     const {snapshots} = this.spec
     const chosen = state.snapshots[this.number]
@@ -126,7 +127,8 @@ class View {
   }
 
   // Draw the answer, the maps and the step. While the string cannot be read, the last answer stays,
-  // paler. A long string has its map above the step, not beside it.
+  // paler. A long string has its map above the step, not beside it: where its columns, of 38 pixels
+  // with numbers and 14 without, and 60 for the rows' names need too much of the window.
   draw() {
     const isStale = this.problem !== undefined || this.empty || !this.now
     this.root.classList.toggle("stale", isStale)
@@ -136,14 +138,14 @@ class View {
       return
     }
     this.shown = state.text
-    const isOther = this.now !== this.before
+    const hasChanges = this.now !== this.before
     const share = data.models.length > 1 ? 0.18 : 0.42
     const {length} = this.sources
     const isWide =
       length * (state.numbers ? 38 : 14) + 60 > innerWidth * share
     this.root.classList.toggle("long", length > LONG || isWide)
-    drawAnswer(this, isOther)
-    if (this.attends) drawMaps(this, isOther)
+    drawAnswer(this, hasChanges)
+    if (this.attends) drawMaps(this, hasChanges)
     drawStep(this)
   }
 
