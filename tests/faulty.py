@@ -449,6 +449,13 @@ CASES = [
     ),
     Case(
         "mask-added",
+        ONE,
+        FILL,
+        "scores = (scores + valid) / 2",
+        "scores = (scores + torch.where(valid, 0, -math.inf)) / 2",
+    ),
+    Case(
+        "mask-added",
         SPLIT,
         "scores.masked_fill(mask[:, None, None] == 0, -torch.inf)",
         "scores + mask[:, None, None]",

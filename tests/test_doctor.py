@@ -90,7 +90,7 @@ def test_no_threshold_can_be_ten_times_as_loose(monkeypatch, name):
 
 # ---- what is right ----
 
-QUICK = [unusual.Linear, unusual.flash, unusual.Decoder]
+QUICK = [unusual.Linear, unusual.flash, unusual.Decoder, unusual.PositionMajor]
 SLOW = [form for form in unusual.SEVERAL + unusual.ONE if form not in QUICK]
 
 

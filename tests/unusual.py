@@ -59,6 +59,23 @@ class MultiQuery(Heads):
     kv_heads = 1
 
 
+class PositionMajor(nn.Module):
+    """One key for four heads, whose queries at a position follow each other, causal."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.query = nn.Linear(width, width)
+        self.memory = nn.Linear(width, width // 2)
+
+    def forward(self, x):
+        q = self.query(x).unflatten(-1, (4, -1)).flatten(1, 2)  # (B, 4 L, D)
+        k, v = self.memory(x).chunk(2, dim=-1)
+        later = torch.ones(x.size(1), x.size(1)).triu(1).bool().repeat_interleave(4, dim=0)
+        scores = q @ k.mT / math.sqrt(q.size(-1))
+        context = scores.masked_fill(later, NEVER).softmax(-1) @ v
+        return context.unflatten(1, (-1, 4)).flatten(2)
+
+
 class SelfHeads(Heads):
     def forward(self, x, key_padding_mask=None):
         return super().forward(x, x, x, key_padding_mask)

@@ -138,20 +138,23 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     return whole[:, :1] if (whole == whole[:, :1]).all() else whole
 
 
-def order_of(first: Tensor, by_row: Tensor, by_query: Tensor, queries: int) -> str:
-    """Return the order of rows, heads and queries in weights (N, S): that in which a change of the
-    first row of the batch, and of each first query, stays there. If queries change each other, the
-    row decides. The empty string stands for weights of other sizes.
+def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
+    """Return the order of rows, heads and queries in weights (N, S). by_row (N,): which of them
+    change with the first row of the batch; by_query (N,): which change with the query at `place`.
+    In the right order both changes stay where they were made. If queries change each other, the row
+    decides. The empty string stands for weights of other sizes.
     """
-    if len(first) % (B * queries):
+    if len(by_row) % (B * queries):
         return ""
-    changed = [(first != other).any(1).float()[:, None] for other in (by_row, by_query)]  # (N, 1)
     usual = ""
     for order in ORDERS:
-        row, query = (arrange(one, order, B, queries) for one in changed)
+        row, query = (
+            arrange(one[:, None].float(), order, B, queries) for one in (by_row, by_query)
+        )
         if row[1:].any():
             continue
-        if not query[:, :, 1:].any():
+        query[:, :, place] = 0
+        if not query.any():
             return order
         usual = usual or order
     return usual or ORDERS[0]

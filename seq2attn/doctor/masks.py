@@ -41,7 +41,7 @@ def padding(subject: Subject) -> Found:
         yield "mask-ignored"
     elif by > CLOSE > reach.masked_fill(~is_valid, 0)[-1].max():
         yield "mask-inverted", subject.call.mask, "its name"
-    elif most > TINY and abs(abs(_rise(subject)) - 1) < CLOSE:
+    elif most > TINY and TINY < abs(_rise(subject)) < 1 + CLOSE:
         yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
         is_first = ~subject.given.valid & subject.given.valid.roll(1, 1)  # padded key of a row
@@ -57,7 +57,8 @@ def padding(subject: Subject) -> Found:
 
 def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
-    padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1.
+    padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
+    or less if the sum is divided.
     """
     rises = [torch.zeros(1)]
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):

@@ -309,15 +309,21 @@ def _orders(subject: Subject) -> list[str]:
     keys, as in linear attention, which are caught as well.
     """
     given = subject.given.free
+    place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
     first_row = given.moved(0, "query", "keys")
-    first_query = given.moved((ALL, 0), "keys" if subject.is_self else "query")
-    calls = [subject.raw(inputs)[1] for inputs in (given, first_row, first_query)]
+    one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
+    calls = [subject.raw(inputs)[1] for inputs in (given, first_row, one_query)]
     orders, unasked = [], []
     for index, uses in enumerate(zip(*calls, strict=True)):
         plain, by_row, by_query = (use.weights for use in uses)
-        orders.append(order_of(plain, by_row, by_query, subject.queries(given)))
-        changed = plain != by_query  # in self-attention, the first key as well
-        if orders[-1] and not changed[:, int(subject.is_self) :].any():
+        is_new = plain != by_query  # (N, S)
+        has_moved = is_new.any(1)
+        if subject.is_self:  # every row has this key; other ratios change where it is the query
+            ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
+            has_moved &= (ratio / other - 1).abs() > CLOSE
+            is_new[:, place] = False
+        orders.append(order_of((plain != by_row).any(1), has_moved, place, subject.queries(given)))
+        if orders[-1] and not is_new.any():
             unasked.append(index)
     bound = replace(subject, orders=list(orders))
     for index in unasked:  # one row of weights reaches one row of the output, features reach all
