@@ -62,7 +62,8 @@ def split(
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
-    words = splitting.words_of(loaded)
+    words = splitting.words_of(loaded)  # line number -> word
+    # line number -> what no two parts share: a column's value, or a word in lower case
     units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
@@ -72,9 +73,9 @@ def split(
             kinds = len({units[number] for number in numbers})
             rows.append((str(paths[name]), kinds, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
-    alike = 0 if by else len(set(words.values())) - len(set(units.values()))
-    if alike:
-        say(f"note: {alike:,} words differ from another one only in case, and are in its part")
+    joined = 0 if by else len(set(words.values())) - len(set(units.values()))
+    if joined:
+        say(f"note: {joined:,} words differ from another one only in case, and are in its part")
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
