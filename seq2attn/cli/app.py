@@ -103,7 +103,7 @@ def _run(application: Any) -> None:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
             application.invoke(context)
     except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # not exported; its message is the help
             print(error.format_message())
             raise typer.Exit(2) from None
         raise _usage_error(error) from None
@@ -111,7 +111,7 @@ def _run(application: Any) -> None:
 
 def _usage_error(error: Any) -> Seq2AttnError:
     """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
-    the commands that there are, an example from the command's help, or what may be meant.
+    the commands that there are, an example from the command's help, or what was probably meant.
     """
     command, path = error.ctx.command, error.ctx.command_path
     if isinstance(error.__cause__, ValidationError):  # of the value of an option

@@ -79,7 +79,8 @@ def examine(
     """
     settings = {}
     for place in places:
-        settings[place] = {**options, "expect": expect.get(place.rpartition(":")[2])}
+        _, _, name = place.rpartition(":")
+        settings[place] = {**options, "expect": expect.get(name)}
     is_one = len(settings) == 1
     rows = {}
     for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):

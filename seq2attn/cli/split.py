@@ -60,6 +60,7 @@ def split(
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
+        # the hint of this error says "another file", but the files' names are fixed
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
     words = splitting.words_of(loaded)  # line number -> word
@@ -108,7 +109,7 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
 
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
     task = dict(load_config(values, overrides).task)
-    form = Format(**{name: task[name] for name in vars(Format())})
+    form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
     open_fields = [name for name in FOUND if name not in " ".join(overrides)]

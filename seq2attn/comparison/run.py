@@ -314,7 +314,7 @@ def _show_running(running: Running, display: Display) -> float:
     done = 0.0
     for trial in running.values():
         step = last_step(trial.run)
-        steps = trial.config.training.steps or trial.run.status().steps or math.inf
+        steps = trial.config.training.steps or trial.run.status().steps or math.inf  # not known yet
         progress = trial.length * step / steps
         display.step(trial.name, progress, f"step {step:,}")
         done += progress

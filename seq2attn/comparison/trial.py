@@ -328,7 +328,7 @@ def _measure(trial: Trial, context: WorkerContext) -> None:
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, context.device)
-    if trained.checkpoint != trial.checkpoint:
+    if trained.checkpoint != trial.checkpoint:  # the run lacks it, and another was loaded
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.on_files:
         check_same_files(run, trial.config)
