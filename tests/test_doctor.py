@@ -261,6 +261,10 @@ def test_a_right_attention_has_a_name_and_no_fault(cli, tmp_path):
     done = cli("check --attention mine.py:Attention --expect general")
     assert (done.code, "it is 0.25 times the expected score" in done.out) == (1, True)
     assert "dott" in cli("check --attention mine.py:Attention --expect dott").refusal
+    echo = ONE.replace("super().__init__()", "raise ValueError([query_size, key_size])")
+    (tmp_path / "mine.py").write_text(echo)
+    done = cli("check --attention mine.py:Attention --sizes", "{[]}, dot")
+    assert "['{[]}', 'dot']" in done.refusal
     (tmp_path / "mine.py").write_text(ONE.replace("~valid", "valid"))
     done = cli("check --attention mine.py:Attention --json")
     codes = [finding["code"] for finding in json.loads(done.out)[0]["report"]["findings"]]

@@ -265,7 +265,7 @@ def importance(
 
       seq2attn analyze importance scaled-001 --frozen scaled-002
     """
-    (run,) = find_runs(runs_dir, name and [name])
+    (run,) = find_runs(runs_dir, [name] if name else None)
     other_run = find_run(runs_dir, frozen) if frozen else None
     from seq2attn.analysis.importance import attention_importance
     from seq2attn.inference.trained_model import load_run
@@ -303,7 +303,7 @@ def _use_one_thread() -> None:
 def _present(name: str, result: Analysis, shown: Shown) -> None:
     """Print the rows as a table or as JSON, and draw the figure of this name if it is wanted.
 
-    The fields of a row are the columns; their metadata have headings and forms of numbers.
+    The fields of a row are the columns; a field's metadata may hold a heading and a number format.
     """
     rows = [vars(row) for row in result.rows]
     if shown.as_json:

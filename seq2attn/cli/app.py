@@ -80,7 +80,7 @@ def main() -> None:
         code = 130
     except BrokenPipeError:  # the reader closed the pipe, as `| head` does
         code = 141
-    except BaseException as error:  # somebody's part may raise SystemExit, or worse
+    except BaseException as error:  # a plug-in may raise SystemExit, or worse
         explained = _explain(error)
         if explained is None:
             raise
@@ -97,13 +97,13 @@ def _run(application: Any) -> None:
     """Run the command that the command line names. Typer's own way to do this would print errors
     itself, a closed pipe among them; here they are raised.
     """
-    if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks how a word may go on: Typer answers
+    if "_SEQ2ATTN_COMPLETE" in os.environ:  # the shell asks for completions; Typer exits
         application(prog_name="seq2attn")
     try:
         with application.make_context("seq2attn", sys.argv[1:]) as context:
             application.invoke(context)
     except typer.TyperException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # not exported; its message is the help
             print(error.format_message())
             raise typer.Exit(2) from None
         raise _usage_error(error) from None
@@ -111,7 +111,7 @@ def _run(application: Any) -> None:
 
 def _usage_error(error: Any) -> Seq2AttnError:
     """Return an error of Typer's, such as an unknown option, as one of this package, with a hint:
-    the commands that there are, an example from the command's help, or what may be meant.
+    the commands that there are, an example from the command's help, or what was probably meant.
     """
     command, path = error.ctx.command, error.ctx.command_path
     if isinstance(error.__cause__, ValidationError):  # of the value of an option
@@ -143,8 +143,9 @@ def _meant(command: str, message: str, words: Sequence[str]) -> str:
 
 
 def _print_command(settings: Sequence[str]) -> None:
-    """Print the command that was called, with the settings that would mend it. A command without
-    --set cannot have them: it reads files as its run does, and a message says so.
+    """Suggest the settings that would mend an error: print the command that was called with them
+    added, if it takes --set. Other commands read files as their run read its training files, so a
+    message tells what such files need.
     """
     application: Any = typer.main.get_command(app)
     words = [word for setting in settings for word in ("--set", setting)]
@@ -165,7 +166,7 @@ def _prepare_streams() -> None:
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")  # a line that is not text is refused alone
+        sys.stdin.reconfigure(errors="surrogateescape")  # so that a bad line is refused alone
     escape_streams()
 
 
@@ -187,8 +188,8 @@ def _explain(error: BaseException) -> Seq2AttnError | None:
     """
     if isinstance(error, Seq2AttnError):
         return error
-    if short := memory_error(error):
-        return short
+    if out_of_memory := memory_error(error):
+        return out_of_memory
     if isinstance(error, OSError):
         what = error.filename or "reading or writing failed"
         return Seq2AttnError(f"{what}: {error.strerror or error}", exit_code=1)

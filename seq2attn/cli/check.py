@@ -89,8 +89,8 @@ def check(
     Parts of a model: shapes, weights that sum to 1, independence of padding and of the other rows
     of a batch, teacher forcing against single steps, contexts against the weights of answers,
     gradients against finite differences. Tasks: ids, lengths, padding, randomness, alignments and
-    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Every
-    option has its default value; in the end it gets another one, which must change something.
+    answers, one step of training and an evaluation. Losses: one number, padding, gradients. Options
+    have their default values; at the end each is set to another one, which must change something.
 
     Examples:
 
@@ -176,7 +176,7 @@ def _compare(chosen: list[str], expect: str, as_json: bool) -> None:
         kind, _, name = part.partition("/")
         if kind == "score" and name != expect:
             code, text = compare(Sample(*scored(name)), expect, known)
-            result = text if code else f"equal {text}".rstrip()
+            result = text or "equal"
             rows.append({"score": name, "expected": expect, "difference": code, "result": result})
     if not rows:
         raise Seq2AttnError("--expect: no score to compare; name one, or a plug-in that has one")
@@ -209,7 +209,7 @@ def _find(word: str) -> list[str]:
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
         CHECKED[kind].get(name)  # raises for an unknown name
-    matching = [part for part in _known() if f"/{part}".endswith(f"/{word}")]
+    matching = [part for part in _known() if word in (part, part.partition("/")[2])]
     if not matching:
         raise unknown("part", word, _known(), [part.partition("/")[2] for part in _known()])
     return matching

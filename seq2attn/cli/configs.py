@@ -70,7 +70,10 @@ def list_names(
                 "options": options or None,
             }
             records.append({**vars(entry), **about})
-    title = f"{kind}  ({KINDS[kind][0]})" if kind else ""
+    title = ""
+    if kind:
+        config_key, _ = KINDS[kind]
+        title = f"{kind}  ({config_key})"
     show(Table.of_records(records, COLUMNS, title), as_json)
 
 

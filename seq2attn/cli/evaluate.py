@@ -157,6 +157,7 @@ def evaluate(
         seeds = {trained.name: trained.config.seed for trained in loaded}
         save_latex(paper_table(measured, {} if models.as_ensemble else seeds), latex)
     if errors:
+        (evaluation,) = measured.values()  # --errors was refused for several
         table = errors_table(evaluation)
         write_output(errors, "".join(f"{line}\n" for line in table.tsv()).encode())
         say(f"{len(table.rows):,} wrong answers: {errors}")
@@ -217,6 +218,7 @@ def _records(measured: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
         for row in evaluation.records():
             family, metric = row.pop("family"), row.pop("metric")
             for number in ("value", "low", "high"):
-                row[number] = row[number] and round(row[number], 5)
+                if row[number] is not None:
+                    row[number] = round(row[number], 5)
             records.append({**run, **row, "metric": metric, "family": family})
     return records

@@ -39,7 +39,9 @@ class Places:
 
 
 def expected(texts: Sequence[str], names: Sequence[str]) -> dict[str, str]:
-    """Return the score that each name is to have, of texts SCORE or NAME=SCORE."""
+    """Return the score that each name is to have. Of `texts`, NAME=SCORE is for one name, and SCORE
+    for all names; the last one counts.
+    """
     scores = {}
     for text in texts:
         name, equals, score = text.partition("=")
@@ -56,8 +58,8 @@ def literals(text: str | None) -> list[Any]:
     for word in (text or "").split(","):
         try:
             values.append(ast.literal_eval(word.strip()))
-        except (ValueError, SyntaxError):
-            values.append(word)
+        except (ValueError, SyntaxError, TypeError):  # TypeError: `{[]}`
+            values.append(word.strip())
     return values if text else []
 
 
@@ -77,7 +79,8 @@ def examine(
     """
     settings = {}
     for place in places:
-        settings[place] = {**options, "expect": expect.get(place.rpartition(":")[2])}
+        _, _, name = place.rpartition(":")
+        settings[place] = {**options, "expect": expect.get(name)}
     is_one = len(settings) == 1
     rows = {}
     for row in examine_places(settings, timeout=timeout, jobs=jobs, scores=SCORES):
@@ -123,8 +126,8 @@ def _short(row: Row) -> str:
 
 
 def _write_feedback(folder: Path, places: Places, rows: Mapping[str, Row]) -> None:
-    """Write a text for each file, which says of each name what was found. Texts lie in the folder
-    as the files lie below the folder that all of them are in.
+    """Write a text for each file, which says what was found in each name. The texts keep the
+    subfolders that the files have below their common folder, so files of one name do not collide.
     """
     common = os.path.commonpath([Path(file).absolute().parent for file in places.files])
     for file in places.files:

@@ -80,7 +80,7 @@ def repeat_flags(args: list[str], flags: set[str]) -> list[str]:
 
 
 def group(name: str, **settings: Any) -> typer.Typer:
-    """Make a group of commands with plain help: panels take half as much time again."""
+    """Make a group of commands with plain help: Rich's panels would take half as long again."""
     return typer.Typer(
         name=name,
         no_args_is_help=True,
@@ -118,7 +118,8 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
         if isinstance(kind, type) and is_dataclass(kind):
             dataclasses[name] = kind
             inner = inspect.signature(kind, eval_str=True).parameters
-            own = kind.__annotations__  # these before those of the class that it extends
+            own = kind.__annotations__
+            # --help shows the fields of this class before those that it inherits
             parameters |= sorted(inner.items(), key=lambda item: item[0] not in own)
         else:
             parameters[name] = parameter
@@ -301,7 +302,7 @@ class Models:
             return None
         from seq2attn.inference.decoding import BeamSearch
 
-        width = self.beam or max(BeamSearch.width, n_best)
+        width = self.beam or max(BeamSearch.width, n_best)  # at least the default width
         if n_best > width:
             raise Seq2AttnError(
                 f"--n-best {n_best} asks for more outputs than --beam {self.beam} keeps",

@@ -37,7 +37,8 @@ def check_output(path: Path, kind: str, mark: str | None, force: bool) -> None:
     `kind` such as "report" (None: it leaves no mark); with `force`, whatever it contains. A file of
     a run, a link, a pipe and a device are never replaced.
     """
-    folder = next(folder for folder in path.parents if os.path.lexists(folder))  # the nearest
+    # the nearest folder that exists
+    folder = next(folder for folder in path.parents if os.path.lexists(folder))
     if not folder.is_dir():
         raise Seq2AttnError(f"{path}: {folder} is not a folder")
     if not os.path.lexists(path):

@@ -147,7 +147,7 @@ def export(
 
       seq2attn export scaled-001 --to scaled
     """
-    (run,) = find_runs(runs_dir, name and [name])
+    (run,) = find_runs(runs_dir, [name] if name else None)
     folder = to or Path(f"{run.name}-export")
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise Seq2AttnError(
@@ -256,14 +256,15 @@ def attention(
     from seq2attn.plotting.attention import evolution_figure
     from seq2attn.runs.logs import read_attention
 
-    (run,) = find_runs(runs_dir, name and [name])
+    (run,) = find_runs(runs_dir, [name] if name else None)
     snapshots = read_attention(run)
     if not snapshots:
         raise Seq2AttnError(
             f"run {run.name!r} (score {run.status().score}) has no recorded attention",
             hint="Only a score other than none has attention, recorded training.snapshots times.",
         )
-    recorded = [map.source for map in snapshots[0][1]]
+    _, first_maps = snapshots[0]
+    recorded = [attention_map.source for attention_map in first_maps]
     for text in strings or ():
         if text not in recorded:
             raise Seq2AttnError(

@@ -134,7 +134,7 @@ def _answers_in_turn(
     models: Sequence[TrainedModel], texts: list[str], n_best: int | None, *, keep_weights: bool
 ) -> Iterable[Named]:
     """Yield the answer of each model to the first string, then to the second, and so on, as they
-    are computed: each with its `n_best` outputs, and with the name of the model's run.
+    are computed: each with its `n_best` outputs (None: all), and with the name of the model's run.
     """
     of_each = []
     for trained in models:
@@ -161,7 +161,11 @@ def _noted(answers: Iterator[Answer | None], predictor: Predictor) -> Iterator[A
             continue
         answered += 1
         unseen.update(task.source_vocabulary.unseen(answer.source))
-        untrained += not task.is_trained(len(answer.source_symbols) - predictor.source_eos)
+        length = len(answer.source_symbols)
+        if predictor.source_eos:
+            length -= 1  # <eos> does not count
+        if not task.is_trained(length):
+            untrained += 1
     if unseen:
         symbols = [repr(symbol) for symbol, _ in unseen.most_common()]
         say(f"symbols that the training file lacks, read as <unk>: {first_of(symbols)}")
@@ -226,11 +230,11 @@ def _standard_input(predictor: Predictor) -> Iterator[str | None]:
 
 def _lines() -> Iterator[str]:
     """Yield the lines of standard input. One that is too long for any model is cut off, to be
-    refused, and is the last, so that endless input without line ends ends here.
+    refused, and is the last: input that never ends a line would fill the memory.
     """
     line = "\n"
     while line.endswith("\n"):
-        line = sys.stdin.readline(LONGEST + 2)
+        line = sys.stdin.readline(LONGEST + 2)  # the line end, and one character too many
         if line:
             yield line.strip("\ufeff\r\n")
 
@@ -246,9 +250,10 @@ def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_l
             record = {"run": name, "ensemble": True, **record}
         elif several:
             record = {"run": name, **record}
-        records.append(record)
-        if not as_list:
-            write_json(records.pop(), indent=None)
+        if as_list:
+            records.append(record)
+        else:
+            write_json(record, indent=None)
     if records:
         write_json(records, indent=None)
 

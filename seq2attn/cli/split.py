@@ -60,9 +60,11 @@ def split(
     for path in paths.values():
         if path.exists() and path.samefile(file):
             raise Seq2AttnError(f"{path} is FILE itself", hint="Name another folder with --to.")
+        # the hint of this error says "another file", but the files' names are fixed
         check_output(path, "part; name another folder with --to", None, force)
     loaded, form = _load(file, overrides or ())
-    words = splitting.words_of(loaded)
+    words = splitting.words_of(loaded)  # line number -> word
+    # line number -> what no two parts share: a column's value, or a word in lower case
     units = splitting.values_of(loaded, by) if by else splitting.without_case(words)
     parts = splitting.split_by(units, {"dev": dev / 100, "test": test / 100}, seed)
     rows = []
@@ -72,9 +74,9 @@ def split(
             kinds = len({units[number] for number in numbers})
             rows.append((str(paths[name]), kinds, len(numbers)))
     Table([Column("file"), Column(by or "words", key="words"), Column("lines")], rows).show()
-    alike = 0 if by else len(set(words.values())) - len(set(units.values()))
-    if alike:
-        say(f"note: {alike:,} words differ from another one only in case, and are in its part")
+    joined = 0 if by else len(set(words.values())) - len(set(units.values()))
+    if joined:
+        say(f"note: {joined:,} words differ from another one only in case, and are in its part")
     train_pairs = _pairs(loaded, parts["train"])
     dev_pairs = _pairs(loaded, parts["dev"])
     for text in (
@@ -107,7 +109,7 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
 
     values = {"task": {"name": "pairs", "train": str(file), "dev": str(file)}}
     task = dict(load_config(values, overrides).task)
-    form = Format(**{name: task[name] for name in vars(Format())})
+    form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
     open_fields = [name for name in FOUND if name not in " ".join(overrides)]

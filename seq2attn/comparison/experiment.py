@@ -100,10 +100,9 @@ def compose_experiment(
     """Return the experiment of `file`, or of base `configs` and what to `vary`; the other arguments
     replace the file's settings. Configs given as mappings are called `config_1`, `config_2`, ...
 
-    `vary` has `KEY=A,B`, `baseline` and `overrides` `KEY=VALUE`; train: a function that trains a
-    model, or several by name; options: `metric`, `lengths`,
-    `families`, `samples` and `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every
-    problem found in the settings.
+    vary: texts `KEY=A,B`. baseline and overrides: texts `KEY=VALUE`. train: a function that trains
+    a model, or several by name. options: `metric`, `lengths`, `families`, `samples` and
+    `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
     """
     if (file is None) == (not configs):
         raise Seq2AttnError(
@@ -112,7 +111,7 @@ def compose_experiment(
             "See: seq2attn compare --help",
         )
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
-    places: dict[str, str] = {}
+    places: dict[str, str] = {}  # where each key is written, for messages
     if file:
         values, places = _read(file)
     for option, value in options.items():
@@ -189,10 +188,10 @@ def _add(
         if key in pairs:
             raise Seq2AttnError(f"--{section} names {key} twice; give it once, with all its values")
         pairs[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
-        if section != "baseline":
+        if section != "baseline":  # its keys vary; messages quote where
             places[key] = where
     before = values.get(section) or {}
-    if pairs and isinstance(before, dict):
+    if pairs and isinstance(before, dict):  # anything else is refused later, as the file has it
         values[section] = {**before, **pairs}
 
 
@@ -229,7 +228,7 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
         )
     field = dict(all_keys()).get(key)
     kinds = [field.annotation, *get_args(field.annotation)] if field else []
-    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
+    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]  # int of Annotated[int, ...]
     expanded: list[Any] = []
     for value in _tuple(values):
         text = str(value)
@@ -251,21 +250,23 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
 
 
 def _log_grid(text: str, *, whole: bool) -> list[float]:
-    """Return the numbers of `log:FIRST..LAST:COUNT`, in equal ratios, both ends as written, those
-    between rounded to three significant digits, or as many as keep them apart; whole ones each
-    once.
+    """Return the numbers of `log:FIRST..LAST:COUNT`: each is the same multiple of the one before.
+    Both ends are as written; those between are rounded to three significant digits, or to as many
+    as keep them apart. `whole` numbers are listed once each.
     """
+    first = last = count = 0  # not allowed
     match = LOG_GRID.fullmatch(text)
-    words = match.groups() if match else "000"
-    first, last, count = (read_text(word, text).value for word in words)
+    if match:
+        first, last, count = (read_text(word, text).value for word in match.groups())
     if not (0 < first < last and last / first < math.inf and 2 <= count <= MAX_TRIALS):
         raise Seq2AttnError(
             f"{quoted(text)}: expected log:FIRST..LAST:COUNT with 0 < FIRST < LAST, such as "
             "log:1e-4..1e-2:8"
         )
     ratio = (last / first) ** (1 / (count - 1))
-    digits = max(3, 2 - math.floor(math.log10(max(ratio - 1, 1e-15))))
-    numbers = [first]
+    gap = max(ratio - 1, 1e-15)  # between neighbours, relative; 0 would have no logarithm
+    digits = max(3, 2 - math.floor(math.log10(gap)))
+    numbers: list[float] = [first]
     for index in range(1, count - 1):
         number = first * ratio**index
         numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))

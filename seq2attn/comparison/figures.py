@@ -138,7 +138,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
             color=look.colour,
             lw=2.4,
         )
-    draw_lengths(panel, ticks, ticks.keys() - trained, 12)
+    draw_lengths(panel, ticks, ticks.keys() - trained, limit=12)
     panel.set_xlabel("" if metric.of_file else "string length")
     if metric.lower_is_better is not False:  # an error rate, or entropy
         _start_at_zero(panel)
@@ -197,8 +197,8 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     panels: dict[str, list[Group]] = {}
     for group in groups:
         words = name_values(group.values)
-        lines = [key for key in words if key in (CONFIG, "model.attention.score")]
-        label = ", ".join(words.pop(key) for key in lines or list(words)) or group.label
-        title = ", ".join(words.values())  # of what is left
-        panels.setdefault(title, []).append(replace(group, label=label))
+        in_label = [key for key in words if key in (CONFIG, "model.attention.score")] or list(words)
+        label = ", ".join(words[key] for key in in_label)
+        title = ", ".join(word for key, word in words.items() if key not in in_label)
+        panels.setdefault(title, []).append(replace(group, label=label or group.label))
     return panels

@@ -17,7 +17,9 @@ def fingerprint(function: Any) -> str:
     """Return a checksum of a function and of what it uses: the variables around it, and the
     functions, classes, modules and values of the user's files that its code names.
 
-    A library counts by its names only. The checksum is another one under another Python.
+    A run keeps the checksum of the loop that trained it, and is not continued by another loop. Of a
+    library, only the names count. Another version of Python gives another checksum, since its
+    bytecode is different.
     """
     checksum = hashlib.blake2b(digest_size=4)
     for part in _parts(function, set()):

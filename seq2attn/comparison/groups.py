@@ -150,14 +150,15 @@ def _summaries(
     names = [metric_name]
     if METRICS[metric_name].of_file:
         for name, rate in METRICS.items():
-            if rate.of_file and rate.heading and name != metric_name:
+            is_shown = rate.heading != ""
+            if rate.of_file and is_shown and name != metric_name:
                 names.append(name)
     trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
-            mean = mean_over_seeds(list(values.values()), 0.0, metric.largest)
+            mean = mean_over_seeds(list(values.values()), lowest=0.0, highest=metric.largest)
             worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)
             if metric.lower_is_better:
@@ -193,7 +194,9 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     means = {}
     for group, by_seed in values.items():
         if by_seed:
-            means[group] = mean_over_seeds(list(by_seed.values()), 0.0, metric.largest)
+            means[group] = mean_over_seeds(
+                list(by_seed.values()), lowest=0.0, highest=metric.largest
+            )
     order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
     ordered = [means[group].value for group in order]
     ranks = {}

@@ -46,8 +46,8 @@ class Loop:
 def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
     """Return the loops by name: those of a mapping, or a function's by its own name.
 
-    Raises `Seq2AttnError` for what is no function of a model, and for a function that no other
-    process could be given.
+    Raises `Seq2AttnError` for what cannot be called with a model, and for a function that cannot be
+    sent to another process.
     """
     if train is None:
         return {}

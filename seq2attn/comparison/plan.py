@@ -72,7 +72,7 @@ class Plan:
     @property
     def baselines(self) -> dict[str, str]:
         """The group that each group is compared with, by label; an empty string for none."""
-        labels = {}  # by values, as a set of (key, value), which can be looked up
+        labels = {}  # by the trial's values: a frozenset of their items, since no dict can be a key
         for trial in self.trials:
             labels[frozenset(trial.values.items())] = trial.group
         baselines = {}
@@ -87,7 +87,7 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
     `root`.
 
     Raises `ConfigError` with every problem of the whole grid: invalid keys, values and
-    combinations, a trial that is there twice, and existing runs with another config.
+    combinations, a trial that occurs twice, and existing runs with another config.
     """
     count = math.prod(map(len, experiment.axes.values()))
     if count > MAX_TRIALS:
@@ -124,7 +124,7 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
-                if where is None or where.startswith("--set "):  # not in the config's file
+                if where is None or where.startswith("--set "):  # a value of the experiment
                     where = place_of(problem, experiment.places) or where
                 invalid[replace(problem, where=where)] = None
     return trials, list(invalid)
@@ -214,10 +214,12 @@ def _in_short(given: Any, axis: Sequence[Any] = ()) -> str:
     name = options.pop("name", "")
     if len(axis) > 1:
         differing = _differing(options, axis)
-        if differing or name:
+        if differing or name:  # otherwise nothing would be left to show
             options = differing
     text = ", ".join(f"{_last(key)}={_text(value)}" for key, value in options.items())
-    return f"{name}({text})" if name and text else name or text
+    if name and text:
+        return f"{name}({text})"
+    return name or text
 
 
 def _differing(options: Values, axis: Sequence[Any]) -> dict[str, Any]:
@@ -272,7 +274,7 @@ def _run_name(experiment: str, values: Values, seed: int) -> str:
 
 
 def _problems(settings: Settings, plan: Plan) -> Iterator[Problem]:
-    """Yield the problems that no single config shows: a trial that is there twice, a group without
+    """Yield the problems that no single config shows: a trial that occurs twice, a group without
     a baseline, and a metric, lengths or samples that do not fit the task.
     """
     ((name, count),) = Counter([trial.name for trial in plan.trials]).most_common(1)
@@ -320,12 +322,12 @@ def save_plan(plan: Plan, root: Path) -> None:
     """
     with contextlib.suppress(Seq2AttnError):  # there is no record yet
         trials = {trial.name: trial for trial in plan.trials}
-        alike = {trial.measured for trial in plan.trials}
+        measured = {trial.measured for trial in plan.trials}
         for trial in load_plan(plan.name, root).trials:
-            if trial.measured in alike and trial.run.path.exists():
+            if trial.measured in measured and trial.run.path.exists():
                 trials.setdefault(trial.name, trial)
         plan = replace(plan, trials=tuple(trials.values()))
-    with contextlib.suppress(Seq2AttnError):
+    with contextlib.suppress(Seq2AttnError):  # it cannot be written to
         write_atomically(root / RECORD.format(plan.name), TypeAdapter(Plan).dump_json(plan))
 
 
@@ -336,7 +338,7 @@ def load_plan(name: str, root: Path) -> Plan:
     for trial in plan.trials:
         check_name(trial.name)  # before it becomes a path
         trials.append(replace(trial, root=root.absolute()))  # the directory may have been moved
-        check_plain(trials[-1].run)
+        check_plain(trials[-1].run)  # refuses links, which may lead anywhere
     return replace(plan, trials=tuple(trials))
 
 

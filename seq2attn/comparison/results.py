@@ -97,8 +97,8 @@ class Comparison(Tabular):
             rows.append(row)
         notes = [self._verdict(), NOTE]
         if self.failed:
-            count, first, *_ = self.failure().message.splitlines()
-            notes.append(f"{count}, the first of them {first.strip()}")
+            headline, first, *_ = self.failure().message.splitlines()
+            notes.append(f"{headline}, the first of them {first.strip()}")
         if self.busy:
             names = ", ".join(self.busy)
             notes.append(f"trained by other processes, and shown once they are done: {names}")

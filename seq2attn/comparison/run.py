@@ -61,8 +61,9 @@ def compare(
     results of all.
 
     workers: trials at a time; by default one per core, or per Dask worker. progress: as for
-    `make_display`. The first signal stops: running trials are saved, and the comparison has its
-    number. Raises `Seq2AttnError` for what keeps all trials from running.
+    `make_display`. The first signal, such as Ctrl-C's, stops: running trials are saved, and the
+    signal's number is the comparison's `stopped_by`. Raises `Seq2AttnError` for what keeps all
+    trials from running.
     """
     if not (executor is None or callable(executor) or DASK.fullmatch(str(executor))):
         raise Seq2AttnError(
@@ -73,7 +74,7 @@ def compare(
     planned = len(plan.trials)
     trials = [trial for trial in plan.trials if find_evaluation(trial) is None]
     with make_display(progress) as display, stop_on_signals() as request:
-        _remove_markers(root)
+        _remove_stale_markers(root)
         if not trials:
             save_plan(plan, root)
             display.say(f"{plan.name}: all {planned:,} trials are done")
@@ -136,8 +137,8 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials, while a marker, a file that this process locks, is
-    in the runs directory: workers there stop once it is gone.
+    """Yield what workers need for these trials. Meanwhile, a marker lies in the runs directory, a
+    file that this process locks: the workers stop once it is gone.
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
@@ -160,7 +161,7 @@ def _marker(token: str) -> str:
     return f".comparison-{token}@{run_word(platform.node())}"
 
 
-def _remove_markers(root: Path) -> None:
+def _remove_stale_markers(root: Path) -> None:
     """Remove the markers of comparisons of this machine that were killed: they are not locked."""
     for marker in root.glob(_marker("*")):
         with contextlib.suppress(OSError), FileLock(marker).acquire(timeout=0):
@@ -194,13 +195,15 @@ class Queue:
         self.running: Running = {}
         self.outcomes: dict[str, Outcome] = {}
         self.executor = workers.make()
-        self._suspects: set[str] = set()  # trials
-        self._refusals: Counter[str] = Counter()  # of each trial
-        self._refusing: set[str] = set()  # workers
+        self._suspects: set[str] = set()  # trials that ran when a process died
+        self._refusals: Counter[str] = Counter()  # trial -> how often it was refused
+        self._refusing: set[str] = set()  # workers that refused a trial
         self._done = 0  # the length of the trials that have ended, for the display
 
     def start(self) -> None:
-        """Start as many trials as can run now: while there are suspects, one."""
+        """Start as many trials as can run now. While there are suspects, one runs at a time: it is
+        to blame if its process dies.
+        """
         at_once = 1 if self._suspects else self.workers.at_once()
         while self.waiting and len(self.running) < at_once:
             trial = self.waiting.pop(0)
@@ -228,7 +231,7 @@ class Queue:
             if outcome is DIED and trial.name not in self._suspects:
                 self._suspects.add(trial.name)
                 self._put_back(trial)
-            elif outcome.state == "refused" and self._is_tried_elsewhere(trial, outcome):
+            elif outcome.state == "refused" and self._leave_out_worker(trial, outcome):
                 self._put_back(trial)
             else:
                 self._end(trial, outcome)
@@ -240,7 +243,7 @@ class Queue:
         self.waiting.insert(0, trial)
         self.display.end(trial.name)
 
-    def _is_tried_elsewhere(self, trial: Trial, outcome: Outcome) -> bool:
+    def _leave_out_worker(self, trial: Trial, outcome: Outcome) -> bool:
         """Leave out the worker that refused a trial, and say so once; return True if the trial may
         be tried again: by other workers, or where none can be left out by whichever gets it.
         """
@@ -249,7 +252,9 @@ class Queue:
             self.display.say(f"worker left out, {outcome.worker}: {outcome.reason}")
         self._refusals[trial.name] += 1
         others = self.workers.leave_out(outcome.worker)
-        return self._refusals[trial.name] < REFUSALS if others is None else others
+        if others is None:  # the worker cannot be left out
+            return self._refusals[trial.name] < REFUSALS
+        return others
 
     def _end(self, trial: Trial, outcome: Outcome) -> None:
         """Keep how a trial ended."""
@@ -280,7 +285,7 @@ def run_trials(
         if queue.running:
             display.say("stopping: the running trials are saved")
             context.stop()
-            queue.outcomes |= _saved(queue.running)
+            queue.outcomes |= _cancel_or_wait(queue.running)
     except BaseException:  # also a second signal
         context.stop()
         queue.executor.shutdown(wait=False)
@@ -309,14 +314,14 @@ def _show_running(running: Running, display: Display) -> float:
     done = 0.0
     for trial in running.values():
         step = last_step(trial.run)
-        steps = trial.config.training.steps or trial.run.status().steps or math.inf
+        steps = trial.config.training.steps or trial.run.status().steps or math.inf  # not known yet
         progress = trial.length * step / steps
         display.step(trial.name, progress, f"step {step:,}")
         done += progress
     return done
 
 
-def _saved(running: Running) -> dict[str, Outcome]:
+def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
     """Cancel the trials that have not begun; return how the others ended, once they are saved."""
     outcomes = {}
     for future, trial in running.items():
@@ -332,9 +337,9 @@ def _outcome(future: Future[Outcome]) -> Outcome:
         return future.result()
     except futures.BrokenExecutor:
         return DIED
-    except futures.CancelledError:  # by the executor: those that we cancel have no outcome
+    except futures.CancelledError:  # by the executor: we ask no outcome of those that we cancel
         raise Seq2AttnError(
             LOST, hint="Start it again; then the same command continues.", exit_code=1
         ) from None
-    except Exception as error:  # of the executor: `train_and_measure` raises none
+    except Exception as error:  # the executor's, since `train_and_measure` raises none
         return Outcome("failed", error_text(error))

@@ -180,7 +180,7 @@ def find_evaluation(trial: Trial) -> Evaluation | None:
     """Return the evaluation of the finished trial; None if there is none yet.
 
     The run may have others: `seq2attn eval` saves those of other lengths or files, without
-    `trained_steps`, and before more steps of training the numbers were others.
+    `trained_steps`, and a run that was trained further keeps those of its earlier weights.
     """
     status = trial.run.status()
     if status.state != "finished":
@@ -234,7 +234,7 @@ def train_and_measure(trial: Trial, context: WorkerContext) -> Outcome:
         return Outcome("busy", error.message)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # of somebody's parts, anything
+    except BaseException as error:  # a plug-in may raise anything
         explained = error if isinstance(error, Seq2AttnError) else None
         explained = explained or memory_error(error) or plugin_error(error)
         return Outcome("failed", str(explained or error_text(error)))
@@ -328,7 +328,7 @@ def _measure(trial: Trial, context: WorkerContext) -> None:
 
     run = trial.run
     trained = load_run(run, trial.checkpoint, context.device)
-    if trained.checkpoint != trial.checkpoint:
+    if trained.checkpoint != trial.checkpoint:  # the run lacks it, and another was loaded
         raise Seq2AttnError(f"{run.checkpoint(trial.checkpoint)}: no such checkpoint", exit_code=1)
     if trial.on_files:
         check_same_files(run, trial.config)

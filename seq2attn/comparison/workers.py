@@ -105,13 +105,13 @@ class _Worker(SpawnProcess):
     """
 
     def start(self) -> None:
-        """Start the process with these signals blocked."""
+        """Start the process with the signals of terminals blocked, as a child inherits them."""
         if not hasattr(signal, "pthread_sigmask"):  # Windows
             super().start()
             return
         resource_tracker.ensure_running()  # starting it later would unblock SIGINT
         of_terminal = {signal.SIGINT, signal.SIGHUP}
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, of_terminal)  # which a child inherits
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, of_terminal)
         try:
             super().start()
         finally:
@@ -151,7 +151,7 @@ def _dask_client(address: str) -> Any:
         if identity["type"] != "Scheduler":
             raise ValueError(f"it is a {identity['type']}")
         return dask.Client(address, timeout=ANSWER, set_as_default=False)
-    except Exception as error:  # of its libraries, anything
+    except Exception as error:  # Dask's libraries may raise anything
         reason = str(error) or f"nothing after {ANSWER} seconds"
         raise Seq2AttnError(
             f"no Dask scheduler answers at {address}: {reason}",
