@@ -159,7 +159,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     """
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
-    present = {key for column in columns for key in (column.number, column.name)}
+    present = set().union(*(column.keys for column in columns))
     named = own.differing()
     wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
@@ -171,8 +171,11 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
             keys = COLUMNS if has_features else COLUMNS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
-        found = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
-        wanted = found | wanted
+        source, target, *features = chosen
+        if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
+            source, target = target, source
+        found = zip(COLUMNS, [source, target, *features], strict=False)
+        wanted = {key: column.key for key, column in found} | wanted
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)

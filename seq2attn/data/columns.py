@@ -53,9 +53,14 @@ class Column:
     category (few different values) or empty"""
 
     @property
+    def keys(self) -> tuple[int | str, ...]:
+        """What a `Format` may call the column."""
+        return (self.name, self.number) if self.name else (self.number,)
+
+    @property
     def key(self) -> int | str:
-        """What a `Format` calls the column."""
-        return self.name or self.number
+        """What a `Format` calls the column, its name if it has one."""
+        return self.keys[0]
 
     def __str__(self) -> str:
         label = f"{self.number} {self.name}".rstrip()
