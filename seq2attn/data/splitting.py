@@ -19,9 +19,11 @@ Parts = Mapping[str, list[int]]
 
 
 def words_of(file: PairFile) -> Units:
-    """Return the word of each line: its source without features. `about(2)` and `about # verb` are
-    the word `about` if that is a source, whether or not the format says so: else a model is tested
-    on a word that it was trained on.
+    """Return the word of each line: its source without features.
+
+    `about(2)` and `about # verb` are the word `about` if that is a source, too, even in a format
+    without variants and comments: as words of their own, they might be in the test set while
+    `about` is in the training set.
     """
     words = {}
     for number, pairs in file.parsed.rows.items():
