@@ -160,7 +160,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
     present = set().union(*(column.keys for column in columns))
-    named = own.differing()
+    named = own.differing()  # what the user has set
     wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
         chosen, sure = choose(columns)
@@ -173,7 +173,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
             return Findings(kind, [f"{ask}: {shown}"])
         source, target, *features = chosen
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
-            source, target = target, source
+            source, target = target, source  # the user's column is one of the two: keep its side
         found = zip(COLUMNS, [source, target, *features], strict=False)
         wanted = {key: column.key for key, column in found} | wanted
     is_by_name = any(isinstance(column, str) for column in wanted.values())

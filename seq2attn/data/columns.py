@@ -226,7 +226,7 @@ def is_segmented(texts: Texts) -> bool:
 def role(cells: Texts) -> str:
     """Return what a column holds: one of the roles that `Column` lists."""
     filled = [cell for cell in cells if cell not in ("", "_", "-")]
-    kinds = len(set(filled))  # how many different ones
+    different = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
     if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
@@ -234,7 +234,7 @@ def role(cells: Texts) -> str:
     if is_segmented(filled):
         return "segments"
     has_digits = share_of(r".*\d.*", filled) > 0.9
-    if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
+    if share_of(r"https?:.*", filled) > 0.9 or (has_digits and different > 0.95 * len(filled)):
         return "id"
     parts = re.split("[;|]", ";".join(filled))
     if (  # V;PST or Case=Nom|Number=Sing: few different parts, in capitals or with a value
@@ -244,7 +244,7 @@ def role(cells: Texts) -> str:
     ):
         return "features"
     few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))  # the latter in small files
-    return "category" if kinds < min(60, few) else "words"
+    return "category" if different < min(60, few) else "words"
 
 
 # ---- which column is what ----
@@ -303,8 +303,9 @@ def is_one_of_many(sources: Texts, targets: Texts) -> bool:
     """Return True if most sources have several answers, but most answers one source, as lemmas and
     their forms: it is better to ask for the source.
     """
-    kinds = len(set(zip(sources, targets, strict=True)))
-    return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
+    different = len(set(zip(sources, targets, strict=True)))
+    # More than 1.3 answers to a source, and fewer than 1.15 sources of an answer, on average.
+    return different > 1.3 * len(set(sources)) and different < 1.15 * len(set(targets))
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
@@ -313,7 +314,7 @@ def _different(columns: Sequence[Column]) -> list[Column]:
     """
     kept: list[Column] = []
     for column in columns:
-        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]
+        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]  # equal cells
         if max(same, default=0) < 0.9 * len(column.cells):
             kept.append(column)
     return kept
