@@ -83,8 +83,8 @@ def _training(config: Config) -> Iterator[Problem]:
     """Yield the problems of `training`: how long it takes, and what has no effect there."""
     training = config.training
     steps, epochs = training.steps, training.epochs
-    # Tasks with this option draw their strings; of others, only the task itself knows it.
-    is_drawn = "max_length" in dict(config.task)
+    # A task with one of these options draws its strings; of others, only the task itself knows it.
+    is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
     if steps is None and epochs is None:
         yield _problem(
             "training.steps",
