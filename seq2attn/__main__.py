@@ -5,8 +5,10 @@ import signal
 
 
 def main() -> None:
-    """Run the command line. Ctrl-C raises `KeyboardInterrupt`, but ends an import, which might
-    swallow it, at once.
+    """Run the command line.
+
+    Ctrl-C raises `KeyboardInterrupt`, except during an import, where it ends the process at once:
+    a module that is being imported might catch the exception and go on.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not under `nohup`
         signal.signal(signal.SIGINT, _interrupt)

@@ -118,8 +118,10 @@ def evaluate(
     """Measure a run and save the results with it, as `seq2attn eval` does.
 
     run, checkpoint, runs_dir, device, plugins: as for `load`.
-    lengths, options: those of `TrainedModel.evaluate`. Nothing is saved of an ensemble, and with
-        changes to the model.
+    lengths, options: those of `TrainedModel.evaluate`.
+
+    Nothing is saved if `run` is an ensemble, which belongs to no single run, or if the options
+    change the model, such as `temperature=0.5`: a run's results are those of its own model.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)
     evaluation = model.evaluate(lengths, **options)

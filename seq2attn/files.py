@@ -59,8 +59,8 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`. What
-    earlier calls for `path` left that were killed is removed.
+    """Write to a temporary file beside `path`, sync it to the disk, and rename it to `path`. First
+    remove the temporary files of earlier calls for `path` that were killed.
 
     Raises `Seq2AttnError` (exit code 1) if writing fails; `path` is then unchanged.
     """

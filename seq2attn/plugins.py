@@ -121,8 +121,12 @@ def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
     """
     if not contents:
         return []
-    files = dict.fromkeys(map(_file_of, foreign_parts(config)))
-    return [file for file in files if loaded.get(Path(file).resolve()) not in (None, *contents)]
+    changed = []
+    for file in dict.fromkeys(map(_file_of, foreign_parts(config))):
+        content = loaded.get(Path(file).resolve())  # None: not loaded as a plug-in
+        if content is not None and content not in contents:
+            changed.append(file)
+    return changed
 
 
 def plugin_error(error: BaseException) -> Seq2AttnError | None:

@@ -103,14 +103,16 @@ class Registry:
             if getattr(entry.implementation, "__module__", "") == module:
                 del self._entries[name]
 
-    def get(self, name: str, *, but: str = "") -> Entry:
+    def get(self, name: str, *, unlisted: str = "") -> Entry:
         """Return the entry with this name or synonym. Raises `Seq2AttnError`, which lists the
-        allowed names, without the name `but`.
+        allowed names.
+
+        unlisted: a name that the message leaves out, since the caller has no use for it.
         """
         entry = self._entries.get(name)
         if entry is None:
-            allowed = [known for known in self.names() if known != but]
-            raise unknown(self.kind, name, allowed, self._entries.keys() - {but})
+            allowed = [known for known in self.names() if known != unlisted]
+            raise unknown(self.kind, name, allowed, self._entries.keys() - {unlisted})
         return entry
 
     def load(self, name: str) -> Any:

@@ -44,11 +44,13 @@ PROMISES = {
         "aten_foreach_multiply": "torch.ops.aten._foreach_mul_.Tensor",
     },
 }
-"""what no longer holds without these names: ours -> torch's"""
+"""what seq2attn promises -> the names that the promise needs: ours -> torch's"""
 
 
 def __getattr__(name: str) -> Any:
-    """Return what torch calls differently, when this module is asked for it by our name."""
+    """Return the function of torch that has this name here: Python calls `__getattr__` for a name
+    that the module does not define, as in `from seq2attn.torch_private import fused_adamw`.
+    """
     for promise, names in PROMISES.items():
         if name in names:
             try:

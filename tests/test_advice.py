@@ -148,6 +148,8 @@ def test_the_command_that_was_called_is_printed_with_what_the_user_has_set(cli):
     for column in (9, "Phones"):  # that the file does not have
         words = tried(cli(f"split a.csv --set task.target_column={column}").refusal)
         assert options(words)["target_column"] == "Segments"
+    words = tried(cli("split a.csv --set task.source_column=Segments").refusal)
+    assert options(words)["target_column"] == "Form", "not the user's own source again"
     mine = "split a.csv --set task.source_column=Form --set task.target_column=ID"
     words = tried(cli(mine).refusal)
     assert words == [*mine.split(), "--set", 'task.delimiter=","']

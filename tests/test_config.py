@@ -240,6 +240,7 @@ training.target=0.9 evaluation.lengths=13,20 | training.target | no length of ev
 training.steps= | training.steps | is null, and so is training.epochs; set
 training.epochs=3 | training.epochs | task 'reverse' draws its examples
 training.select=ser | training.select | has no effect with task 'reverse'
+task={{name: addition}} training.select=ser | training.select | has no effect with task 'addition'
 training.snapshots=0 training.snapshot_weights=true | training.snapshot_weights | has no effect with
 """  # overrides, the key to change, how the message begins
 

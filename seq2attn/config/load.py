@@ -43,8 +43,8 @@ def load_config(config: str | Path | Values | Config, overrides: Overrides = ())
     """Return the config of a file, the user's or a shipped one, or of keys and values, with
     `overrides`, of which the last one of a key counts.
 
-    Relative paths of data files start at the folder of the config's file, in overrides and in
-    memory at the working directory. None of these files is opened.
+    A relative path of a data file starts at the folder of the config's file; in an override, or in
+    a config that is no file, at the working directory. None of these files is opened.
 
     Raises `ConfigError` with every problem, or `Seq2AttnError` if the file cannot be read as YAML.
     """
@@ -83,14 +83,16 @@ def check_config(
     problems = surrogates(values) + problems
     invalid = [problem.path for problem in problems]
     for problem in combination_problems(config):
-        # A combination with an invalid value says nothing: its default takes its place here.
+        # `config` has defaults in place of invalid values: a rule that rests on one is not broken
+        # by what the user wrote.
         keys = (problem.path, *problem.rests_on)
         if not any(_is_in(key, path) for key in keys for path in invalid):
             problems.append(problem)
     if not unusable and not problems:
         return config
-    of_part = any(problem.message.startswith("unknown key of '") for problem in problems)
     located = [replace(problem, where=place_of(problem, places)) for problem in problems]
+    # An option unknown to a part may be left from the part that an override has replaced.
+    of_part = any(problem.message.startswith("unknown key of '") for problem in problems)
     hint = KEPT_OPTIONS if overrides and of_part else HINT
     raise ConfigError(source, unusable + located, hint=hint)
 
@@ -121,8 +123,9 @@ def _overridden(
 def _validate(values: Values) -> tuple[Config, list[Problem]]:
     """Return the config of the valid values, and a problem for each of the others.
 
-    So rules between its keys find further problems. Some errors pydantic finds only once others
-    are gone: what it accepts is checked again.
+    The config lets the caller look for combinations that cannot work, too, so that all problems are
+    reported together. Pydantic finds some errors only once others are gone: what is left without
+    the invalid values is validated again.
     """
     try:
         return Config.model_validate(values), []
@@ -334,6 +337,7 @@ def _section_at(
             name = values.get(registry.key) if isinstance(values, Mapping) else values
             entry = registry.get(str(name or registry.default))
             section = entry.options
+            # The model's `architecture` is chosen like a part, but is not one.
             part = entry.name if registry.key == "name" else ""
     return section, part
 

@@ -83,6 +83,8 @@ def _training(config: Config) -> Iterator[Problem]:
     """Yield the problems of `training`: how long it takes, and what has no effect there."""
     training = config.training
     steps, epochs = training.steps, training.epochs
+    # A task with one of these options draws its strings; of others, only the task itself knows it.
+    is_drawn = not dict(config.task).keys().isdisjoint(("max_length", "max_digits"))
     if steps is None and epochs is None:
         yield _problem(
             "training.steps",
@@ -95,13 +97,13 @@ def _training(config: Config) -> Iterator[Problem]:
             "is set, and so is training.steps; set one of them to null",
             "training.steps",
         )
-    if epochs is not None and "max_length" in dict(config.task):
+    if epochs is not None and is_drawn:
         yield _problem(
             "training.epochs",
             f"task {config.task.name!r} draws its examples without end; set training.steps instead",
             "task",
         )
-    if training.select != "wer" and "max_length" in dict(config.task):
+    if training.select != "wer" and is_drawn:
         yield _problem(
             "training.select",
             f"has no effect with task {config.task.name!r}, which has no dev set; leave it out",

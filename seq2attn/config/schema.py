@@ -300,13 +300,13 @@ def all_keys(
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)
         if registry is not None:
-            if registry.key == "name":
+            if registry.key == "name":  # not `architecture`, which is a key by itself
                 yield key, field
             for entry in registry:
                 yield from all_keys(entry.options, f"{key}.")
         elif isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from all_keys(field.annotation, f"{key}.")
-        elif name != "name":  # of a part: that is the value at the key of the part
+        elif name != "name":  # of a part, whose name is the value at the key of the part itself
             yield key, field
 
 

@@ -19,8 +19,8 @@ from seq2attn.data.columns import (
     share_of,
     without_comments,
 )
-from seq2attn.data.format import COLUMNS, Format, Pair, Texts
-from seq2attn.data.warnings import key_values, oddities, settings
+from seq2attn.data.format import COLUMNS, Format, Pair, Parsed, Texts
+from seq2attn.data.warnings import Oddity, key_values, oddities, settings
 from seq2attn.text import first_of, quoted
 
 MANY = 0.5  # share of malformed lines that show that a file has another format
@@ -33,7 +33,7 @@ ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "CP932", "GB18030")
 Kind = tuple[str, str, str, float, str]
 """a kind of file, what its first line that is no comment and more than a share of all lines look
 like, what helps"""
-UNLIKE: tuple[Kind, ...] = (  # files of pairs; a byte that is not UTF-8 is a surrogate
+NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
     ("compressed", "\x1f\udc8b.*", ".*", 0, "First: gunzip FILE"),
     ("compressed", "\udcfd7zXZ.*", ".*", 0, "First: unxz FILE"),
     ("compressed", "BZh.*", ".*", 0, "First: bunzip2 FILE"),
@@ -131,18 +131,24 @@ class Findings:
 
 
 def examine(lines: Texts, form: Format, path: Path) -> Findings:
-    """Find out what a file is, and which options read it, beginning with the user's own."""
+    """Find out what a file is, and which options read it.
+
+    form: the user's own format, which is kept if it reads most lines.
+    """
     filled = [line for line in lines if line.strip()] or [""]
-    if found := _recognised(UNLIKE, filled, path) or _encoded(filled, path):
+    if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
-    if _gain(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
-        return _tried(lines, form, form, "a file of pairs")
-    split = find_columns(filled, form)
-    if split is None or split[0].delimiter == " ":
-        undivided = _recognised(UNDIVIDED, without_comments(filled), path)
-        if undivided or split is None:
-            return undivided or _alone(filled, path)
-    return _with_columns(lines, form, *split)
+    if _net_read(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
+        return _read_with(form, lines, own=form, kind="a file of pairs")
+    divided = find_columns(filled, form)
+    # Lines of other kinds have blanks, too, and are not columns for that.
+    is_doubtful = divided is None or divided[0].delimiter == " "
+    if is_doubtful and (found := _recognised(UNDIVIDED, without_comments(filled), path)):
+        return found
+    if divided is None:
+        return _alone(filled, path)
+    column_form, columns = divided
+    return _with_columns(lines, form, column_form, columns)
 
 
 def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Column]) -> Findings:
@@ -153,10 +159,10 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     """
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
-    present = {key for column in columns for key in (column.number, column.name)}
-    named = own.differing()
+    present = set().union(*(column.keys for column in columns))
+    named = own.differing()  # what the user has set
     wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
-    if not wanted.keys() >= set(COLUMNS[:2]):
+    if "source_column" not in wanted or "target_column" not in wanted:
         chosen, sure = choose(columns)
         if not chosen:
             return Findings(kind, [f"No two of them look like source and answer: {shown}"])
@@ -165,15 +171,19 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
             keys = COLUMNS if has_features else COLUMNS[:2]
             ask = " ".join(["Choose", *(f"--set task.{key}=N" for key in keys)])
             return Findings(kind, [f"{ask}: {shown}"])
-        found = {key: column.key for key, column in zip(COLUMNS, chosen, strict=False)}
-        wanted = found | wanted
-    is_by_name = any(isinstance(column, str) for column in wanted.values())  # so it has a header
+        source, target, *features = chosen
+        if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
+            source, target = target, source  # the user's column is one of the two: keep its side
+        found = zip(COLUMNS, [source, target, *features], strict=False)
+        wanted = {key: column.key for key, column in found} | wanted
+    is_by_name = any(isinstance(column, str) for column in wanted.values())
+    # A column that is named implies a header: the option `header` would be one too many.
     form = replace(form, **wanted, header=form.header and not is_by_name)
-    return _tried(lines, own, form, kind)
+    return _read_with(form, lines, own, kind)
 
 
-def _gain(lines: Texts, form: Format) -> int:
-    """Return how many more lines a format reads than it does not."""
+def _net_read(lines: Texts, form: Format) -> int:
+    """Return the number of lines that a format reads minus those that it cannot read."""
     try:
         parsed = form.parse_all(lines)
     except ValueError:  # its header lacks a column
@@ -182,8 +192,9 @@ def _gain(lines: Texts, form: Format) -> int:
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return the format with the sign of comments that reads most lines, and with each of the
-    user's own options that reads as many; and its gain.
+    """Return `form` with the sign of comments with which it reads most lines, and with the user's
+    own `columns` and `strip` where it reads as many with them: the fewer options of the user have
+    to change, the better. Return its `_net_read`, too.
     """
     tries: list[dict[str, Any]] = []
     for sign in COMMENTS:
@@ -191,32 +202,24 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
     form = replace(form, strip=True)
-    gain = _gain(lines, form)
+    most = _net_read(lines, form)
     for change in tries:
         other = replace(form, **change)
-        found = gain if other == form else _gain(lines, other)
+        net = most if other == form else _net_read(lines, other)
         is_own = "comment" not in change
-        if found > gain or (found == gain and is_own):
-            form, gain = other, found
-    return form, gain
+        if net > most or (net == most and is_own):
+            form, most = other, net
+    return form, most
 
 
-def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
-    """Read all lines in a format. Where their pairs are odd in a way that an option ends, such as
-    blanks between symbols, read them again with it; ending one may reveal another.
+def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
+    """Read all lines in a format that is first adjusted to them, and report how many are read, what
+    is odd about them, and which of the user's `own` options have to change.
     """
-    form, gain = _simplest(lines, own, form)
-    if gain == -len(lines):
+    form, net = _simplest(lines, own, form)
+    if net == -len(lines):  # not one line, or not even the header, can be read
         return Findings(kind, [])
-    for _ in range(TRIES):
-        parsed = form.parse_all(lines)
-        odd = list(oddities(parsed.pairs, form)) if parsed.rows else []
-        changes: dict[str, Any] = {}
-        for one in odd:
-            changes |= one.changes if one.sure else {}
-        if not changes:
-            break
-        form = replace(form, **changes)
+    form, parsed, odd = _without_oddities(lines, form)
     notes = [f"Perhaps: {one.text}; {settings(one.changes)}" for one in odd if not one.sure]
     notes += [str(one) for one in odd if not one.changes]
     bad, read = len(parsed.problems), len(parsed.rows)
@@ -228,8 +231,27 @@ def _tried(lines: Texts, own: Format, form: Format, kind: str) -> Findings:
         notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
     if bad > MANY * read:
         return Findings(kind, notes)
-    examples = parsed.pairs[:: read // 3 + 1][:3]
+    examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
     return Findings(kind, notes, sure, form.differing(own), read, examples)
+
+
+def _without_oddities(lines: Texts, form: Format) -> tuple[Format, Parsed, list[Oddity]]:
+    """Change the options that surely make pairs odd, such as the separator where blanks stand
+    between symbols. Return the format, the lines read in it, and the oddities that are left.
+
+    One change may reveal another oddity, so the lines are read again after each.
+    """
+    for _ in range(TRIES):
+        parsed = form.parse_all(lines)
+        odd = list(oddities(parsed.pairs, form)) if parsed.rows else []
+        changes: dict[str, Any] = {}
+        for one in odd:
+            if one.sure:
+                changes |= one.changes
+        if not changes:
+            break
+        form = replace(form, **changes)
+    return form, parsed, odd
 
 
 # ---- files without columns ----

@@ -90,7 +90,7 @@ def make_batch(examples: Examples, *, source_eos: bool) -> Batch:
         decoder_input=F.pad(examples.target, (1, 0), value=SOS),  # (B, L)
         decoder_output=append_eos(examples.target, examples.target_lengths),
         target_lengths=examples.target_lengths,
-        alignment=None if alignment is None else F.pad(alignment, (0, 1), value=-1),
+        alignment=None if alignment is None else F.pad(alignment, (0, 1), value=-1),  # at `<eos>`
     )
 
 
@@ -130,7 +130,8 @@ class TrainingData:
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
             rows = range(0, len(drawn.source), self.batch_size)
-            for first in rows[max(0, start - block * per_block) :]:
+            skipped = max(0, start - block * per_block)  # batches of the block that precede `start`
+            for first in rows[skipped:]:
                 yield drawn.select(slice(first, first + self.batch_size))
 
     @property
@@ -187,7 +188,12 @@ class EpochData(TrainingData):
                 yield drop_words(batch, self.word_dropout, random).to(self.device)
 
     def epoch_rows(self, epoch: int) -> list[list[int]]:
-        """Return the rows of the training set in each batch of an epoch, longest sources first."""
+        """Return the rows of the training set in each batch of an epoch, longest sources first.
+
+        The rows of `POOL` batches are drawn together and sorted by length before they are divided,
+        so that a batch has little padding; the batches are then shuffled. The batch that has fewer
+        rows, if there is one, is drawn by itself.
+        """
         random = generator("cpu", self.seed, "epoch", epoch)
         order = torch.randperm(len(self.encoded), generator=random).tolist()
         smaller = len(order) % self.batch_size

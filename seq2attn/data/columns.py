@@ -53,9 +53,14 @@ class Column:
     category (few different values) or empty"""
 
     @property
+    def keys(self) -> tuple[int | str, ...]:
+        """What a `Format` may call the column."""
+        return (self.name, self.number) if self.name else (self.number,)
+
+    @property
     def key(self) -> int | str:
-        """What a `Format` calls the column."""
-        return self.name or self.number
+        """What a `Format` calls the column, its name if it has one."""
+        return self.keys[0]
 
     def __str__(self) -> str:
         label = f"{self.number} {self.name}".rstrip()
@@ -67,7 +72,7 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     """Return how to split lines that are not blank, at least one, and the columns that they have;
     None if no delimiter gives most of the lines the same number of columns.
 
-    The user's own columns are set aside, since the file has perhaps none of these.
+    The columns that the user's own format names are ignored: the file may lack them.
     """
     form = replace(form, source_column=1, target_column=2, features_column=None, columns=None)
     lines = without_comments(filled)
@@ -75,6 +80,7 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     if found is None:
         return None
     rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
+    # Below, a blank divides a word from its symbols: such files have no header.
     header = found.delimiter != " " and is_header(rows[0], sample(rows[1:]))
     names = rows.pop(0) if header else [""] * found.width
     columns = []
@@ -86,22 +92,28 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
 
 def _delimited(lines: Texts, form: Format) -> Format | None:
     """Return the format with the delimiter that gives the most lines the same number of columns;
-    of several, with the user's own or a tab, and then with the one that gives most columns. A blank
-    is the last resort: words have to precede symbols. None if nothing fits.
+    on a tie, the user's own or a tab, and then the one that gives most columns. None if nothing
+    fits.
+
+    A blank comes last, since sentences have blanks, too: it divides words from their symbols only.
     """
     best: tuple[float, bool, int] = (0, False, 0)
-    for delimiter in dict.fromkeys(f"{form.delimiter.strip(' ')}\t|;,"):
+    for delimiter in (form.delimiter, "\t", "|", ";", ","):
+        if delimiter == " ":
+            continue
         candidate = replace(form, delimiter=delimiter)
         widths = Counter(len(candidate.split(line)) for line in lines)
         width, count = widths.most_common(1)[0]
         is_usual = delimiter in (form.delimiter, "\t")
-        fit = round(count / len(lines), 2), is_usual, width
+        fit = round(count / len(lines), 2), is_usual, width  # compared in this order
         if width > 1 and fit > best:
             best, found = fit, replace(candidate, columns=width)
-    if best[0] >= ENOUGH:
+    share_of_lines = best[0]
+    if share_of_lines >= ENOUGH:
         return found
-    is_blank = _symbols_after_word(lines) >= ENOUGH
-    return replace(form, delimiter=" ", columns=2) if is_blank else None
+    if _symbols_after_word(lines) >= ENOUGH:
+        return replace(form, delimiter=" ", columns=2)
+    return None
 
 
 def without_comments(lines: Texts) -> Texts:
@@ -110,8 +122,11 @@ def without_comments(lines: Texts) -> Texts:
 
 
 def _symbols_after_word(lines: Texts) -> float:
-    """Return the share of lines such as `cat K AE T`: a word, a blank, and symbols, which are few
-    in all lines together, and which no word is; or such as `cat кат`, in two scripts.
+    """Return the share of lines that are a word, a blank and the word's symbols, such as
+    `cat K AE T`. If what follows the words is not symbols, return the share of lines such as
+    `cat кат`, where it is in another script.
+
+    Symbols are few different ones in all lines together, and hardly any word is one of them.
     """
     words, rests, in_two_scripts = [], [], 0
     for line in lines:
@@ -139,7 +154,8 @@ def _is_table(lines: Texts) -> bool:
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
     values = [set(column) for column in columns]
     different = set().union(*values)
-    return sum(map(len, values)) < 1.5 * len(different)  # equal if none is in two columns
+    # The two numbers are equal if no value is in two columns.
+    return sum(map(len, values)) < 1.5 * len(different)
 
 
 def script(text: str) -> str:
@@ -193,22 +209,24 @@ def _is_unlike(name: str, cells: Texts) -> bool:
 
 
 def is_segmented(texts: Texts) -> bool:
-    """Return True if most texts are symbols with blanks between them, such as phonemes: symbols are
-    short, and few of them are different.
+    """Return True if most texts are symbols with blanks between them, such as phonemes, and not
+    words of a language: symbols are short, and few of them are different.
+
+    The limits are rules of thumb: `AA0 NG1` has 3 characters a symbol, words have 4 or more.
     """
-    longer = [text for text in texts if len(text) > 3] or texts
+    longer = [text for text in texts if len(text) > 3] or texts  # a shorter one may be one symbol
     symbols = parts_of(texts, " ")
-    return (
-        sum(" " in text for text in longer) > 0.9 * len(longer)
-        and sum(map(len, symbols)) < 3.2 * len(symbols)
-        and len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
-    )
+    have_blanks = sum(" " in text for text in longer) > 0.9 * len(longer)
+    are_short = sum(map(len, symbols)) < 3.2 * len(symbols)
+    # 60: in a small file, few symbols recur.
+    are_few = len(set(symbols)) < min(0.2 * len(symbols) + 60, MOST_SYMBOLS)
+    return have_blanks and are_short and are_few
 
 
 def role(cells: Texts) -> str:
     """Return what a column holds: one of the roles that `Column` lists."""
     filled = [cell for cell in cells if cell not in ("", "_", "-")]
-    kinds = len(set(filled))  # how many different ones
+    different = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
     if share_of(r"[-+]?\d([\d.,:%/ -]*[\d%])?(e-?\d+)?", filled) > 0.95:
@@ -216,7 +234,7 @@ def role(cells: Texts) -> str:
     if is_segmented(filled):
         return "segments"
     has_digits = share_of(r".*\d.*", filled) > 0.9
-    if share_of(r"https?:.*", filled) > 0.9 or (has_digits and kinds > 0.95 * len(filled)):
+    if share_of(r"https?:.*", filled) > 0.9 or (has_digits and different > 0.95 * len(filled)):
         return "id"
     parts = re.split("[;|]", ";".join(filled))
     if (  # V;PST or Case=Nom|Number=Sing: few different parts, in capitals or with a value
@@ -226,7 +244,7 @@ def role(cells: Texts) -> str:
     ):
         return "features"
     few = max(0.05 * len(filled), min(4, 0.2 * len(filled)))  # the latter in small files
-    return "category" if kinds < min(60, few) else "words"
+    return "category" if different < min(60, few) else "words"
 
 
 # ---- which column is what ----
@@ -251,6 +269,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
         return [], False
     if chosen[0].role == "segments":
         chosen.reverse()
+    # With such a column, a line may compare two words, of which neither is the other's answer.
     is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)
     sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
     return [*chosen[:2], *tags[:1]], sure
@@ -262,18 +281,21 @@ def is_name(pattern: str, name: str) -> bool:
 
 
 def _named(words: Sequence[Column], *, has_features: bool) -> list[Column]:
-    """Return the columns that a header names as source and target; none if it does not."""
-    for patterns in NAMED:
-        chosen: list[Column] = []
-        for pattern in patterns:
-            rest = [column for column in words if column not in chosen]
-            chosen += [column for column in rest if is_name(pattern, column.name)][:1]
-        if len(chosen) < 2:
+    """Return the columns that a header names as source and target; none if it does not.
+
+    has_features: the file also has a column of features.
+    """
+    for source_names, target_names in NAMED:
+        sources = [column for column in words if is_name(source_names, column.name)][:1]
+        targets = [column for column in words if is_name(target_names, column.name)]
+        targets = [column for column in targets if column not in sources][:1]
+        if not sources or not targets:
             continue
-        is_lemma = patterns == LEMMAS and not has_features
-        if is_lemma and is_one_of_many(chosen[0].cells, chosen[1].cells):
-            chosen.reverse()  # a lemma has many forms, but a form has one lemma
-        return chosen
+        # A lemma has many forms, unless features say which, but a form has one lemma.
+        is_lemma = (source_names, target_names) == LEMMAS and not has_features
+        if is_lemma and is_one_of_many(sources[0].cells, targets[0].cells):
+            return targets + sources
+        return sources + targets
     return []
 
 
@@ -281,8 +303,9 @@ def is_one_of_many(sources: Texts, targets: Texts) -> bool:
     """Return True if most sources have several answers, but most answers one source, as lemmas and
     their forms: it is better to ask for the source.
     """
-    kinds = len(set(zip(sources, targets, strict=True)))
-    return kinds > 1.3 * len(set(sources)) and kinds < 1.15 * len(set(targets))
+    different = len(set(zip(sources, targets, strict=True)))
+    # More than 1.3 answers to a source, and fewer than 1.15 sources of an answer, on average.
+    return different > 1.3 * len(set(sources)) and different < 1.15 * len(set(targets))
 
 
 def _different(columns: Sequence[Column]) -> list[Column]:
@@ -291,7 +314,7 @@ def _different(columns: Sequence[Column]) -> list[Column]:
     """
     kept: list[Column] = []
     for column in columns:
-        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]
+        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]  # equal cells
         if max(same, default=0) < 0.9 * len(column.cells):
             kept.append(column)
     return kept

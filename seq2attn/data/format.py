@@ -73,16 +73,19 @@ class Format:
     def named(self, line: str, *, answers: bool = True) -> "Format":
         """Return the format of the lines below a header, with numbers for the names of columns.
 
-        answers: False if the column of the right answers may be missing. Raises `ValueError` for a
-        name that is not there.
+        answers: False for sources alone, whose header need not name the column of right answers.
+            Raises `ValueError` for a name that is not there.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
         for key in COLUMNS:
             name = getattr(self, key)
-            if isinstance(name, str):
-                needed = answers or key != "target_column"
-                numbers[key] = column_number(name, names, f"task.{key}") if needed else 1
+            if not isinstance(name, str):
+                continue
+            if key == "target_column" and not answers:
+                numbers[key] = 1  # any column: it is not read
+            else:
+                numbers[key] = column_number(name, names, f"task.{key}")
         known = replace(self, header=False, **numbers)
         if answers and len(set(known.used)) < len(known.used):
             raise ValueError(f"one column is used twice: source, target, features = {known.used}")
@@ -101,7 +104,7 @@ class Format:
         """Return the vocabularies of sources and targets with these symbols and features."""
         make = partial(Vocabulary, unknown=True, normalise=self.normalise)
         if self.features_column is not None:
-            features = features or ()
+            features = features or ()  # no features yet; None would mean that words have none
         return (
             make(source, separator=self.source_separator, features=features),
             make(target, separator=self.target_separator),
@@ -114,7 +117,7 @@ class Format:
             _, header = next(rows, (0, ""))
             parsed = Parsed(self.named(header), self.split(header))
         else:
-            parsed = Parsed(replace(self, columns=self.width))
+            parsed = Parsed(self)
         for number, line in rows:
             try:
                 parsed.rows[number] = parsed.form.parse(line)

@@ -19,9 +19,11 @@ Parts = Mapping[str, list[int]]
 
 
 def words_of(file: PairFile) -> Units:
-    """Return the word of each line: its source without features. `about(2)` and `about # verb` are
-    the word `about` if that is a source, whether or not the format says so: else a model is tested
-    on a word that it was trained on.
+    """Return the word of each line: its source without features.
+
+    `about(2)` and `about # verb` are the word `about` if that is a source, too, even in a format
+    without variants and comments: as words of their own, they might be in the test set while
+    `about` is in the training set.
     """
     words = {}
     for number, pairs in file.parsed.rows.items():
@@ -58,8 +60,8 @@ def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     shares: of the units. The same units, shares and seed give the same parts, in whatever order the
         lines are. Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
     """
-    kinds = set(units.values())
-    order = sorted(kinds, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
+    different = set(units.values())
+    order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
     part_of = dict.fromkeys(order, "train")
     start = 0
     for name, share in shares.items():
@@ -93,8 +95,8 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return the values of each line that `shared_with_train` compares, by a phrase for its
-    sentence: the word, the answers, and other columns whose values recur, such as concepts.
+    """Return the values of each line that `shared_with_train` compares: the word, the answers, and
+    other columns whose values recur, such as concepts. The keys are the words for its sentence.
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}
@@ -106,7 +108,7 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     others = [at for at in range(form.width) if at + 1 not in form.used]
     for at in others:
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
-        kinds = len({value for (value,) in values.values()})
-        if 1 < kinds < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
+        different = len({value for (value,) in values.values()})
+        if 1 < different < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
             columns[f"their {names[at]}" if names else f"their column {at + 1}"] = values
     return columns

@@ -44,7 +44,7 @@ class Vocabulary:
         features: Sequence[str] | None = None,
         normalise: str = "nfc",
     ) -> None:
-        if isinstance(symbols, str):
+        if isinstance(symbols, str):  # a letter and the accent after it may be one character
             symbols = normal_form(symbols, normalise)
         self.symbols = tuple(normal_form(symbol, normalise) for symbol in symbols)
         self.separator = separator
@@ -133,15 +133,17 @@ class Vocabulary:
         return self.separator.join(self.joined(symbols))
 
     def joined(self, symbols: Sequence[str]) -> tuple[str, ...]:
-        """Return the symbols as users count them, with nfd the code points of form C: é is one,
-        and g̲, which has no composed form, is two.
+        """Return the symbols as users count them.
+
+        These are the symbols themselves, except with nfd, whose letters and accents are joined to
+        code points of form C: é is one, and g̲, which has no composed form, stays two.
         """
         if self.normalise != "nfd":
             return tuple(symbols)
         whole: list[str] = []
         for symbol in symbols:
             composed = normal_form(whole[-1] + symbol, "nfc") if whole else ""
-            if len(composed) == 1 and not self.separator:
+            if len(composed) == 1 and not self.separator:  # symbols between separators stay apart
                 whole[-1] = composed
             else:
                 whole.append(normal_form(symbol, "nfc"))

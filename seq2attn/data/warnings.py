@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from seq2attn.data.columns import (
     NAME,
@@ -25,21 +25,35 @@ from seq2attn.data.format import VARIANT, Format, Pair, Texts
 from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, normal_form
 from seq2attn.text import character_name, first_of, quoted
 
-LOOKS: tuple[
-    tuple[str, str, float, str, dict[str, Any]], ...
-] = (  # which texts, what more than a share of them looks like, and what ends that
-    ("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
-    ("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
-    ("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    ("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    ("sources", "# .+", 0, "are comments", {"comment": "#"}),
-    ("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
-    ("targets", r"[\d.,]+", 0.98, "are numbers", {}),
-    ("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
-    ("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
-    ("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
-    ("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
-    ("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
+
+class Look(NamedTuple):
+    """How texts look if they are odd."""
+
+    side: str
+    """which texts: sources, features or targets"""
+    pattern: str
+    """what an odd text matches as a whole"""
+    share: float
+    """a warning is given if more than this share of the texts matches"""
+    says: str
+    """what the warning says of them"""
+    changes: dict[str, Any]
+    """the fields of a `Format` that mend it; empty if no option does"""
+
+
+LOOKS = (
+    Look("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
+    Look("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
+    Look("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Look("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Look("sources", "# .+", 0, "are comments", {"comment": "#"}),
+    Look("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
+    Look("targets", r"[\d.,]+", 0.98, "are numbers", {}),
+    Look("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
+    Look("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
+    Look("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
+    Look("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
+    Look("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
@@ -84,14 +98,15 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     if not form.has_header:
         yield from _header(pairs, dev)
     sides = _sides(pairs)
-    for side, pattern, share, looks, changes in LOOKS:
-        texts = sides[side]
-        if form.comment and "comment" in changes:
-            continue
-        alike = [text for text in texts if re.fullmatch(pattern, text)]
-        if len(alike) > share * len(texts):
+    for look in LOOKS:
+        texts = sides[look.side]
+        if form.comment and "comment" in look.changes:
+            continue  # the user has said what a comment is
+        alike = [text for text in texts if re.fullmatch(look.pattern, text)]
+        if len(alike) > look.share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
-            yield Oddity(f"{count} {len(texts):,} {side} {looks}, as {quoted(alike[0])}", changes)
+            text = f"{count} {len(texts):,} {look.side} {look.says}, as {quoted(alike[0])}"
+            yield Oddity(text, look.changes)
     for side in ("sources", "targets"):
         yield from _separator(side, sides[side], form)
     spaced = bool(form.target_separator) or is_segmented(sides["targets"])
@@ -100,11 +115,12 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     yield from _variants(sides["sources"])
     if spaced and not form.comment:
         yield from _comments(sides["targets"])
-    if form.used == (1, 2) and not spaced:  # columns that were chosen are meant so
+    if form.used == Format().used and not spaced:  # else the user chose the direction
         yield from _direction(pairs)
 
 
 def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
+    """Return the texts of all pairs by what they are; features only of sources that have some."""
     sides: dict[str, list[str]] = {"sources": [], "features": [], "targets": []}
     for source, target in pairs:
         word, _, features = source.partition(FEATURES)
@@ -147,31 +163,41 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Warn of a sign that stands between several answers in some targets: these are similar, or
-    each is in quotes of its own. spaced: targets are symbols with a separator.
+    """Warn of a sign, such as a comma, that stands between several answers in some targets: these
+    are similar, or each is in quotes of its own. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
-        return  # sentences
+        return  # sentences, whose commas are their own
     for sign in BETWEEN:
         if spaced and " " not in sign:
             continue  # it is inside a symbol
-        several = []
-        for source, target in zip(sources, targets, strict=True):
-            is_reading = sign == "/" and target.startswith(f"{source}/")  # x/y, y of the symbol x
-            if sign in target.strip(sign) and sign not in source and not is_reading:
-                several.append(target.split(sign))
+        several = _divided(sources, targets, sign)
         if len(several) <= 0.002 * len(targets):
             continue
-        all_quoted = all(_is_quoted(*parts[:2]) for parts in several)
+        first_two = [(answers[0], answers[1]) for answers in several]
+        all_quoted = all(_is_quoted(one, other) for one, other in first_two)
         if len(several) > 0.95 * len(targets) and not all_quoted:
-            continue  # all answers have the sign
-        some = several[:COMPARED]
-        sure = sum(_is_similar(*parts[:2]) for parts in some) > 0.5 * len(some)
+            continue  # nearly every target has the sign: it is part of the answers
+        some = first_two[:COMPARED]
+        sure = sum(_is_similar(one, other) for one, other in some) > 0.5 * len(some)
         if sure or " " in sign:
             example = quoted(sign.join(several[0]))
             text = f"{len(several):,} of {len(targets):,} targets contain {sign!r}, as {example}"
             yield Oddity(text, {"target_alternatives": sign}, sure)
             return
+
+
+def _divided(sources: Texts, targets: Texts, sign: str) -> list[list[str]]:
+    """Return what a sign divides each target into that may have several answers: those with the
+    sign inside, whose source lacks it. A target `x/y` to the source `x` is one answer: in lists of
+    sounds it says that the symbol x is read as y.
+    """
+    divided = []
+    for source, target in zip(sources, targets, strict=True):
+        is_reading = sign == "/" and target.startswith(f"{source}/")
+        if sign in target.strip(sign) and sign not in source and not is_reading:
+            divided.append(target.split(sign))
+    return divided
 
 
 def _is_similar(one: str, other: str) -> bool:
@@ -200,9 +226,9 @@ def _comments(targets: Texts) -> Iterator[Oddity]:
     is no symbol of the targets.
     """
     commented = [target for target in targets if " #" in target]
-    halves = [target.partition(" #") for target in targets]
-    symbols, others = (set(parts_of([half[at] for half in halves])) for at in (0, 2))
-    if others - symbols:
+    symbols = set(parts_of([target.partition(" #")[0] for target in targets]))
+    comments = set(parts_of([target.partition(" #")[2] for target in targets]))
+    if comments - symbols:
         text = f"{len(commented):,} of the targets end in a comment, as {quoted(commented[0])}"
         yield Oddity(text, {"comment": "#"})
 

@@ -66,9 +66,11 @@ def decoding_steps(maximum: int) -> Iterator[int]:
 
 
 def make_display(wanted: bool | None = True, seconds: float = QUIET_SECONDS) -> Display:
-    """Return the display that suits standard error. wanted: False: the one that shows nothing;
-    None: that one, too, unless on a terminal or in a notebook. seconds: between two lines about
-    steps in a pipe.
+    """Return the display that suits standard error.
+
+    wanted: False for the display that shows nothing; None for it, too, except on a terminal or in a
+        notebook.
+    seconds: between two lines about steps where standard error is a pipe or a file.
     """
     console = stderr()
     if wanted is False:
@@ -102,7 +104,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation("", line)
+            self.evaluation("", line)  # which prints; the names of the trials are in the line
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)

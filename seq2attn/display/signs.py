@@ -30,9 +30,10 @@ DOTTED_CIRCLE = "\u25cc"  # carries a combining mark that stands alone
 
 
 def sign(symbol: str, *, plain: bool = False) -> str:
-    """Return a symbol as the label of a row or column, without control characters.
+    """Return a symbol as the label of a row or column of a map or a table: a sign for one that
+    would not be seen, such as a blank; control characters are escaped.
 
-    plain: with ASCII signs.
+    plain: ASCII signs only.
     """
     if symbol in SIGNS:
         return SIGNS[symbol].ascii if plain else SIGNS[symbol].sign

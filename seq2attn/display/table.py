@@ -240,7 +240,9 @@ class Table:
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
-        console.width = max(console.width, *map(_width, parts))
+        console.width = max(
+            console.width, *map(_width, parts)
+        )  # else Rich would narrow the columns
         return [self._rich_table(part, console.width) for part in parts], left_out
 
     def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
@@ -297,7 +299,7 @@ def _escaped(text: str) -> str:
         return rf"${tiny[1]} \cdot 10^{{-{tiny[2]}}}$"
     text = re.sub(r"[&%$#_{}\\~^<>|]", lambda sign: LATEX[sign[0]], text)
     text = re.sub("-(?=-)", "-{}", text)  # two hyphens would be a dash
-    return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)
+    return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)  # the minus sign of a number
 
 
 def _widest(pieces: Sequence[str]) -> int:
@@ -307,14 +309,17 @@ def _widest(pieces: Sequence[str]) -> int:
 
 
 def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
-    """Return the widths of columns on a terminal that has room for so many characters: the widest
-    column is narrowed, one character at a time, but not below its longest word.
+    """Return the widths of columns on a terminal that has `room` characters in a line.
+
+    As long as they do not fit, the widest column that can be narrowed, because it has texts to
+    break between words, loses one character.
     """
     widths = [texts.unbroken for texts in columns]
     least = [texts.width for texts in columns]
     while 1 + sum(widths) > room and widths != least:
         wide = [(width, number) for number, width in enumerate(widths) if width > least[number]]
-        widths[max(wide)[1]] -= 1
+        _, widest = max(wide)
+        widths[widest] -= 1
     return widths
 
 

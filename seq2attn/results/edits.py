@@ -42,14 +42,20 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Edit]:
         row = [(i + 1, DELETION)]
         for j, other in enumerate(hypothesis):
             match = above[j][0] + (symbol != other), MATCH
-            row.append(min(match, (above[j + 1][0] + 1, DELETION), (row[j][0] + 1, INSERTION)))
+            deletion = above[j + 1][0] + 1, DELETION
+            insertion = row[j][0] + 1, INSERTION
+            row.append(min(match, deletion, insertion))  # of equal costs, the smallest move
         moves.append(row)
     edits = []
     i, j = len(reference), len(hypothesis)
-    while i or j:
+    while i or j:  # from the end back to the start
         move = moves[i][j][1]
-        i -= move != INSERTION
-        j -= move != DELETION
-        symbol = "" if move == INSERTION else reference[i]
-        edits.append(Edit(symbol, "" if move == DELETION else hypothesis[j]))
+        symbol = other = ""
+        if move != INSERTION:
+            i -= 1
+            symbol = reference[i]
+        if move != DELETION:
+            j -= 1
+            other = hypothesis[j]
+        edits.append(Edit(symbol, other))
     return edits[::-1]

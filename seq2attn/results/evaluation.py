@@ -192,8 +192,8 @@ class Evaluation(Tabular):
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        Words of one source share an answer, so they are worth fewer independent words than they
-        are: the interval of the difference counts those.
+        All words with the same source get the same answer, so they are not independent: the
+        interval of the difference is that of fewer words, `effective_count` of them.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
@@ -204,8 +204,8 @@ class Evaluation(Tabular):
         only_b = -sum(difference for difference in differences if difference < 0)
         words = [a.words for a, _ in pairs]
         count = effective_count(words)
-        worth = count / sum(words)  # of a word, in independent words
-        difference = paired_difference(only_a * worth, only_b * worth, count)
+        scale = count / sum(words)
+        difference = paired_difference(only_a * scale, only_b * scale, count)
         return Paired(only_a, only_b, sign_flips(differences), difference)
 
     def _pairs(self, other: Evaluation) -> Iterator[tuple[PairAnswer, PairAnswer]]:
@@ -267,7 +267,7 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     columns = [Column("length", right=True)]
     metrics = []
     for metric in evaluation.metrics:
-        if metric.heading and not metric.of_file:
+        if metric.heading and not metric.of_file:  # of a whole file there is one number only
             columns.append(Column(metric.heading, optional=metric.name != "exact_match"))
             metrics.append(metric.name)
     rows = []
@@ -314,7 +314,7 @@ def _rate_table(evaluation: Evaluation, title: str) -> Table:
     edits = Counter[Edit]()
     for answer in evaluation.answers:
         for edit in answer.edits:
-            edits[edit] += answer.words
+            edits[edit] += answer.words  # so many words of the file have this answer
     common = edits.most_common(MAX_EDITS)
     counts = [f"{Edit(*map(sign, edit))} {count:,}" for edit, count in common]
     notes = lines_left_out([evaluation])

@@ -58,9 +58,10 @@ def rows_of(
     family: str | None = RANDOM,
     independent: float | None = None,
 ) -> list[Row]:
-    """Return a row for each metric; none for a number that is not possible, such as the entropy of
-    a model that has diverged. independent: how many independent samples theirs are worth; None: as
-    many as there are.
+    """Return a row for each metric, but none for an impossible number, such as the entropy of a
+    model that has diverged.
+
+    independent: how many independent samples these are worth; None: all are independent.
     """
     rows = []
     for name, number in measured.items():

@@ -96,21 +96,22 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     draws, exact match by length. seeds: of their training; an ensemble has none.
     """
     first, baseline = next(iter(evaluations.items()))
-    places = [] if baseline.get("wer") else baseline.by_length("exact_match")
+    has_rates = baseline.get("wer") is not None  # of a file of pairs
+    places = [] if has_rates else baseline.by_length("exact_match")
     columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
     columns += [Column(f"length {length_label(place)}", right=True) for place in places]
     notes = ["brackets: 95 % intervals; n: strings of a length, words or lines"]
-    if not places:
+    if has_rates:
         columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
         columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
         if len(evaluations) > 1:
             notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
     rows: list[list[object]] = []
     for name, one in evaluations.items():
-        count = one.rows[0].samples if places else one.words
+        count = one.words if has_rates else one.rows[0].samples
         row: list[object] = [name, seeds.get(name), count]
         row += [one.get("exact_match", place.length, place.family) for place in places]
-        if not places:
+        if has_rates:
             paired = None if one is baseline else one.paired(baseline)
             row += [one.get("wer"), one.get("ser")]
             row += [paired and paired.difference, paired and paired.p]

@@ -62,7 +62,7 @@ def save_evaluation(evaluation: Evaluation, run: Run) -> Path:
     with lock:  # another process may want the same number
         for number in itertools.count(1):
             path = run.evaluations / f"{evaluation.checkpoint}-{number:03d}.json"
-            if not path.exists() or not path.stat().st_size:
+            if not path.exists() or not path.stat().st_size:  # empty after a crash
                 break
         write_json(path, evaluation.to_json(run.name))
     return path

@@ -60,7 +60,8 @@ class Dates(Task):
     ) -> None:
         if first_year > last_year:
             raise Seq2AttnError(f"first_year, {first_year}, is above last_year, {last_year}")
-        characters = set("0123456789").union(*_parsed(2000))
+        texts = _parsed(2000)  # one year has every name of a month, weekday and ordinal
+        characters = set("0123456789").union(*texts)
         self.source_vocabulary = Vocabulary(sorted(characters))
         self.target_vocabulary = Vocabulary("0123456789-")
         self.first_year = first_year
