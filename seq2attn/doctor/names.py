@@ -197,13 +197,15 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
 
     mask: its name, after which the text is searched for such words as "True means padding".
     """
-    after = text[text.find(mask) :][:NEAR] if mask in text else ""
+    # the name itself, and not `causal_mask` for `mask`
+    place = re.search(rf"\b{re.escape(mask)}\b", text) or re.search(re.escape(mask), text)
+    after = text[place.start() :][:NEAR] if place else ""
     for found in MEANING.finditer(after):
         value, meaning = found.groups()  # "True", "padding"
         told = re.findall(r"\w+", meaning.lower())
-        for place, word in enumerate(told):
+        for index, word in enumerate(told):
             if word in OF_PADDING | OF_TOKENS:
-                is_not = bool(NEGATIONS & set(told[:place]))
+                is_not = bool(NEGATIONS & set(told[:index]))
                 is_false = value.lower() in ("false", "0")
                 return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
     return None, ""
