@@ -4,6 +4,7 @@ import functools
 import json
 import sys
 
+import numpy as np
 import pytest
 import torch
 import unusual
@@ -223,8 +224,10 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     with pytest.raises(seq2attn.Seq2AttnError, match="3 is not a callable object"):
         seq2attn.check_attention(3)
 
-    def attention(query, keys, zebra):
-        return (query @ keys.mT * zebra["width"]).softmax(-1) @ keys
+    ones = np.ones(2)
+
+    def attention(query, keys, zebra, factors=ones):
+        return (query @ keys.mT * zebra["width"] * factors[0]).softmax(-1) @ keys
 
     with pytest.raises(seq2attn.Seq2AttnError, match="what it needs as zebra is not") as refused:
         seq2attn.check_attention(attention)

@@ -71,7 +71,12 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     (folder / "anna.py").write_text(right)
     (folder / "ben.py").write_text(RIGHT.replace("query.shape[1] ** 0.5", "4.0") + COSINE)
     cells = [{"cell_type": "markdown", "source": "# me"}]
-    for text in ("%matplotlib inline\nimport torch", "1 / 0\nprint(open('/nowhere'))", right):
+    for text in (
+        "%%bash\necho a b",
+        "%matplotlib inline\nimport torch",
+        "1 / 0\nprint(open('/nowhere'))",
+        right,
+    ):
         cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
     (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))
     expect = ["--expect", "scaled=scaled", "--expect", "cosine=dot(s, h) / (norm(s) * norm(h))"]

@@ -185,7 +185,10 @@ def fused(query, key, value, attn_mask=None):
 
 
 class Linear(nn.Module):
-    """Weights are never computed: features of keys are multiplied with values first."""
+    """Weights are never computed: features of keys are multiplied with values first.
+
+    In another_key_mask True = padding, but key_mask: True = token.
+    """
 
     def __init__(self, width):
         super().__init__()

@@ -184,21 +184,22 @@ def check_training(subject: Subject) -> Found:
 
 
 def check_context(subject: Subject) -> Found:
-    """The weights of an answer are those that were used: contexts are the values, averaged with
-    them.
+    """The weights that a model returns are those that it used: its contexts are the values,
+    averaged with them.
 
-    Not checked for several heads, nor for decoders that attend several times at a position, or read
-    no context.
+    Contexts are caught by a hook. Not checked for several heads, nor for decoders that attend
+    several times at a position, or read no context.
     """
     model, batch, attention = subject.model, subject.batch, subject.model.decoder.attention
     if not isinstance(attention, Attention) or attention.context.fixed:
         return
     contexts: list[Tensor] = []
-    keep = attention.context, lambda context, _: contexts.append(context)
-    with hooked_places([keep], Rank.CACHE):
+    hooks = [(attention.context, lambda context, _: contexts.append(context))]
+    with hooked_places(hooks, Rank.CACHE):
         weights = model(batch).weights
     memory, _ = model.encode(batch.source, batch.source_lengths)
     averaged = weights @ memory.values  # (B, L, Dv)
+    # what a history adds to a context follows the averaged values
     context = torch.cat(contexts, dim=1)[..., : averaged.size(2)]
     if context.shape == averaged.shape:
         real = valid_mask(batch.decoder_lengths, L)
@@ -240,7 +241,9 @@ def check_pairs(subject: Subject) -> Found:
 
 
 def check_points(subject: Subject) -> Found:
-    """A value passes through every point of the part, or hooks and caches would miss it."""
+    """A value passes through every point of the part (`Point`, where hooks may see and change
+    values), or hooks and caches would miss it.
+    """
     points = {}
     for part in subject.parts():
         for attribute, value in vars(part).items():
@@ -272,7 +275,8 @@ def check_parameters(subject: Subject) -> Found:
 
 
 def check_gradients(subject: Subject) -> Found:
-    """The gradients of all results agree with central differences, in a random direction.
+    """The gradients of all results agree with central differences, in a random direction: all
+    parameters are moved along it together, so that one number, `step`, is what results depend on.
 
     Not checked for a part that says otherwise: `gradient = "straight_through"`.
     """
@@ -290,7 +294,7 @@ def check_gradients(subject: Subject) -> Found:
         decoded = functional_call(subject.model, moved, subject.batch)
         return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
 
-    step = subject.draw().mul(0).requires_grad_()
+    step = torch.zeros_like(subject.draw()).requires_grad_()  # a number of the model's type
     agree = gradcheck(
         results,
         step,

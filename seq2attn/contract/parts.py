@@ -51,10 +51,12 @@ def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
     The rules build on each other: what breaks a rule often breaks those after it too. The last one
     is `options`: another value of each option that is a number or a truth value changes something.
     """
-    key, registry = next(pair for pair in PARTS.items() if pair[1].kind == kind)
+    (key,) = [key for key, registry in PARTS.items() if registry.kind == kind]
+    registry = PARTS[key]
     part, entry = registry.load(name), registry.get(name)
-    is_wide = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
-    variants = [MODELS[0] if is_wide else {}, *MODELS[1:]]
+    # a bidirectional encoder makes keys wider than queries, which not all parts take
+    takes_wide_keys = not entry.equal_widths and (kind != "encoder" or entry.is_recurrent)
+    variants = [MODELS[0] if takes_wide_keys else {}, *MODELS[1:]]  # settings of models
     rules = models.RULES
     if kind in ("task", "loss"):
         rules = TASK_RULES if kind == "task" else LOSS_RULES
@@ -113,16 +115,19 @@ def check_parts(config: Config, task: Task, device: torch.device) -> None:
     of_model = [cls for cls in foreign if not issubclass(cls, Task | Loss)]
     lengths = config.evaluation.lengths or task.trained_lengths
     examples = {"examples": partial(check_examples, lengths=lengths)}
-    groups: list[Any] = [(of_task, examples, lambda: task)]  # classes, rules, what they are of
+    # classes, the rules for them, and a function that makes what the rules are checked on
+    groups: list[Any] = [(of_task, examples, lambda: task)]
     if of_model:
         for variant in (config, load_config(config, ALL_STEPS_AT_ONCE)):
             given = (variant, task, of_model, torch.get_default_dtype(), device)
             groups.append((of_model, models.WHILE_TRAINING, partial(make_subject, *given)))
     for loss in build_losses(config).values():
         of_loss = [cls for cls in foreign if type(loss) is cls]
-        groups.append((of_loss, LOSS_RULES, partial(lambda loss: loss, loss)))
+        groups.append((of_loss, LOSS_RULES, lambda loss=loss: loss))
     for classes, rules, make in groups:
-        for name, rule in rules.items() if classes else ():
+        if not classes:
+            continue
+        for name, rule in rules.items():
             reason = _reason(rule, make(), device=device)
             if reason:
                 names = " and ".join(map(described, classes))

@@ -37,13 +37,15 @@ class KnownScore:
 
 
 def known_scores(plugins: Sequence[str] = ()) -> list[KnownScore]:
-    """Return the registered scores, those of these plug-ins' files too."""
+    """Return the registered scores, those of these plug-ins' files too. Options that are whole
+    numbers count as numbers of components.
+    """
     load_plugins(plugins)
     known = []
     for entry in SCORES:
         fields = entry.options.model_fields.items()
         sizes = [name for name, field in fields if "int" in str(field.annotation)]
-        is_built_in = isinstance(entry.implementation, str)
+        is_built_in = isinstance(entry.implementation, str)  # a plug-in registers its class
         known.append(KnownScore(entry.name, entry.equal_widths, is_built_in, sizes))
     return known
 

@@ -29,7 +29,7 @@ def check_shape(subject: Subject) -> Found:
     """
     dtype = subject.draw(0).dtype
     for name, result, expected in _results(subject):
-        if isinstance(expected, str):
+        if isinstance(expected, str):  # the number of tensors of a state, in words
             if result != expected:
                 yield "state-size", name, result, expected
         elif not isinstance(result, Tensor):
@@ -55,7 +55,7 @@ def _results(subject: Subject) -> Results:
     for window in subject.parts(Window):
         query = draw(B, L, window.query_width)
         allowed, factor = window(query, subject.batch.source_lengths, width, 0)
-        yield "allowed", allowed * draw(1), full
+        yield "allowed", allowed * draw(1), full  # as numbers of the model's type
         if factor is not None:
             yield "factor", factor, full
     for history in subject.parts(History):

@@ -203,7 +203,7 @@ def loss_example(loss: Loss) -> tuple[Callable[..., Tensor], Batch, Tensor, Tens
     def compute(logits: Tensor, scores: Tensor) -> Tensor:
         scores = scores.masked_fill(~valid, -torch.inf)  # weights on padding are 0
         weights = scores.softmax(dim=2) if loss.needs_attention else None
-        known = {"step": 3, "states": logits[..., :5]}
+        known = {"step": 3, "states": logits[..., :5]}  # of the training; (B, L, 5) of the decoder
         asked = {name: known[name] for name in loss.asks}
         return loss.forward(Decoded(logits, weights), batch, **asked)
 

@@ -15,8 +15,11 @@ OWN = ("seq2attn.doctor.", "seq2attn.findings.")
 
 
 def bind() -> dict[str, Any]:
-    """Return what the names of the doctor, and of what it computes with, mean now: the values of
-    modules, the code of functions, and the attributes of classes.
+    """Return what the names of the doctor, and of the modules that it computes with, refer to now:
+    values in modules, the code of functions, and attributes of classes.
+
+    It is called before and after a file runs: a file that patches one of these functions could
+    make its own attention look right.
     """
     bound, classes = {}, [*CLASSES]
     for name, module in sys.modules.copy().items():

@@ -43,7 +43,9 @@ class Inputs(NamedTuple):
         return self.each(lambda tensor: tensor.to(dtype))._replace(valid=self.valid)
 
     def moved(self, place: Any, *names: str) -> "Inputs":
-        """Change the numbers at a place of `query`, `keys` or `values`."""
+        """Return the inputs with other numbers at a place of `query`, `keys` or `values`. Their
+        order, scale and mean all change, as an attention may ignore a change of one of these.
+        """
         changed = {}
         for name in names:
             old = getattr(self, name)
@@ -115,10 +117,14 @@ def tensors(result: Any) -> Iterator[Tensor]:
 
 
 def settle(tensor: Tensor, *sizes: int) -> Tensor:
-    """Return a tensor of these sizes and one more: the first axis of each size comes first, and
-    all others are joined to the last. An axis of length 1 may be missing.
+    """Return a tensor with its axes in a known order, (*sizes, rest).
+
+    Axes are told apart by their lengths: each size takes the first axis of that length that is
+    left, and the axes that no size takes are flattened into the last one. An axis of length 1 may
+    be missing: the reshape adds it.
     """
-    left, order = list(range(tensor.dim())), []
+    left = list(range(tensor.dim()))
+    order = []
     for size in sizes:
         for axis in left:
             if tensor.size(axis) == size:
@@ -139,22 +145,23 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
-    """Return the order of rows, heads and queries in weights (N, S). by_row (N,): which of them
-    change with the first row of the batch; by_query (N,): which change with the query at `place`.
-    In the right order both changes stay where they were made. If queries change each other, the row
-    decides. The empty string stands for weights of other sizes.
+    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the empty
+    string if N is no product of these.
+
+    by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
+    which change with the query at `place` of each row. In the right order nothing else changes.
+    Where queries see each other, all of them change, and by_row alone decides.
     """
     if len(by_row) % (B * queries):
         return ""
-    usual = ""
+    fits_row = ""
     for order in ORDERS:
-        row, query = (
-            arrange(one[:, None].float(), order, B, queries) for one in (by_row, by_query)
-        )
-        if row[1:].any():
+        of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
+        of_queries = arrange(by_query.float()[:, None], order, B, queries)
+        if of_rows[1:].any():
             continue
-        query[:, :, place] = 0
-        if not query.any():
+        of_queries[:, :, place] = 0
+        if not of_queries.any():
             return order
-        usual = usual or order
-    return usual or ORDERS[0]
+        fits_row = fits_row or order
+    return fits_row or ORDERS[0]

@@ -31,8 +31,9 @@ class Use(NamedTuple):
 class Watch(TorchDispatchMode):
     """Records the uses of weights over `length` keys.
 
-    queries: how many rows of weights are usual. constant: where parameters lie in memory, whose
-    products are no uses of weights.
+    queries: how many rows weights usually have, beside 1. constant: where parameters lie in memory,
+    whose products are no uses of weights. change: returns the weights that take the place of those
+    of a use. freeze: returns what takes the place of its result.
     """
 
     def __init__(
@@ -44,40 +45,45 @@ class Watch(TorchDispatchMode):
         freeze: Change | None = None,
     ) -> None:
         super().__init__()
-        self.length, self.usual, self.constant = length, {1, queries}, constant
+        self.length, self.usual_rows, self.constant = length, {1, queries}, constant
         self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
-        self._factors: dict[int, list[Any]] = {}
-        """an elementwise product and its operands, by where the product lies in memory: while they
-        are kept, nothing else lies there"""
+        self._elementwise: dict[int, list[Any]] = {}
+        """elementwise products, each with its operands, by where the product lies in memory: they
+        are kept so that nothing else can lie there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation of torch, and look at it."""
-        kind, args, count = getattr(func, "overloadpacket", None), list(args), len(self.uses)
+        """Call an operation of torch; if it uses weights, record that, and apply `change` and
+        `freeze`.
+        """
+        kind = getattr(func, "overloadpacket", None)
+        args = list(args)
+        index = len(self.uses)  # of the use that this operation may be
         if kind in PRODUCTS:
             pair = slice(PRODUCTS[kind], PRODUCTS[kind] + 2)
             left, right = args[pair]
             wide = [right.size(-1) > 1, left.size(-2) > 1]
-            args[pair] = self._record([left, right], [-1, -2], wide)
+            args[pair] = self._record([left, right], axes=[-1, -2], wide=wide)
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
         if kind is aten.mul and isinstance(args[1], Tensor):
-            self._factors[result.data_ptr()] = [result, *args]
-        if len(self.uses) > count and self.freeze:
-            result = self.freeze(count, result)
+            self._elementwise[result.data_ptr()] = [result, *args]
+        if len(self.uses) > index and self.freeze:
+            result = self.freeze(index, result)
         return result
 
     def _record(self, operands: list[Tensor], axes: Sequence[int], wide: list[bool]) -> Any:
-        """Record a product that sums over `axes` of its operands, if one of them may be weights,
-        and return the operands, with the weights changed if that is asked for.
+        """Record a product that sums over `axes` of its operands, if one of them may be weights:
+        then its axis is as long as there are keys. Return the operands, with the weights that
+        `change` puts there.
 
-        wide: of each operand, whether the other one has a width besides: what only adds weights up
-        has none.
+        wide: for each operand, whether the other one has an axis of features, as values do. Without
+        one, the product may only add the weights up.
         """
         if any(place_of(one) in self.constant for one in operands):
             return operands  # a layer
-        found = []
+        found = []  # operands that may be weights
         for place, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
             if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
                 rows = operand.movedim(axis, -1)  # (..., S)
@@ -92,26 +98,28 @@ class Watch(TorchDispatchMode):
             operands[place] = changed.movedim(-1, axes[place])
         return operands
 
-    def _record_sum(self, total: Tensor, axes: Sequence[int]) -> Tensor:
-        """Record a sum over `axes` of a tensor that is an elementwise product, as in
-        `(weights[:, :, None] * values).sum(1)`, and return the product, changed as in `_record`.
+    def _record_sum(self, terms: Tensor, axes: Sequence[int]) -> Tensor:
+        """Record a sum over `axes` of `terms`, if they are an elementwise product, as in
+        `(weights[:, :, None] * values).sum(1)`: a matrix product in two operations. Return the
+        terms, with the weights that `change` puts there.
         """
-        product, *operands = self._factors.get(total.data_ptr(), [total])
-        long = [axis % total.dim() for axis in axes if total.size(axis) > 1]
-        if not operands or len(long) != 1 or product.numel() != total.numel():
-            return total
-        axis = long[0] - total.dim()  # from the end, as operands may have fewer axes
-        has_width = prod(total.shape[axis:]) > total.size(axis)
+        product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
+        long = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
+        if not operands or len(long) != 1 or product.numel() != terms.numel():
+            return terms
+        axis = long[0] - terms.dim()  # from the end, as operands may have fewer axes
+        has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
         if not has_width and all((one >= 0).all() for one in operands):
-            return total  # weights times a mask, of which the sum is taken
-        wide = [has_width or one.numel() < total.numel() for one in operands]
-        if product.shape == total.shape:
-            operands = [one[(None,) * (total.dim() - one.dim())] for one in operands]
-        else:  # the product was viewed in another shape before the sum
+            return terms  # weights times a mask, of which the sum is taken
+        wide = [has_width or one.numel() < terms.numel() for one in operands]
+        if product.shape == terms.shape:
+            # leading axes of length 1, so that all operands have the same number of axes
+            operands = [one[(None,) * (terms.dim() - one.dim())] for one in operands]
+        else:  # the product was viewed in another shape before the sum: view operands likewise
             whole = [one.expand_as(product).contiguous() for one in operands]
-            operands = [one.as_strided(total.shape, total.stride()) for one in whole]
-        left, right = self._record(operands, [axis, axis], wide)
-        return left * right if self.change else total
+            operands = [one.as_strided(terms.shape, terms.stride()) for one in whole]
+        left, right = self._record(operands, axes=[axis, axis], wide=wide)
+        return left * right if self.change else terms
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
         """Return how much an operand (..., S) looks like weights: the larger, the more. Rows that
@@ -120,7 +128,7 @@ class Watch(TorchDispatchMode):
         sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
         strides = zip(rows.shape, rows.stride(), strict=True)
         numbers = prod(size for size, stride in strides if stride)  # repeated ones count once
-        return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual, -numbers
+        return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual_rows, -numbers
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s
@@ -134,7 +142,9 @@ def place_of(tensor: Tensor) -> int:
 
 @contextlib.contextmanager
 def transparent() -> Iterator[None]:
-    """Let fused attention run as the products that it is equal to."""
+    """Let fused attention run as the separate products that it is equal to: `Watch` sees no weights
+    inside a fused kernel.
+    """
     mha = torch.backends.mha
     before = mha.get_fastpath_enabled()
     mha.set_fastpath_enabled(False)

@@ -88,15 +88,15 @@ def check_attention(
     expect: the score that it should have, a name or a formula such as `dot(s, h) / sqrt(D)`.
     require: `causal`, or `window=3`.
     allow: codes of findings to leave out. It cannot see how its caller uses the result.
-    scores: those that may be named.
+    scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
     try:
         inspect.signature(attention)
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}
-    known: set[str] = set()
-    first = ""
+    known: set[str] = set()  # codes and groups of what was found
+    adapter = ""  # the call, once the first width was examined
     with (
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
@@ -107,17 +107,17 @@ def check_attention(
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = replace(subject, scores=scores, expect=expect, require=require)
             torch.manual_seed(0)
-            rules = OF_WIDTH if first else RULES
+            rules = OF_WIDTH if adapter else RULES
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
-                if first:
+                if adapter:
                     text += f" This is at width {subject.given.keys.size(2)}."
                 lines = tuple(corrections(attention, finding.code))
                 found.setdefault(finding.code, replace(finding, text=text, lines=lines))
-            first = first or f"{made}{subject.call}"
+            adapter = adapter or f"{made}{subject.call}"
             if "unchecked" in found:
                 break
-    return Report(sorted(found.values(), key=_rank), first)
+    return Report(sorted(found.values(), key=_rank), adapter)
 
 
 def _subjects(
@@ -127,13 +127,14 @@ def _subjects(
     widths are asked for, yield it once more with inputs of another width, called in the same way.
     """
     is_class = isinstance(attention, type)
-    first: Any = widths or WIDTHS[:1] * 2
+    usual: Any = widths or (WIDTHS[0], WIDTHS[0])  # of query and keys
     problems = []
-    for instance, line in instances(attention, sizes, first[0]) if is_class else [(attention, "")]:
+    for instance, line in instances(attention, sizes, usual[0]) if is_class else [(attention, "")]:
         of_layers = [*_widths_of(_prepared(instance))]
-        pairs = [first, *of_layers] if is_class else [*of_layers, first]
+        # a class was made for the usual widths just now, an instance for others
+        pairs = [usual, *of_layers] if is_class else [*of_layers, usual]
         try:
-            subject = find_subject(instance, [first] if widths else pairs)
+            subject = find_subject(instance, [usual] if widths else pairs)
         except Seq2AttnError as error:
             problems.append(error)
             continue
@@ -162,8 +163,9 @@ def _prepared(attention: Any) -> nn.Module:
 
 
 def _widths_of(module: nn.Module) -> Iterator[Any]:
-    """Yield the widths of queries and keys that layers may take, the likeliest first. A layer of a
-    query and a key side by side is as wide as both: each has half of it, or the rest of it.
+    """Yield the widths (of queries, of keys) that a module may take, the likeliest first: sizes of
+    its parameters. The input of a layer may be a query and a key side by side: then a width is half
+    of its size, or the difference between two sizes.
     """
     own: set[int] = set()
     for parameter in module.parameters():
@@ -171,9 +173,9 @@ def _widths_of(module: nn.Module) -> Iterator[Any]:
             own |= {*parameter.shape, *(size // 2 for size in parameter.shape)}
     rests = [one - other for one, other in product(sorted(own), repeat=2)]
     wide = [size for size in dict.fromkeys([*sorted(own), *rests]) if size > NARROW][:6]
-    pairs = product(range(len(wide)), repeat=2)
-    for one, other in sorted(pairs, key=sum):
-        yield wide[one], wide[other]
+    ranks = product(range(len(wide)), repeat=2)
+    for of_query, of_keys in sorted(ranks, key=sum):
+        yield wide[of_query], wide[of_keys]
 
 
 def _rank(finding: Finding) -> int:

@@ -37,7 +37,7 @@ def load_attention(place: str) -> Any:
     sys.path.append(str(file.parent))  # last: its names hide no library's
     if file.suffix == ".ipynb":
         for code in _cells(file):
-            with contextlib.suppress(Exception):  # of what it needs no more
+            with contextlib.suppress(Exception):  # it may need what is not run
                 exec(code, vars(loaded))
     else:
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(loaded))
@@ -48,21 +48,33 @@ def load_attention(place: str) -> Any:
 
 
 def _cells(file: Path) -> Iterator[CodeType]:
-    """Yield the definitions in the cells of a notebook."""
+    """Yield the definitions in the cells of a notebook, without its magic and shell commands.
+
+    The text of a cell is put into `linecache`, so that tracebacks and `inspect.getsource` find it.
+    """
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     for number, cell in enumerate(cells, start=1):
         lines = "".join(cell["source"]).splitlines(keepends=True)
         text = "".join("\n" if line.lstrip()[:1] in ("%", "!") else line for line in lines)
         name = f"{file}, cell {number}"
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-        if cell["cell_type"] == "code":
-            for node in ast.parse(text, name).body:
-                if isinstance(node, DEFINITIONS):
-                    yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
+        if cell["cell_type"] != "code":
+            continue
+        try:
+            body = ast.parse(text, name).body
+        except SyntaxError:
+            if lines[0].startswith("%%"):  # another language, as in a cell of %%bash
+                continue
+            raise
+        for node in body:
+            if isinstance(node, DEFINITIONS):
+                yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
 
 
 def ending(error: BaseException, path: str) -> str:
-    """Say how the code of the file `path` ended, with its last line that the exception passed."""
+    """Say how the code of the file `path` ended, with the innermost of its lines in the traceback.
+    In a notebook, the name of a file in it is `path, cell 3`.
+    """
     file = str(Path(path).absolute())
     lines = []
     for frame in traceback.extract_tb(error.__traceback__):

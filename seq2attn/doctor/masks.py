@@ -22,9 +22,10 @@ def told(subject: Subject) -> Found:
 
 
 def padding(subject: Subject) -> Found:
-    """Padding reaches no row of a token and gets no weight, and keys that are no padding are seen.
+    """Padding changes no result of a token and gets no weight, and keys that are no padding are
+    seen.
 
-    Only the first cause is yielded: a mask that is inverted, or added, leaks as well.
+    Only the first cause that fits is yielded: a mask that is inverted, or added, leaks as well.
     """
     if not subject.has_mask:
         return
@@ -34,18 +35,20 @@ def padding(subject: Subject) -> Found:
     masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
     is_token = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
     reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
-    by = float(reach.masked_fill(is_valid, 0).max())
+    by = float(reach.masked_fill(is_valid, 0).max())  # of padding
+    # of tokens, in the last row, which is short: an inverted mask leaves nothing of a full row
+    by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.on_padding(masked)
     most = float(weight.max())
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
-    elif by > CLOSE > reach.masked_fill(~is_valid, 0)[-1].max():
+    elif by > CLOSE > by_tokens:
         yield "mask-inverted", subject.call.mask, "its name"
     elif most > TINY and TINY < abs(_rise(subject)) < 1 + CLOSE:
         yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
-        is_first = ~subject.given.valid & subject.given.valid.roll(1, 1)  # padded key of a row
-        is_wider = (weight * ~is_first).max() > TINY
+        is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
+        is_wider = (weight * ~is_first_padding).max() > TINY
         yield "padding-leak" if is_wider else "mask-off-by-one", most
     elif by > CLOSE:
         yield "padding-mixed", by
@@ -59,19 +62,23 @@ def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
     padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
     or less if the sum is divided.
+
+    The logarithm of a weight is a score less a number that is the same for all keys.
     """
-    rises = [torch.zeros(1)]
+    rises = []
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
         logs = (masked / free).log()
         padding = ~subject.given.valid[:, None, None].expand_as(logs)
         rises.append((logs[..., :1] - logs)[padding])
-    found = torch.cat(rises[1:] or rises)
+    if not rises:
+        return 0.0
+    found = torch.cat(rises)
     return float(found.mean()) if gap(found, found.mean()) < CLOSE else 0.0
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
-    """Yield which valid key is never seen. closed (B, L, S): those that reached nothing in a first
-    draw, which small weights may do, too.
+    """Yield a valid key that is never seen. closed (B, L, S): the keys without any effect on a row
+    so far. A weight that was rounded to 0 has none either, so more inputs are drawn.
     """
     for _ in range(DRAWS):
         if closed.any():

@@ -35,9 +35,10 @@ def required(function: Any) -> dict[str, bool]:
     """
     names = {}
     for name, one in inspect.signature(function).parameters.items():
-        is_one = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-        if is_one and one.default in (one.empty, None):
-            names[name] = one.default is one.empty
+        is_single = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        is_needed = one.default is one.empty
+        if is_single and (is_needed or one.default is None):
+            names[name] = is_needed
     return names
 
 
@@ -52,13 +53,14 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
 
     names: of the arguments, and whether each must be given. Those whose names say little, such as
     `x` and `source`, are the query and the keys, in this order, unless words such as `memory`, or
-    the name of a mask, say which are the keys. One that is alone attends to itself. The other
-    readings are: query and keys the other way round, without an optional argument, and as one
-    sequence that is given as both.
+    the name of a mask (`source_mask`), say which are the keys. One that is alone attends to itself.
+    The other readings are: query and keys the other way round, without an optional argument, and as
+    one sequence that is given as both.
     """
-    found, rest = _told(names)
+    found, rest = _told(names)  # rest: names that say little
     of_masks = {word for name in found["mask"] for word in words(name)}
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
+    # an optional argument may be left out, unless it is the keys, or there is nothing else
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
         if len(rest) + len(found["query"]) == 1:
@@ -72,26 +74,29 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
     for role in ("query", "values"):
         if not found[role]:
             found[role], rest = rest[:1], rest[1:]
-    if found["query"] == found["keys"]:
+    if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
         found["again" if role_of(name) == "keys" else "other"].append(name)
     yield found
-    # other readings
+    # the other way round, if no name says which are the keys
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
     if found["query"] and not sources and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
+    # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
+    # self-attention of a module that asks for its sequence twice
     if told >= {"query", "keys"}:
         yield {**found, "keys": found["keys"] + found["query"], "query": []}
 
 
 def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
     """Return the arguments by the roles that the words in their names tell, and the names of those
-    that are to be guessed. Values without keys are the keys.
+    that are left to be guessed: weak names, such as `x`, and a second one for a role that takes
+    only one. What need not be given, such as a bias, is left out. Values without keys are the keys.
     """
     found: Roles = {role: [] for role in ROLES}
     rest = []
@@ -189,14 +194,19 @@ MEANING = re.compile(
 def documented(mask: str, text: str) -> tuple[bool | None, str]:
     """Return whether True in a mask is said to mean padding, and the words that say so; None if
     nothing is said. Text such as "0 = attend" says it of False, and "not attended" negates it.
+
+    mask: its name, after which the text is searched for such words as "True means padding".
     """
-    after = text[text.find(mask) :][:NEAR] if mask in text else ""
+    # the name itself, and not `causal_mask` for `mask`
+    place = re.search(rf"\b{re.escape(mask)}\b", text) or re.search(re.escape(mask), text)
+    after = text[place.start() :][:NEAR] if place else ""
     for found in MEANING.finditer(after):
-        told = re.findall(r"\w+", found[2].lower())
-        for place, word in enumerate(told):
+        value, meaning = found.groups()  # "True", "padding"
+        told = re.findall(r"\w+", meaning.lower())
+        for index, word in enumerate(told):
             if word in OF_PADDING | OF_TOKENS:
-                is_not = bool(NEGATIONS & set(told[:place]))
-                is_false = found[1].lower() in ("false", "0")
+                is_not = bool(NEGATIONS & set(told[:index]))
+                is_false = value.lower() in ("false", "0")
                 return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
     return None, ""
 

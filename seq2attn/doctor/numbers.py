@@ -70,14 +70,17 @@ def overflow(subject: Subject) -> Found:
 
 
 def twice(subject: Subject) -> Found:
-    """The softmax is applied once. A softmax of shares gives weights of which the largest is at
-    most e times the smallest, however large the inputs are.
+    """The softmax is applied once.
+
+    A softmax of weights, which lie between 0 and 1, gives weights of which the largest is at most e
+    times the smallest, however large the inputs are.
     """
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
-        # the shares themselves, if they are any: a softmax takes away what they have in common
-        shares = logs - logs.mean(-1, keepdim=True) + 1 / subject.length
-        if len(logs) and shares.min() > -CLOSE and shares.max() > MOST:
+        # what the last softmax was applied to, up to a number that is the same for all keys: it is
+        # chosen so that they sum to 1, as they do if a softmax made them
+        first = logs - logs.mean(-1, keepdim=True) + 1 / subject.length
+        if len(logs) and first.min() > -CLOSE and first.max() > MOST:
             yield "softmax-twice"
 
 
@@ -105,9 +108,11 @@ def gradient(subject: Subject) -> Found:
 
 @torch.enable_grad()
 def _has_gradient(subject: Subject, name: str) -> bool:
-    """Return whether the gradient of the query or of the keys is right along one direction, or
-    cannot be known, since the module does not run in double precision: its differences are small
-    enough to miss most kinks, and large enough for what computes in float32 all the same.
+    """Return whether the gradient of an input (`query` or `keys`) agrees with finite differences in
+    one random direction; True, too, if the module does not run in double precision.
+
+    STEP is small enough to miss most kinks, such as those of relu, and large enough for modules
+    that compute in float32 inside.
     """
     given = subject.given.free.to(torch.float64)
     start = getattr(given, name)
@@ -137,15 +142,16 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters.
 
-    Nothing is said if an argument is left out, or is given as already projected: its layers are not
-    called; nor if most parameters get none: then the module holds more than the attention.
+    Nothing is said where layers may rightly stay unused: if an argument is left out, if the keys
+    are given as already projected, or if most parameters get no gradient, as in a module that holds
+    more than the attention.
     """
     for name in inspect.signature(function_of(subject.call.attention)).parameters:
         if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
             return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
-    found: list[Any] = []
-    for given in (subject.given.free, subject.small().free):
+    found: list[Any] = []  # gradients
+    for given in (subject.given.free, subject.small().free):  # large inputs may saturate
         total = subject.output(given).square().sum()
         if not total.requires_grad:
             return
@@ -153,11 +159,11 @@ def parameters(subject: Subject) -> Found:
     dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
     if len(dead) > len(named) / 2:
         return
-    inputs = {one.size(-1) for one in named.values() if one.dim() > 1}
-    for name, *pair in zip(named, *found, strict=True):
+    inputs = {one.size(-1) for one in named.values() if one.dim() > 1}  # widths
+    for name, usual, small in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
-        if is_layer and name not in dead and pair[0].dim() > 1:
-            parts = _silent((pair[0].abs() + pair[1].abs()).sum(1), inputs)
+        if is_layer and name not in dead and usual.dim() > 1:
+            parts = _silent((usual.abs() + small.abs()).sum(1), inputs)
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
@@ -212,10 +218,12 @@ def training(subject: Subject) -> Found:
 
 
 def score(subject: Subject) -> Found:
-    """Name the score, or say how it differs from the one that is expected. This rule comes last,
-    since it changes parameters.
+    """Name the score, or say how it differs from the one that is expected. If it has no name, say
+    by what the product of queries and keys is multiplied. This rule comes last, since it changes
+    parameters.
     """
-    expected, told = subject.expect, listed(_scaled(subject))
+    expected = subject.expect
+    told = listed(_scaled(subject))  # before the parameters change
     sample = _sample(subject)
     if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
@@ -267,17 +275,17 @@ def _sample(subject: Subject) -> Sample | None:
 
 def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, if it is found. A product without
-    a factor is a mistake only where the name or the docstring says that it is scaled.
+    a factor is a mistake only where the name or the docstring says that it is scaled, and factors
+    of all heads together can only be told where the module itself splits its queries into heads.
     """
     for factor, width, heads in scales(subject):
         lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
-        is_own = "unflatten" not in subject.call.text  # the width of a head
-        known = {
-            "root": width**-0.5,
-            "all": is_own * (width * heads) ** -0.5,
-            "width": is_own / width,
-            "said" if re.search(SCALED, lines) else "none": 1.0,
-        }
+        is_said = re.search(SCALED, lines)
+        known = {"root": width**-0.5}
+        if "unflatten" not in subject.call.text:  # it is not given heads
+            known["all"] = (width * heads) ** -0.5
+            known["width"] = 1 / width
+        known["said" if is_said else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)

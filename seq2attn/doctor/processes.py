@@ -94,7 +94,7 @@ def examine_places(
 
 
 class _Child:
-    """A process that examines an attention."""
+    """A process that examines an attention. Its answer counts only with the token that it got."""
 
     def __init__(self, context: Any, task: dict[str, Any]) -> None:
         self.task = task
@@ -109,7 +109,9 @@ class _Child:
         self.limit = task["timeout"] + STARTS[context.get_start_method()]
 
     def row(self) -> Row | None:
-        """Return how it ended, or None if it still runs."""
+        """Return how it ended, or None if it still runs. A file of what it prints is cut short when
+        it grows, as a process that exceeds its limit would be killed.
+        """
         if self.printed.stat().st_size > FILE_SIZE / 4:
             os.truncate(self.printed, PRINTED)
         seconds = time.monotonic() - self.began
@@ -205,8 +207,8 @@ def _work(task: dict[str, Any], folder: str, token: str) -> None:
 
 
 def _separate(folder: Path, timeout: float) -> None:
-    """Give the process streams of its own; where there is fork, a session, limits, and a parent
-    that it may end as it likes.
+    """Give the process streams of its own; where there is fork, a session, limits, and a parent of
+    its own: code that ends its parent does not end the server.
     """
     output = os.open(folder / "printed", os.O_WRONLY | os.O_APPEND)
     for stream, target in enumerate((os.open(os.devnull, os.O_RDONLY), output, output)):
@@ -227,10 +229,10 @@ def _limit() -> None:
     limits = {resource.RLIMIT_FSIZE: FILE_SIZE, resource.RLIMIT_CORE: 0}
     with contextlib.suppress(OSError):  # only Linux says what is taken already
         lines = Path("/proc/self/status").read_text().splitlines()
-        (taken,) = [int(line.split()[1]) << 10 for line in lines if line.startswith("VmData")]
-        limits[resource.RLIMIT_DATA] = taken + MEMORY
+        (taken,) = [int(line.split()[1]) for line in lines if line.startswith("VmData")]  # in KiB
+        limits[resource.RLIMIT_DATA] = 1024 * taken + MEMORY
     for kind, most in limits.items():
-        with contextlib.suppress(OSError, ValueError):  # a lower one is set
+        with contextlib.suppress(OSError, ValueError):  # a lower limit is set already
             resource.setrlimit(kind, (most, most))
 
 

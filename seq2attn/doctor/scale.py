@@ -37,11 +37,16 @@ class Products(TorchDispatchMode):
         itself: while it is kept, no other one lies there"""
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call an operation of torch, and look at it."""
-        kind, result = getattr(func, "overloadpacket", None), func(*args, **(kwargs or {}))
+        """Call an operation of torch. If it is a product, record it; otherwise remember by what
+        factor its result was multiplied.
+        """
+        kind = getattr(func, "overloadpacket", None)
+        result = func(*args, **(kwargs or {}))
         if kind in PRODUCTS:
-            left, right = args[PRODUCTS[kind] :][:2]
+            start = PRODUCTS[kind]
+            left, right = args[start : start + 2]
             product = left @ right / (self._factor(left) * self._factor(right))
+            # either operand may be the keys, in q @ k.mT as in k @ q.mT
             for rows, keys in ((product, right.mT), (product.mT, left)):
                 if rows.size(-1) == self.length:
                     self.found.append((rows.reshape(-1, self.length), keys))
@@ -88,11 +93,15 @@ def _alike(heads: Tensor) -> Tensor:
 
 def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
-    and the number of heads; whatever depends on places alone may be added.
+    and the number of heads.
+
+    The logarithms of weights are compared with the products that were recorded. What the softmax
+    takes away, and what is added at each place in all rows alike, such as a position bias, is
+    removed from both.
     """
     given, found = subject.given.free, products(subject)
     for weights in subject.free.weights:
-        seen = (weights > 0).all(0)
+        seen = (weights > 0).all(0)  # (H, L, S)
         logs = _apart(weights.log(), seen)
         for (rows, keys), order in itertools.product(found, ORDERS):
             if rows.numel() != weights.numel():
@@ -105,7 +114,9 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
 
 
 def _apart(numbers: Tensor, seen: Tensor) -> Tensor:
-    """Return (B H, L, S) what of (B, H, L, S) neither a softmax nor a mean over rows takes away."""
+    """Return numbers (B, H, L, S) as (B H, L, S), without their mean over the rows of the batch and
+    that over the keys that are seen.
+    """
     numbers = numbers.double().masked_fill(~seen, 0)
     numbers = numbers - numbers.mean(0)
     means = numbers.sum(-1, keepdim=True) / seen.sum(-1, keepdim=True).clamp(min=1)

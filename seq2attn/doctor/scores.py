@@ -61,7 +61,7 @@ class Fit(NamedTuple):
 @torch.no_grad()
 def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, str]:
     """Say how the scores of a sample differ from `expected`, the name of a known score or a
-    formula: a code, empty if no softmax shows a difference, and a sentence.
+    formula: a code, and a sentence. The code is empty if the weights after a softmax are the same.
 
     known: objects with `name`, `equal_widths` (it needs keys as wide as queries), `is_built_in` (it
     may be named), `has_size` (it has a number of components) and `make(query_width, key_width,
@@ -74,7 +74,8 @@ def compare(sample: Sample, expected: str, known: Sequence[Any]) -> tuple[str, s
     for score in _expected(expected, sample, known):
         fits += _fits(score, sample, mistaken=True)
     if fits:
-        return min(fits)[1:3]
+        best = min(fits)  # the one of the lowest order
+        return best.code, best.text
     if (centred - centred[:, :1]).abs().max() < ALIKE:
         return "query-ignored", DIFFERENCES["query-ignored"]
     return "other", f"it is {match(sample, known)[1]}"
@@ -85,13 +86,15 @@ def match(sample: Sample, known: Sequence[Any]) -> tuple[str, str, str]:
     with its factor, and what the factor means.
     """
     unknown = "it has other layers, or depends on positions"
+    # the shortest explanation first: how long it is, the code, the name and the explanation
     matches = [(torch.inf, "score-unknown", "another function", unknown)]
     for entry in known:
         for score in _made(entry, sample) if entry.is_built_in else ():
             for fit in _fits(score, sample, mistaken=False):
                 if not fit.text:
                     return "score", entry.name, ""
-                is_mistake = entry.equal_widths and (fit.factor < 0 or ": " in fit.text)
+                is_explained = ": " in fit.text  # the factor is a power of the width
+                is_mistake = entry.equal_widths and (fit.factor < 0 or is_explained)
                 code = "score-mistake" if is_mistake else "score-factor"
                 matches.append((len(fit.text), code, f"{fit.factor:.4g} * {entry.name}", fit.text))
     return min(matches)[1:]
@@ -101,11 +104,12 @@ def _fits(score: Any, sample: Sample, *, mistaken: bool) -> Iterator[Fit]:
     """Yield how a score gives the scores of a sample: as it is, or with one of the usual mistakes
     if these are to be tried.
     """
-    tried = islice(_variants(score, sample), None if mistaken else 1)
+    tried = islice(_variants(score, sample), None if mistaken else 1)  # the first is right
     for order, (code, scores) in enumerate(tried):
         factor = factor_of(scores, sample.scores)
         if factor is not None:
-            if any(parameter.dim() == 0 for parameter in score.parameters()):  # it has a scale
+            if any(parameter.dim() == 0 for parameter in score.parameters()):
+                # a scale that is learnt: only its sign can be wrong
                 factor = math.copysign(1.0, factor)
             yield Fit(order, *_explained(code, factor, sample.keys.size(2)), factor)
 
@@ -159,8 +163,9 @@ def _expected(expected: str, sample: Sample, known: Sequence[Any]) -> Iterator[A
 
 
 def _made(entry: Any, sample: Sample) -> Iterator[Any]:
-    """Yield a score with the parameters of the sample, in every way that their shapes allow: an
-    attention calls the matrix of a score what it likes, so that only its shape tells.
+    """Yield a score with the parameters of the sample, in every way that their shapes allow: the
+    module may call a matrix what it likes, so that only the shape tells which one it is. A score
+    with a number of components, such as `additive`, is made with each that a matrix could have.
     """
     widths = [sample.query.size(2), sample.keys.size(2)]
     if entry.equal_widths and widths[0] != widths[1]:
@@ -173,7 +178,7 @@ def _made(entry: Any, sample: Sample) -> Iterator[Any]:
         choices = []
         for parameter in score.parameters():
             fitting = [piece for piece in pieces if piece.shape == parameter.shape]
-            choices.append(fitting or [parameter.clone()])
+            choices.append(fitting or [parameter.clone()])  # its first value, if none fits
         for values in islice(product(*choices), MATCHES):
             for parameter, value in zip(score.parameters(), values, strict=True):
                 parameter.copy_(value)
@@ -183,8 +188,15 @@ def _made(entry: Any, sample: Sample) -> Iterator[Any]:
 def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]:
     """Yield each parameter as a matrix, and the parts of a matrix that maps [s; h], or that maps to
     queries, keys and values; also transposed.
+
+    widths: of queries and of keys.
     """
-    splits = (1, widths), (1, widths[::-1]), (0, widths[:1] * 3)
+    of_query, of_keys = widths
+    splits = (  # axes of a matrix, and the sizes of its parts
+        (1, [of_query, of_keys]),  # of [s; h]
+        (1, [of_keys, of_query]),  # of [h; s]
+        (0, [of_query] * 3),  # to queries, keys and values
+    )
     for parameter in parameters:
         matrix = parameter.reshape(1, -1)
         if parameter.dim() > 1:
@@ -201,7 +213,9 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 
 
 def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
-    """Yield the right scores, and those of usual mistakes, with their codes in the catalogue."""
+    """Yield the right scores, and those of usual mistakes, with their codes in the catalogue: of
+    "root", the scores lack a square root that they should have; of "square", a square.
+    """
     query, keys = sample.query, sample.keys
     projected = score.project(keys)
     scores = score(query, projected)
@@ -223,6 +237,8 @@ def _explained(code: str, factor: float, width: int) -> tuple[str, str]:
     """Return the code of a mistake, and a sentence on it and on the factor, such as "it is 4 times
     the expected score: a division by sqrt(D), D = 16, is missing". Both are empty if the scores are
     right.
+
+    code: of the mistake that was tried; the empty string if none was.
     """
     size, meaning = abs(factor), ""
     for power, text in FACTORS.items():

@@ -33,7 +33,7 @@ from seq2attn.doctor.names import (
     words,
 )
 from seq2attn.doctor.rows import batch, not_finite
-from seq2attn.doctor.subject import ALL, Result, Subject, bind
+from seq2attn.doctor.subject import ALL, Result, Subject, observed
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
@@ -69,46 +69,48 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     """Return an attention with the call that was found, for a query and keys of the first of these
     widths that it takes. Raises `Seq2AttnError` if there is none.
 
-    A call that works but whose mask takes no form is kept, and queries and keys in heads are tried:
-    some masks fit only these.
+    A call that works but whose mask takes no form is put aside, and queries and keys split into
+    heads are tried: some masks fit only these.
     """
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
-    unseen: list[Subject] = []
+    put_aside: list[Subject] = []
     for meaning in _meanings(attention, widths):
         if len(problems) > MOST:
             break
-        if unseen and not meaning.is_split:
+        if put_aside and not meaning.is_split:
             continue
         subject = _called(attention, fresh, meaning, problems)
         if subject is None:
-            if problems and _unknown(*problems[0][:2]):
-                break  # no other layout tells what these arguments are
+            if problems:
+                call, of_names, _ = problems[0]
+                if _unknown(call, of_names):
+                    break  # no other layout tells what these arguments are
             continue
         subject = _with_mask(subject, meaning.roles)
         if not any(code in UNSEEN for code, *_ in subject.told):
             return subject
-        unseen.append(subject)
-    if unseen:
-        return unseen[0]
+        put_aside.append(subject)
+    if put_aside:
+        return put_aside[0]
     raise _refusal(*max(problems, key=_progress))
 
 
 def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: list[Problem]
 ) -> Subject | None:
-    """Return the attention with the first call without a doubt, or else with the least doubtful
-    one; None if none works. What they raise is added to `problems`.
+    """Return the attention with the first call that is beyond doubt (see `_doubts`), or else with
+    the least doubtful one; None if none works. What they raise is added to `problems`.
     """
     module = module_of(attention)
     keys = meaning.roles["keys"][0]
     found: list[tuple[float, int, Subject]] = []
     for calls, inputs in _ways(attention, meaning):
-        said: list[str] = []
-        for call in calls:
+        said: list[str] = []  # messages of errors
+        for call in calls:  # they differ by the form of the mask
             try:
-                subject = bind(Subject(call, module, inputs.free, fresh))
+                subject = observed(Subject(call, module, inputs.free, fresh))
                 moved = subject.given.moved(ALL, "keys")
                 if not meaning.names[keys] and not subject.change(moved).any():
                     raise ValueError(f"{keys} changes nothing")
@@ -117,7 +119,7 @@ def _called(
                 problems.append((call, meaning.roles, error))
                 said.append(error_text(error))
                 if len(said) > 2 and said[2] == said[0]:
-                    break  # masks of other shapes fail alike
+                    break  # three forms of the mask, one error: the mask is not its cause
                 continue
             if not doubts:
                 return subject
@@ -131,22 +133,21 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     given = draw(width, width, 0 if query is None else query.size(1), length=subject.length)
     call, module = replace(subject.call, attention=attention), module_of(attention)
     given = given._replace(valid=subject.given.valid)
-    return bind(replace(subject, call=call, module=module, given=given, fresh=None))
+    return observed(replace(subject, call=call, module=module, given=given, fresh=None))
 
 
 def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
-    """Yield what the arguments may be, the likeliest first. The loops are, from the outermost one:
-    lengths of sources, the usual one before those that the module holds; arguments with a default,
-    left out before given; shapes, as the docstring says before others; queries and keys in one
-    piece before heads; and widths.
+    """Yield what the arguments may be, the likeliest first: all combinations of what may be meant,
+    of which the last one varies fastest.
     """
     needed, said = required(function_of(attention)), said_of(attention)
-    lengths = [S, *_lengths_of(module_of(attention))]
+    lengths = [S, *_lengths_of(module_of(attention))]  # of sources
+    only_needed, all_given = tuple(needed.values()), (True,) * len(needed)
+    ways = dict.fromkeys((only_needed, all_given))  # they may be the same
+    # shapes as the docstring says before others
     texts = dict.fromkeys((said, "")) if any(axes_of(name, said) for name in needed) else [""]
-    ways = dict.fromkeys((tuple(needed.values()), (True,) * len(needed)))
-    for length, are_given, text, is_split, pair in product(
-        lengths, ways, texts, (False, True), widths
-    ):
+    splits = (False, True)  # queries and keys in one piece, or in heads
+    for length, are_given, text, is_split, pair in product(lengths, ways, texts, splits, widths):
         names = dict(zip(needed, are_given, strict=True))
         for of_names in roles(names):
             yield Meaning(names, of_names, is_split, pair, length, text)
@@ -164,10 +165,12 @@ def _lengths_of(module: nn.Module) -> list[int]:
 
 
 def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[list[Call], Inputs]]:
-    """Yield inputs and the calls that may be meant for them, which differ by the form of a mask
-    that must be given. Another mask is left out, and is the business of `_with_mask`.
+    """Yield inputs and the calls that may be meant for them, for each layout in `words.toml`. The
+    calls differ by the form of a mask that must be given. An optional mask is left out here:
+    `_with_mask` tries it once the rest of the call is known.
     """
     names, of_names = meaning.names, meaning.roles
+    # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask, is_alone = mask_of(of_names), not of_names["query"]
     is_masked = names.get(mask, False)
@@ -184,9 +187,10 @@ def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[list[Call], Inputs
         texts |= {"history": history, "other": other, "mask": "None", "lengths": "None"}
         given = {}
         for name, is_needed in names.items():
-            of_name = [role for role, those in of_names.items() if name in those and name != mask]
-            for role in of_name:
-                if is_needed or role not in ("mask", "lengths"):
+            if name == mask:
+                continue
+            for role, with_role in of_names.items():
+                if name in with_role and (is_needed or role not in ("mask", "lengths")):
                     given[name] = texts[role]
         call = Call(attention, given, first, mask * is_masked, needs_mask=is_masked)
         yield [replace(call, form=form) for form in forms], inputs
@@ -196,17 +200,19 @@ def _is_as_said(meaning: Meaning, inputs: Inputs, texts: Mapping[str, str]) -> b
     """Return whether inputs in these layouts have the axes that the docstring gives them."""
     for role, text in texts.items():
         for name in meaning.roles[role]:
-            axes, laid = axes_of(name, meaning.said), None
+            axes = axes_of(name, meaning.said)
+            value = None
             with contextlib.suppress(RuntimeError):  # a width that cannot be split: a call says so
-                laid = eval(text, inputs._asdict()) if axes else None
-            if isinstance(laid, Tensor) and (len(laid), laid.dim()) != (B, len(axes)):
+                value = eval(text, inputs._asdict()) if axes else None
+            if isinstance(value, Tensor) and (len(value), value.dim()) != (B, len(axes)):
                 return False
     return True
 
 
 def _forms(mask: str, of_names: Roles) -> list[str]:
     """Return the expressions that a mask, or lengths, may have, the likeliest first: such that True
-    means what its name says, then the opposite, then those that are added to scores.
+    means what its name says, then the opposite, then those that are added to scores. They are made
+    of templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
     """
     if mask in of_names["lengths"]:
         return list(WORDS["of_lengths"])
@@ -215,21 +221,24 @@ def _forms(mask: str, of_names: Roles) -> list[str]:
     for form in WORDS["of_mask"]:
         forms += [form.replace("NO", no) for no in meant]
     for form in WORDS["of_mask"]:
-        forms += [form.replace("NOvalid", WORDS["added"])] * form.startswith("NO")
+        if form.startswith("NO"):  # not one of whole numbers
+            forms.append(form.replace("NOvalid", WORDS["added"]))
     length = "query.size(1)" if of_names["query"] else "keys.size(1)"
     return [form.replace("L", length) for form in forms]
 
 
 def _doubts(subject: Subject) -> float:
-    """Return how doubtful a call is. Only what a wrong layout does counts, not what a fault does:
-    otherwise the search would find the call in which a fault does not show.
+    """Return how doubtful a call is, 0 if not at all: it is if no weights were caught, the output
+    has no row for each query, rows of the batch mix, or there is NaN. Only what a wrong layout does
+    counts, not what a fault does: otherwise the search would find the call that hides a fault.
     """
-    queries = subject.queries(subject.given)
-    output = subject.free.output
-    doubts = 2.0 * (not subject.free.weights and not subject.free.uses) + (
-        output.size(1) != queries
-    )
-    return doubts + 2.0 * len([*batch(subject), *not_finite(subject)])
+    result = subject.free
+    doubts = 0.0
+    if not result.weights and not result.uses:
+        doubts += 2
+    if result.output.size(1) != subject.queries(subject.given):
+        doubts += 1
+    return doubts + 2 * len([*batch(subject), *not_finite(subject)])
 
 
 # ---- masks ----
@@ -237,7 +246,7 @@ def _doubts(subject: Subject) -> float:
 
 def _with_mask(subject: Subject, of_names: Roles) -> Subject:
     """Return a subject with the first form of the mask that keeps padding out, or else with the one
-    that is least doubtful, and with what is to be said of it.
+    that is least doubtful (see DOUBTS), and in `told` with what is to be said of the mask.
     """
     mask = mask_of(of_names)
     if not mask and "MASK" not in subject.call.first:
@@ -245,7 +254,7 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
     tried: list[tuple[float, int, Subject]] = []
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
-    codes: set[str] = set()
+    codes: set[str] = set()  # of what the rule of padding found, in all forms
     for form in _forms(mask, of_names):
         if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
@@ -255,8 +264,8 @@ def _with_mask(subject: Subject, of_names: Roles) -> Subject:
             output = other.masked.output
             if any(torch.equal(output, one.masked.output) for *_, one in tried):
                 continue  # this form means what an earlier one does
-            shapes = [_shapes(one) for one in (subject.free, other.free, other.masked)]
-            if shapes != shapes[:1] * 3:
+            without_mask = _shapes(subject.free)
+            if not _shapes(other.free) == _shapes(other.masked) == without_mask:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
         except Exception as error:
@@ -284,11 +293,13 @@ def _means_padding(mask: str) -> bool:
 
 
 def _meaning(call: Call, holds: bool) -> Iterator[Any]:
-    """Say what True in a mask does, and whether that is the opposite of what its docstring or its
-    name says; holds: no padding gets through. The form of a mask is valid or ~valid, a sum of it
-    (lengths, which cannot be inverted), or 0 and -inf, to be added.
+    """Yield what is to be said of a mask: that it is added to scores, that True means the opposite
+    of what its docstring or its name says, or that True means padding where neither says so.
+
+    The form that the search found tells what the mask does: valid or ~valid, a sum of it (lengths,
+    which cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through.
     """
-    is_inverse = "~" in call.form
+    is_inverse = "~" in call.form  # True = padding
     means_padding, quoted = documented(call.mask, said_of(call.attention))
     by = f'its docstring, "{quoted}",'
     if means_padding is None and words(call.mask) & (MEANT | OF_TOKENS):

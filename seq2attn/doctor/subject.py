@@ -92,9 +92,9 @@ class Subject:
         return list(tensors(result)), watch.uses
 
     def run(self, given: Inputs, **changes: Any) -> Result:
-        """Call it, and arrange what it returns, and the weights that it uses, by the layouts that
-        `bind` found. Of several tensors that are no weights, the output is all side by side; if
-        there are weights alone, they are the output.
+        """Call it, and arrange what it returns, and the weights that it uses, in the layouts that
+        `observed` found. The output is all tensors that are no weights, side by side; if there are
+        weights alone, they are the output.
         """
         returned, uses = self.raw(given, **changes)
         sizes = len(given.keys), self.queries(given)
@@ -103,7 +103,8 @@ class Subject:
             for use, order in zip(uses, self.orders, strict=True):
                 if order:
                     weights.append(arrange(use.weights, order, *sizes))
-        for index in self.shown[:1]:
+        if self.shown:
+            index = self.shown[0]
             shown = settle(returned[index], *sizes, given.keys.size(1)).movedim(3, 1)
             is_log = shown.max() <= 0 and gap(shown.exp().sum(-1), 1) < 1e-3
             shown = shown.exp() if is_log else shown
@@ -157,16 +158,16 @@ class Subject:
         use, or to those of one head or query alone.
         """
 
-        def more(index: int, weights: Tensor) -> Tensor:
+        def add(index: int, weights: Tensor) -> Tensor:
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
-            numbers = torch.arange(len(weights))[:, None]  # of its rows
-            places = arrange(numbers, self.orders[index], B, self.queries(self.given))
-            added[places[:, head, row]] = 1
+            indices = torch.arange(len(weights))[:, None]  # of the N rows, as (B, H, L, 1) next
+            indices = arrange(indices, self.orders[index], B, self.queries(self.given))
+            added[indices[:, head, row]] = 1
             return weights + added
 
-        return self.apart(self.run(self.given.free, change=more).output, self.free.output)
+        return self.apart(self.run(self.given.free, change=add).output, self.free.output)
 
     @cached_property
     def last_use(self) -> int | None:
@@ -273,19 +274,21 @@ class Subject:
         return queries > 1 and bool(watch.uses)
 
 
-def bind(subject: Subject) -> Subject:
+def observed(subject: Subject) -> Subject:
     """Return a subject with what a few calls show: whether it attends to itself, which of the
     returned tensors are weights, and the layout of the weights that are used.
+
+    Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
     """
     given, length = subject.given.free, subject.length
     returned, _ = subject.raw(given)
-    is_alone = given.query is None and _is_for_each_key(returned, length)
-    subject = replace(subject, is_self=is_alone)
-    size = B * subject.queries(given) * length
+    is_self = given.query is None and _is_for_each_key(returned, length)
+    subject = replace(subject, is_self=is_self)
+    size = B * subject.queries(given) * length  # of the weights of one head
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
-        has_keys = length in sizes and (not is_alone or sizes.count(length) > 1)
+        has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
         if has_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
         elif B in sizes:
@@ -304,30 +307,31 @@ def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
 
 
 def _orders(subject: Subject) -> list[str]:
-    """Return how rows, heads and queries follow each other in the weights of each use: in the right
-    order, a change of the first row or query stays there. The empty string stands for features of
-    keys, as in linear attention, which are caught as well.
+    """Return how rows, heads and queries follow each other in the weights of each use (see
+    `order_of`). The empty string stands for what is caught as well but is no weights: features of
+    keys, which linear attention sums over the keys for all queries at once.
     """
     given = subject.given.free
     place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
     calls = [subject.raw(inputs)[1] for inputs in (given, first_row, one_query)]
-    orders, unasked = [], []
+    orders, suspects = [], []  # suspects: indices of uses that do not follow the query
     for index, uses in enumerate(zip(*calls, strict=True)):
         plain, by_row, by_query = (use.weights for use in uses)
-        is_new = plain != by_query  # (N, S)
-        has_moved = is_new.any(1)
+        changed = plain != by_query  # (N, S)
+        is_asked = changed.any(1)
         if subject.is_self:  # every row has this key; other ratios change where it is the query
             ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
-            has_moved &= (ratio / other - 1).abs() > CLOSE
-            is_new[:, place] = False
-        orders.append(order_of((plain != by_row).any(1), has_moved, place, subject.queries(given)))
-        if orders[-1] and not is_new.any():
-            unasked.append(index)
-    bound = replace(subject, orders=list(orders))
-    for index in unasked:  # one row of weights reaches one row of the output, features reach all
-        if (bound.more(index, 0, 0).amax(0) > TINY).sum() > 1:
+            is_asked &= (ratio / other - 1).abs() > CLOSE
+            changed[:, place] = False
+        orders.append(order_of((plain != by_row).any(1), is_asked, place, subject.queries(given)))
+        if orders[-1] and not changed.any():
+            suspects.append(index)
+    arranged = replace(subject, orders=list(orders))
+    for index in suspects:  # one row of weights reaches one row of the output, features reach all
+        reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L)
+        if reached.sum() > 1:
             orders[index] = ""
     return orders
 
@@ -340,7 +344,7 @@ def gap(left: Tensor, right: Tensor | float) -> float:
 
 @contextlib.contextmanager
 def unchanged(module: nn.Module) -> Iterator[None]:
-    """Set the numbers, their types and the modes of a module to what they were, in the end."""
+    """Restore the numbers of a module, their types and its modes on exit."""
     modes = {part: part.training for part in module.modules()}
     saved = {name: tensor.detach().clone() for name, tensor in _tensors(module)}
     try:

@@ -73,6 +73,7 @@ def _averaged(subject: Subject) -> Found:
     """
     given, uses = subject.given.free, subject.free.uses
     if any("values" in text for text in subject.call.given.values()):
+        # a call makes values of the keys, by cos, if none are given: now they change alone
         other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
         if subject.change(other_values).max() < TINY:
             yield "keys-as-values" if uses else "values-ignored"
