@@ -32,7 +32,7 @@ class Counts(NamedTuple):
     scoring: int  # operations for one query against S projected keys
     projecting: int = 0  # operations for the keys, and values, of one sequence
     projected: int = 0  # numbers stored for the projected keys of one sequence
-    hidden: int = 0  # numbers in the hidden layer, for one query
+    hidden_layer: int = 0  # numbers in it, for one query
 
 
 def formulas(n: Sizes) -> dict[str, Counts]:
@@ -52,7 +52,7 @@ def formulas(n: Sizes) -> dict[str, Counts]:
             2 * d**2 + 4 * keys,
             projecting=linear,
             projected=keys,
-            hidden=keys,
+            hidden_layer=keys,
         ),
         # scoring: of the query 2D for its square, a root and D divisions; exp(b) and a
         # multiplication of each score
@@ -104,8 +104,8 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
             flops_projecting=projecting,
             flops_rest=rest,
             flops_query=counts.scoring + projecting + rest,
-            bytes_at_once=sizes.batch * BYTES * (kept + sizes.target * counts.hidden),
-            bytes_by_step=sizes.batch * BYTES * (kept + counts.hidden),
+            bytes_at_once=sizes.batch * BYTES * (kept + sizes.target * counts.hidden_layer),
+            bytes_by_step=sizes.batch * BYTES * (kept + counts.hidden_layer),
         )
         rows.append(row)
     return Analysis(asdict(sizes), rows)

@@ -35,13 +35,14 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     t = torch.arange(target)
     last = source - 1
     sweep = last * (target - 1 - t) / max(1, target - 1)
-    where = torch.zeros(1, target, 1), torch.tensor([source]), source, 0
+    queries = torch.zeros(1, target, 1)  # local_m ignores them
+    inputs = queries, torch.tensor([source]), source, 0
     with torch.random.fork_rng(devices=[]):
         learned = LocalP(1, False, radius=radius)
     windows = [
         ("global", None, View(torch.ones(1, target, source))),
-        ("monotonic", t, LocalM(1, False, radius=radius)(*where)),
-        ("reversed", last - t, LocalM(1, False, radius=radius, centre="reversed")(*where)),
+        ("monotonic", t, LocalM(1, False, radius=radius)(*inputs)),
+        ("reversed", last - t, LocalM(1, False, radius=radius, centre="reversed")(*inputs)),
         ("local_p", sweep, learned.around(sweep.view(1, -1, 1), source)),
     ]
     rows = []
@@ -49,6 +50,7 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
         factors = allowed.float() if factor is None else allowed * factor  # (1, L, S)
         for position, row in enumerate(factors[0].tolist()):
             centre = None if centres is None else float(centres[position])
+            # each position is two characters wide, so that it looks square
             picture = "".join(2 * SHADES[round(4 * share)] for share in row)
             rows.append(MaskRow(name, position, centre, picture, tuple(row)))
     return Analysis({"source": source, "target": target, "radius": radius}, rows)

@@ -106,9 +106,10 @@ def score_variance(
 ) -> Analysis:
     """Score `samples` random pairs at each width D; every score sees the same pairs.
 
-    Theory: a multiplicative score is s.(M h) with M fixed (I for dot, I / sqrt(D) for scaled, W for
-    general), so that Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2, which for dot
-    is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
+    Theory: a multiplicative score is s.(M h) of query s and key h, with M fixed (I for dot, I /
+    sqrt(D) for scaled, W for general). Where their components have the means ms and mh and the
+    standard deviations ss and sh, Var = ss^2 sh^2 |M|^2 + ss^2 mh^2 |M 1|^2 + sh^2 ms^2 |1 M|^2,
+    1 a vector of ones; for dot this is D (ss^2 sh^2 + ss^2 mh^2 + sh^2 ms^2).
     """
     rows = []
     for name, width in product(scores, widths):

@@ -57,18 +57,18 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
     traced = trace_model(model)
     with measuring(model), exporting("torch cannot translate this model into ONNX"):
         graphs = {one.function.name: _translated(one) for one in traced}
-        for one, function, differs in at_other_lengths(model, traced):
-            _compare(graphs[function.name], one.module, function, differs)
+        for one, function, message in at_other_lengths(model, traced):
+            _compare(graphs[function.name], one.module, function, message)
     return list(graphs.values())
 
 
 def _compare(
-    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, differs: str
+    graph: onnx.ModelProto, module: fx.GraphModule, function: Function, message: str
 ) -> None:
     """Raise `ValueError` unless an ONNX graph computes what a function does for its example inputs.
 
     module: what the graph was translated from, which tells the first operation that differs.
-    differs: what the error says.
+    message: of the error.
     """
     from onnx import reference
 
@@ -83,17 +83,17 @@ def _compare(
     except Exception as error:  # NumPy's, of shapes that do not fit
         if is_out_of_memory(error):
             raise
-        raise ValueError(f"{differs}: {error}") from error
+        raise ValueError(f"{message}: {error}") from error
     found = {}
     for name, value in made.items():
         array = np.asarray(value)
-        if array.dtype != object:
+        if array.dtype != object:  # object: a list of tensors, which cannot be compared
             found[name] = torch.from_numpy(array)
     expected = function.call(function.inputs)
     outputs = zip(expected, graph.graph.output, strict=True)
     results = {name: found[output.name] for name, output in outputs}
     if not are_close(results, expected):
-        raise ValueError(differs + first_difference(Run(module, function.inputs), found))
+        raise ValueError(message + first_difference(Run(module, function.inputs), found))
 
 
 def _translated(traced: Traced) -> onnx.ModelProto:

@@ -89,8 +89,9 @@ class Kernels:
         self._call(self._backward, sizes, tensors)
 
     def _call(self, function: Any, sizes: Sequence[int], tensors: Sequence[Any]) -> int:
-        """Call a function of the library with these fields of its `Recurrence`, in order; of the
-        rest, which are 0 at first, it gets the workspace.
+        """Call a function of the library with a `Recurrence` of these sizes and tensors, in the
+        order of its fields, and a workspace for intermediate results. `forward` has fewer tensors
+        than `backward`: the pointers to gradients stay NULL.
         """
         pointers = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
         recurrence = _Recurrence(*sizes, *pointers)
@@ -122,10 +123,14 @@ class Recurrence(torch.autograd.Function):
         vocabulary, embedded = named["embedding"].shape
         like = named["weight_hh"]
         width = like.size(1)
-        # beside tokens the cell reads contexts, or with `combine` the vector of the last step
-        fed = context = named["weight_ih"].size(1) - embedded
+        # beside an embedding the cell is fed a context, or with `combine` the last attentional
+        # vector, of another width
+        fed = named["weight_ih"].size(1) - embedded
+        context = fed
 
-        attention = taps = (0, 0, 0)
+        # what the C does not use: sizes of 0 and no tensors
+        attention = (0, 0, 0)  # keys, and widths of a key and a value
+        convolution = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None
         if (combine := named["combine"]) is not None:
             context = combine.size(1) - width
@@ -136,16 +141,17 @@ class Recurrence(torch.autograd.Function):
         if named["v"] is not None:
             queries = like.new_empty(rows * steps, named["v"].numel())
         if (past := named["past_weight"]) is not None:
-            channels, kernel, distances = past.shape
-            taps = (channels, kernel, 0 if named["moves"] is None else distances)
-            pasts = like.new_zeros(rows * steps, max(channels, 2), kernel - 1 + keys.size(1))
+            channels, taps, distances = past.shape
+            convolution = (channels, taps, 0 if named["moves"] is None else distances)
+            # the weights before each step, padded for the convolution
+            pasts = like.new_zeros(rows * steps, max(channels, 2), taps - 1 + keys.size(1))
 
         gates = like.new_empty(rows * steps, 4 * width)
         before = like.new_empty(rows * steps, width)
         states = like.new_empty(rows, steps, width + context)
         results = (gates, before, states, vectors, weights, queries, pasts)
 
-        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *taps)
+        sizes = (steps, rows, width, vocabulary, embedded, fed, *attention, context, *convolution)
         kernels.forward(sizes, (*inputs, *results))
 
         ctx.kernels = kernels
@@ -182,7 +188,8 @@ class Recurrence(torch.autograd.Function):
         for (name, like), part in zip(wanted.items(), parts, strict=True):
             gradients[name] = part.view_as(like)
 
-        # the C adds what reaches the states by way of the vectors to that of the states themselves
+        # the gradients of `states` and of `vectors`: `grads` is that of the one which was returned.
+        # The C adds to that of the states what reaches them through the vectors
         of_results = (grads, None) if vectors is None else (torch.zeros_like(states), grads)
         learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)

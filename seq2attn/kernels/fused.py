@@ -40,7 +40,17 @@ class FusedGRU(Fused, GRU):
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)
         weights = _weights(self)
-        outputs, last = torch.gru(inputs, first, weights, True, 1, 0.0, True, False, True)
+        outputs, last = torch.gru(
+            inputs,
+            first,
+            weights,
+            has_biases=True,
+            num_layers=1,
+            dropout=0.0,
+            train=True,
+            bidirectional=False,
+            batch_first=True,
+        )
         outputs = outputs.contiguous()  # dropout draws in the order of memory
         if lengths is None:
             return outputs, (last.squeeze(0),)

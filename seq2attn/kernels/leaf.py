@@ -71,7 +71,11 @@ _COMPUTE_NOTHING = ("__init__", "__setstate__")  # torch.compile replaces these
 
 
 def _methods() -> dict[tuple[type, str], Any]:
-    """Return the methods of every known class and of its bases."""
+    """Return the methods of every known class and of its bases.
+
+    Somebody may replace one, as in `GRU.step = ...`, to change what models compute. The faster form
+    would not notice, so `leaf_for` compares these methods with those at import.
+    """
     methods: dict[tuple[type, str], Any] = {}
     for kind in KNOWN:
         for base in kind.__mro__:
@@ -91,6 +95,9 @@ def leaf_for(model: Model) -> Leaf | None:
     None if there is none: it is only for recurrent models of which no weight is parametrized, no
     part of this package has a changed method, and a cell or the attention is built in and without
     forward hooks. It reads the model's weights whenever it is called; the model must stay as it is.
+
+    On a CPU with compiled kernels, encoder and decoder are each computed in C if they are built in;
+    PyTorch's fused operations compute the parts of what is not in C.
     """
     if type(model) is not Reverser or not _is_as_written(model) or _methods() != _WRITTEN:
         return None
@@ -113,7 +120,9 @@ def leaf_for(model: Model) -> Leaf | None:
         return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    return Leaf(model, [] if reads and decodes else places, kernels, reads, decodes)
+    if reads and decodes:  # nothing is left for the fused parts
+        places = []
+    return Leaf(model, places, kernels, reads, decodes)
 
 
 def prefers_cpu(model: Model, rows: int) -> bool:
@@ -179,7 +188,7 @@ class Leaf:
             states = torch.cat([states, flip(back, index)], dim=2)
         for layer in above:
             states, last = layer(states, lengths)
-            final += last
+            final += last  # a tuple: the final states of all layers
         return Encoded(states, final)
 
     def _read(
@@ -219,8 +228,9 @@ class Leaf:
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
         features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
-        if combines and not attends:  # contexts of width 0
-            features = decoder.features(features[..., :0], features, features[..., :0])
+        if combines and not attends:  # the C has combined nothing: here, with contexts of width 0
+            nothing = features[..., :0]
+            features = decoder.features(nothing, features, nothing)
         return decoder.decode(features, weights, memory)
 
 
@@ -248,11 +258,12 @@ def _is_as_written(*modules: nn.Module) -> bool:
 def _fused_parts(model: nn.Module) -> Iterator[Place]:
     """Yield the parts that a fused form may take the place of."""
     for owner in model.modules():
-        # a window may leave a row without an allowed key
-        has_keys = type(owner) is Attention and owner.window is None
+        # the fused softmax gives NaN in a row without an allowed key, which a window may leave
+        softmax_fits = type(owner) is Attention and owner.window is None
         for name, part in owner.named_children():
             kind = type(part)
-            if kind in FUSED and (has_keys or kind is not Softmax) and _is_as_written(part):
+            fits = softmax_fits if kind is Softmax else kind in FUSED
+            if fits and _is_as_written(part):
                 yield Place(owner, name, part, FUSED[kind](part))
 
 
@@ -354,9 +365,10 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
         distribution = torch.softmax(history.speed * history.logits, dim=0)
         inputs["past_weight"] = distribution.flip(0).view(1, -1, 1)
     elif isinstance(history, Coverage):
-        # of the two channels, the last weights and the sum of all, it uses the second
-        weight = history.map.weight.t().unsqueeze(0)
-        inputs["past_weight"] = F.pad(weight, (0, 0, 0, 0, 1, 0))
+        # of the two channels, the last weights and the sum of all, it uses the second: the first
+        # gets weights of 0
+        weight = history.map.weight.t().unsqueeze(0)  # (1, 1, features)
+        inputs["past_weight"] = torch.cat([torch.zeros_like(weight), weight])
     elif isinstance(history, Location):
         filters = history.convolution.weight.permute(1, 2, 0)
         inputs["past_weight"] = filters @ history.map.weight.t()  # (C, T, features)

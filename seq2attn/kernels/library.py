@@ -49,6 +49,7 @@ def why_slow(device: torch.device) -> str | None:
 
 @cache
 def _load(dtype: torch.dtype) -> Kernels | str:
+    """Do what `load` says, whatever the switch: once for each dtype."""
     if dtype not in TYPES:
         return f"there is no compiled recurrence for {dtype}"
     if not LIBRARY.is_file():
@@ -61,6 +62,7 @@ def _load(dtype: torch.dtype) -> Kernels | str:
         library.built_from.restype = library.best_variant.restype = ctypes.c_char_p
         if library.built_from().decode() != checksum():
             return f"{LIBRARY.name} was compiled from other sources than those beside it"
+        # in float64, for exact results, only the form for any processor is compiled
         variant = library.best_variant().decode() if dtype == torch.float32 else "baseline"
         return Kernels(library, dtype, variant)
     except (OSError, AttributeError) as error:

@@ -189,17 +189,20 @@ def _step(model: Model, source: Tensor, steps: int) -> Function:
         def observe(value: Tensor, at: At) -> None:
             seen[OBSERVED[at.name]].append(value)
 
-        observing = dict.fromkeys(observed, observe)  # ranked before the changes
+        # of the ranks of hooks, RESET is the one that runs before CHANGE
+        observing = dict.fromkeys(observed, observe)
         hooks = _hooks(given["change"]) if change else {}
         with named_hooks(model, observing, Rank.RESET), named_hooks(model, hooks, Rank.CHANGE):
             decoded, after = model.step(given["token"], given["state"], given["memory"])
         outputs = {"logits": decoded.logits, "state": after, "weights": decoded.weights}
         outputs["choices"] = model.choices(decoded.logits, given["memory"])
         for name, values in seen.items():
+            # a recurrent decoder has a module, and so a value, for each head; a Transformer has one
+            # for each layer, with all heads: the page shows the last layer
             if len(values) > 1 and isinstance(model, Reverser):
-                outputs[name] = torch.stack(values, dim=1)  # of each head
+                outputs[name] = torch.stack(values, dim=1)
             else:
-                outputs[name] = values[-1]  # of a Transformer's last layer, all its heads
+                outputs[name] = values[-1]
         return named(outputs)
 
     return Function("step", step, named(inputs))
@@ -221,7 +224,7 @@ def _no_change(model: Model, width: int) -> Tensors:
         return {}
     nowhere = torch.zeros(1, 1, width, dtype=torch.bool)
     change = {"valid": ~nowhere, "banned": nowhere, "temperature": torch.ones(1, 1, 1)}
-    if not force_reason(model):
+    if not force_reason(model):  # nothing keeps the weights from being set
         change["forced"] = nowhere
         change["weights"] = torch.zeros(1, 1, width)
     return change

@@ -27,7 +27,14 @@ import torch
 from torch import Tensor, fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from seq2attn.pages.spelling import formulas, is_view, kind_of, operations, spelled, writes
+from seq2attn.pages.spelling import (
+    is_view,
+    kind_of,
+    operations,
+    spelled,
+    torch_decompositions,
+    writes,
+)
 from seq2attn.pages.tracing import Traced, line_of
 
 Graph = dict[str, Any]
@@ -55,7 +62,8 @@ class SharedMemory(Lacking):
 
 def program_json(traced: Traced) -> Graph:
     """Return the graph of a function. Operations that the page lacks are taken apart into others,
-    where torch has a formula for them: only then, since that takes as long as the export itself.
+    where torch has a decomposition of them: only then, since that takes as long as the export
+    itself.
 
     Raises `Lacking` for operations that the page lacks nevertheless.
     """
@@ -63,8 +71,10 @@ def program_json(traced: Traced) -> Graph:
     try:
         return graph_json(module, function.inputs, outputs)
     except Lacking as lacking:
-        table = formulas(lacking.operations)
-    with sdpa_kernel(SDPBackend.MATH):  # no operation that is left writes
+        table = torch_decompositions(lacking.operations)
+    # MATH: the decomposition of attention that consists of basic operations
+    with sdpa_kernel(SDPBackend.MATH):
+        # it also replaces all writing in place, so that SharedMemory needs no other remedy
         apart = program.run_decompositions(table).module(check_guards=False)
     return graph_json(apart, function.inputs, outputs)
 
@@ -72,11 +82,13 @@ def program_json(traced: Traced) -> Graph:
 def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
     """Return a graph with what its outputs need.
 
-    inputs: names of its placeholders. Its random numbers become inputs, too: `random.N`, uniform in
-        [0, 1).
+    traced: of its tensors, those that the state dict has under `model.` are weights; others, such
+        as tables, are constants.
+    inputs: names of its placeholders. What it draws at random becomes inputs, too: `random.N`,
+        uniform in [0, 1).
     outputs: names of its results.
 
-    The saved tensors of its `model` are weights. Raises `Lacking`.
+    Raises `Lacking`.
     """
     graph = traced.graph
     _let_writes_make_tensors(graph)
@@ -96,8 +108,10 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
             names[node] = node.target.removeprefix("model.")
             weights.append(names[node])
         else:
-            same = (name for name, constant in constants.items() if constant is tensor)
-            names[node] = next(same, node.name)
+            names[node] = node.name
+            for name, constant in constants.items():
+                if constant is tensor:  # read a second time
+                    names[node] = name
             constants[names[node]] = tensor
     writer = _Writer({node: f"%{name}" for node, name in names.items()})
     results = writer.write_all(graph)
@@ -150,21 +164,21 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
     memory and is read afterwards.
     """
     order = {node: place for place, node in enumerate(graph.nodes)}
-    shown: dict[fx.Node, list[fx.Node]] = {}  # node -> all nodes that show the same memory
+    sharing: dict[fx.Node, list[fx.Node]] = {}  # node -> all nodes that share its memory
     for node in graph.nodes:
-        shown[node] = [node]
+        sharing[node] = [node]
         first = node.args[0] if node.args else None
         if node.op != "call_function" or not isinstance(first, fx.Node):
             continue
         if writes(node):
             for user in [user for user in first.users if order[user] > order[node]]:
                 user.replace_input_with(first, node)
-            for other in shown[first]:
+            for other in sharing[first]:
                 if any(order[user] > order[node] for user in other.users):
                     raise SharedMemory(f"{node.name} writes into memory that {other.name} shows")
         if writes(node) or is_view(node):
-            shown[node] = shown[first]
-            shown[node].append(node)
+            sharing[node] = sharing[first]
+            sharing[node].append(node)
 
 
 class _Writer:
@@ -188,7 +202,7 @@ class _Writer:
     def write(self, node: fx.Node) -> str:
         """Write what a node computes, unless it was written before; return its value."""
         written = list(map(self.argument, spelled(node)))
-        if written[0] == "same":
+        if written[0] == "same":  # nothing to compute: the result is the argument
             return str(written[1])
         key = json.dumps(written)
         if key not in self.known:
@@ -197,7 +211,9 @@ class _Writer:
         return self.known[key]
 
     def argument(self, value: Any) -> Any:
-        """Return an argument as a JSON value."""
+        """Return an argument as a JSON value: of infinities and NaN, which JSON lacks, their names
+        in JavaScript.
+        """
         if isinstance(value, fx.Node):
             return self.values[value]
         if isinstance(value, list | tuple):

@@ -121,7 +121,10 @@ def untrained_models(
 def _check(models: Sequence[PageModel], examples: Sequence[str]) -> None:
     """Raise `Seq2AttnError` if two models do not fit together, or cannot read an example."""
     for first, second in pairwise(models):
-        if symbols_of(first.predictor)[:2] != symbols_of(second.predictor)[:2]:
+        # whether the source ends with <eos> may differ: the page adds it for each model
+        *vocabularies, _source_eos = symbols_of(first.predictor)
+        *others, _source_eos = symbols_of(second.predictor)
+        if vocabularies != others:
             raise Seq2AttnError(
                 f"{first.name} and {second.name} do not fit on one page: their vocabularies differ",
                 hint="Make a page of each.",
@@ -182,7 +185,9 @@ def parts_of(config: Config) -> dict[str, dict[str, str]]:
     score = SCORES.get(attention.score.name)
     history = HISTORIES.get(attention.history.name)
     own_scores = getattr(history.load(), "scores", History.scores)
-    if own_scores is not History.scores:  # it scores in place of the score
+    # some histories compute the scores themselves, and the score function that the config names is
+    # not used: then show the history in its place
+    if own_scores is not History.scores:
         score, history = history, HISTORIES.get("none")
     chosen = {
         "encoder": ENCODERS.get(model.encoder.name),

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from seq2attn.colours import weight_colour
 from seq2attn.data.tasks import Task
+from seq2attn.data.vocabulary import FEATURES
 from seq2attn.display.progress import Display
 from seq2attn.display.signs import SIGNS
 from seq2attn.errors import Seq2AttnError
@@ -142,7 +143,7 @@ def _answers(task: Task, texts: Sequence[str]) -> dict[str, list[int]]:
     """Return the right answers, as ids, to those texts to which the task knows one."""
     answers = {}
     for text in texts:
-        source, _, _features = text.partition("\t")
+        source, _, _features = text.partition(FEATURES)
         answer = task.answer(source)
         if answer:
             answers[source] = task.target_vocabulary.encode(answer.text)

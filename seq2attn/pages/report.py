@@ -137,6 +137,7 @@ def _figures(figures: Iterable[Figure], scale: float = 0.75) -> str:
 
 
 def _summary(runs: Sequence[Run]) -> str:
+    """Return a table with a row for each run: what it trains, how far it is, what it reached."""
     records = []
     for run in runs:
         config = run.config
@@ -158,7 +159,7 @@ def _summary(runs: Sequence[Run]) -> str:
             "entropy": status.attention_entropy,
             "parameters": parameter_ledger(model)["total"],
             "lines left out": sum(task.left_out.values()) or None,
-            "made": str(run.environment.created or "")[:16],
+            "made": str(run.environment.created or "")[:16],  # up to the minute
         })  # fmt: skip
     return _table(records)
 
@@ -168,7 +169,8 @@ def _training(runs: Sequence[Run]) -> Iterable[Figure]:
     scores = [run.config.score_name for run in runs]
     metrics = {run.name: read_metrics(run) for run in runs}
     evaluations = {}
-    for name, recorded in metrics.items():  # on pairs, the word error rate says it
+    for name, recorded in metrics.items():
+        # a run on a file of pairs has a curve of its word error rate instead of exact match
         evaluations[name] = () if recorded.curve("wer") else recorded.evaluations
     if any(evaluations.values()):
         yield accuracy_curves_figure(evaluations, scores)
@@ -193,7 +195,7 @@ def _lengths(runs: Sequence[Run]) -> str:
             scores.append(run.config.score_name)
     if not results:
         return ""
-    *rates, lengths = side_by_side(results)
+    *rates, lengths = side_by_side(results)  # tables of error rates, if any, and by length
     title = f"{lengths.title}; {'; '.join(sources)}"
     tables = [*rates, replace(lengths, title=title, notes=())]
     return _figures([accuracy_figure(results, scores)]) + "".join(map(_scrolling, tables))

@@ -47,19 +47,19 @@ def operations() -> frozenset[str]:
     return frozenset(re.findall(r"^  (?:async )?([a-z_]\w*)", "".join(tables), re.M))
 
 
-def formulas(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
-    """Return torch's own formulas, which take an operation apart into others, for the operations
-    that the page lacks and for `wanted`, as far as torch has some.
+def torch_decompositions(wanted: Iterable[Any] = ()) -> dict[Any, Any]:
+    """Return torch's decompositions, functions that compute an operation by simpler ones: of the
+    operations that the page lacks and of `wanted`, as far as torch has any.
     """
     chosen = {}
-    for target, formula in _every_formula().items():
+    for target, decomposition in _every_decomposition().items():
         if target in wanted or not _is_known(target):
-            chosen[target] = formula
+            chosen[target] = decomposition
     return chosen
 
 
 @cache
-def _every_formula() -> dict[Any, Any]:
+def _every_decomposition() -> dict[Any, Any]:
     return {**decomposition_table, **default_decompositions()}
 
 
@@ -126,6 +126,9 @@ Given = dict[str, Any]
 def spelled(node: fx.Node) -> list[Any]:
     """Return the operation of a node and its arguments, as the page calls them. Of the arguments at
     the end, those that have their default are left out.
+
+    For what the page cannot run, such as complex numbers, the operation is a name that no table has
+    and that the error message about it shows.
     """
     name = _name(node)
     schema = _schema(node)
@@ -210,4 +213,5 @@ _SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
     "rsub": _reverse_difference,
     "square": lambda _, given: ["pow", given["self"], 2],
 }
-"""operations that are written with other arguments than torch's"""
+"""operations that are written with other arguments than torch's; `["same", x]` is no operation: the
+result is x itself"""

@@ -56,23 +56,24 @@ def trace_model(model: Model) -> list[Traced]:
     with measuring(model), exporting("torch cannot export this model", hint):
         examples = [functions(model, _source(length), steps) for length, steps in EXAMPLES]
         traced = [trace(model, *pair) for pair in zip(*examples, strict=True)]
-        for one, function, differs in at_other_lengths(model, traced):
+        for one, function, message in at_other_lengths(model, traced):
             if not _agrees(one, function):
-                raise ValueError(differs + _reason(model, one, function))
+                raise ValueError(message + _reason(model, one, function))
     return traced
 
 
 def at_other_lengths(
     model: Model, traced: Sequence[Traced]
 ) -> Iterator[tuple[Traced, Function, str]]:
-    """Yield each graph of a model with its function for sources of each of `CHECKED_LENGTHS`, and
-    what to say where the two differ.
+    """Yield, for sources of each of `CHECKED_LENGTHS`: each graph of a model, the function with
+    example inputs of that length, and the message of an error if the caller finds that the two
+    give different results.
     """
     for length in CHECKED_LENGTHS:
         same = functions(model, _source(length), EXAMPLES[0][1])
         for one, function in zip(traced, same, strict=True):
-            said = f"of a source of length {length}, {function.name} gives other numbers"
-            yield one, function, said
+            message = f"of a source of length {length}, {function.name} gives other numbers"
+            yield one, function, message
 
 
 def trace_answer(task: Task) -> Traced | None:
@@ -141,7 +142,8 @@ def line_of(node: fx.Node) -> str:
     keys.mT)"; empty if torch has not kept it.
 
     Torch keeps lines of `forward` functions, of which this is the innermost. Where that is one of
-    seq2attn or torch, the class of a plug-in around it is named, too.
+    seq2attn or torch, the innermost module of a plug-in that it was called within is named, too:
+    " (OddScore: scores.py, line 11: ...)".
     """
     called = re.findall(r'File "(.+)", line (\d+), .*\n\s*(.*)', node.stack_trace or "")
     lines = [one for one in called if one[0] != __file__]
@@ -150,9 +152,10 @@ def line_of(node: fx.Node) -> str:
     file, line, code = lines[-1]
     around = ""
     if OWN & set(Path(file).parents):
-        for _, kind in node.meta.get("nn_module_stack", {}).values():
-            room, _, name = kind.rpartition(".")
-            around = f"{name}: " if room.startswith(MODULE) else around
+        for _, class_path in node.meta.get("nn_module_stack", {}).values():  # outermost first
+            python_module, _, class_name = class_path.rpartition(".")
+            if python_module.startswith(MODULE):
+                around = f"{class_name}: "
     return f" ({around}{Path(file).name}, line {line}: {code})"
 
 
@@ -193,7 +196,7 @@ class Run(fx.Interpreter):
 
     results: of the graph, by name; none if it failed.
     values: of each operation, by the name of its node.
-    failed: the operation that failed.
+    failed: the operation that failed, such as one on shapes that do not fit.
     """
 
     def __init__(self, module: fx.GraphModule, inputs: Tensors) -> None:
@@ -201,15 +204,16 @@ class Run(fx.Interpreter):
         self.values: Tensors = {}
         self.results: Tensors = {}
         self.failed: fx.Node | None = None
+        self._current: fx.Node | None = None
         try:
             self.results = self.run(inputs)
-            self.failed = None
-        except Exception as error:  # of shapes that do not fit
+        except Exception as error:
             if is_out_of_memory(error):
                 raise
+            self.failed = self._current
 
     def run_node(self, n: fx.Node) -> Any:
-        self.failed = n
+        self._current = n
         value = super().run_node(n)
         if n.op == "call_function" and isinstance(value, Tensor):
             self.values[n.name] = value
@@ -243,8 +247,9 @@ def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
     if fixed:
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
-    again = Run(trace(model, function, function).module, function.inputs)
-    return first_difference(again, run.values)
+    # the sizes fit: find the operation by a graph that is right, traced at this very length
+    right = Run(trace(model, function, function).module, function.inputs)
+    return first_difference(right, run.values)
 
 
 def first_difference(run: Run, found: Tensors) -> str:

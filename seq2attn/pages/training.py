@@ -28,7 +28,7 @@ from seq2attn.model.hooks import Rank, named_hooks
 from seq2attn.model.points import Hook, places
 from seq2attn.pages.functions import Tensors, nested
 from seq2attn.pages.graphs import Graph, Lacking, SharedMemory, graph_json
-from seq2attn.pages.spelling import formulas
+from seq2attn.pages.spelling import torch_decompositions
 from seq2attn.pages.tracing import exporting
 from seq2attn.torch_private import (
     aten_foreach_multiply,
@@ -85,9 +85,10 @@ def training_settings(config: Config) -> dict[str, Any]:
     steps, the share of the learning rate with which it is taken.
     """
     training = config.training
+    steps = training.warmup + 1  # any number of steps beyond the warm-up gives the same shares
     warmup = []
     for step in range(training.warmup):
-        rate = learning_rate(training, step, training.warmup + 1)
+        rate = learning_rate(training, step, steps)
         warmup.append(rate / training.learning_rate)
     return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
 
@@ -106,7 +107,8 @@ def drawing(config: Config, task: Task) -> tuple[Call, Graph]:
 
         with contextlib.suppress(Exception):  # such as a loop in Python over what was drawn
             graph, again = (graph_of(draw, {}) for _ in range(2))
-            # what Python draws itself is a constant in the graph, and another one the next time
+            # the only inputs are random numbers: a graph without any draws nothing. What Python
+            # draws itself is a constant in the graph, and another one the next time
             if graph["inputs"] and graph == again:
                 return draw, graph
         examples = task.examples(generator(CPU, "page"), CARRIED)
@@ -154,7 +156,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
             named_hooks(model, mask if attends else {}, Rank.CHANGE),
         ):
             step = TrainingStep(model, config, CPU)
-            step.trace()
+            step.trace()  # as one graph: no compiled kernels, no branches on numbers
             for name, tensor in step.state.items():
                 tensor.copy_(tensors[name])
             decoded = step.forward(batch, 0)
@@ -193,30 +195,31 @@ def _graph_of_shapes(make: Callable[[], tuple[Call, Tensors]]) -> Graph:
 def graph_of(call: Call, inputs: Tensors, tracing: Tracing = "real") -> Graph:
     """Trace a function of `inputs`. Gradients that it computes are operations like all others.
 
-    It is traced a second time only where the first graph does not do: for the lines of Python of
-    operations that are lacking, or without writing where tensors share memory (`functionalize`,
-    which cannot differentiate, takes the first graph).
+    If the page lacks an operation, `Lacking` names the line of Python that called it. Recording
+    these lines doubles the time of tracing, so only a second trace, made for the message, does.
     """
-    outputs: list[str] = []
+    output_names: list[str] = []
 
-    def named(tensors: Tensors) -> Tensors:
-        made = call(tensors)
-        outputs[:] = made
-        return made
+    def noting_names(tensors: Tensors) -> Tensors:
+        results = call(tensors)
+        output_names[:] = results
+        return results
 
-    def traced(*, lines: bool) -> fx.GraphModule:
-        table = {**formulas(), **FORMULAS}
+    def trace_call(*, lines: bool) -> fx.GraphModule:
+        table = {**torch_decompositions(), **OWN_DECOMPOSITIONS}
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
-            return make_fx(named, table, tracing, record_stack_traces=lines)(inputs)
+            return make_fx(noting_names, table, tracing, record_stack_traces=lines)(inputs)
 
-    graph = traced(lines=False)  # which takes half the time
+    graph = trace_call(lines=False)
     try:
-        return graph_json(graph, inputs, outputs)
+        return graph_json(graph, inputs, output_names)
     except SharedMemory:
+        # make a graph without writing in place; of the graph, in which gradients are operations,
+        # since `functionalize` cannot differentiate `call` itself
         graph = make_fx(functionalize(graph), tracing_mode=tracing)(inputs)
     except Lacking:
-        graph = traced(lines=True)
-    return graph_json(graph, inputs, outputs)
+        graph = trace_call(lines=True)
+    return graph_json(graph, inputs, output_names)
 
 
 # ---- operations that the page lacks, in terms of others; what is random, of torch.rand ----
@@ -252,7 +255,7 @@ def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *setting
     _, stride, (padding,), dilation, _, _, groups, _ = settings
     if (*stride, *dilation, groups) != (1, 1, 1):
         raise Lacking("it lacks the gradient of a convolution with strides, dilation or groups")
-    around = filters.size(2) - 1 - padding
+    around = filters.size(2) - 1 - padding  # so that the result is as long as x
     by_x = F.conv1d(gradient, filters.flip(2).transpose(0, 1), padding=around)
     by_filters = F.conv1d(x.transpose(0, 1), gradient.transpose(0, 1), padding=padding)  # (C, M, K)
     return by_x, by_filters.transpose(0, 1), gradient.sum(dim=(0, 2))
@@ -263,7 +266,8 @@ def _adamw(
 ) -> None:
     """Update weights in place by PyTorch's formulas (`torch.optim.adamw`).
 
-    Unlike the fused operation, these count the steps themselves.
+    The caller of the fused operation has already counted this step; the formulas count it
+    themselves, and so begin one step earlier.
     """
     steps = [step - 1 for step in steps]
     options |= {"foreach": False, "differentiable": True}
@@ -286,7 +290,7 @@ RANDOM: dict[Any, Callable[..., Tensor]] = {
     aten.bernoulli_: lambda like, p=0.5, **_: like.copy_(torch.rand(like.shape) < p),
 }
 """operations that draw random numbers, from uniform ones"""
-FORMULAS: Any = {
+OWN_DECOMPOSITIONS: Any = {
     **get_decompositions([aten.nll_loss_forward, aten.nll_loss_backward, aten.bernoulli]),
     aten.rand.generator: lambda shape, **_: torch.rand(shape),
     aten.convolution_backward.default: _convolution_backward,
@@ -294,6 +298,6 @@ FORMULAS: Any = {
     aten_foreach_norm: lambda tensors: list(map(torch.linalg.vector_norm, tensors)),
     aten_foreach_multiply: _scale,
 }
-for operation, formula in RANDOM.items():
+for operation, draw_uniformly in RANDOM.items():
     for overload in operation.overloads():
-        FORMULAS[getattr(operation, overload)] = formula
+        OWN_DECOMPOSITIONS[getattr(operation, overload)] = draw_uniformly

@@ -101,7 +101,8 @@ def draw_map(
 
     for label, symbol in zip(axes.get_xticklabels(), attention.source_symbols, strict=True):
         label.set_rotation(90 if _letters([symbol]) > 2 else 0)
-    size = min(11.0, 72 * 0.62 * cell)  # points, of which an inch has 72
+    # points, of which an inch has 72: letters that fit into a cell, but are not too large
+    size = min(11.0, 72 * 0.62 * cell)
     axes.tick_params(length=0, labelsize=size, pad=2)
     axes.spines[:].set_visible(False)
     axes.set_title(
@@ -111,7 +112,7 @@ def draw_map(
         parse_math=False,
     )
     if ideal:
-        _outline_ideal(axes, attention, 5 * cell)
+        _outline_ideal(axes, attention, width=5 * cell)  # 1.5 points in the largest cells
 
 
 def _outline_ideal(axes: Axes, attention: AttentionMap, width: float) -> None:
@@ -186,6 +187,8 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
 
     fitting = SHEET / (columns or 2) / longest
     cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
+    # LEFT and ABOVE include labels of two letters; each further letter takes 0.4 cells, above too,
+    # where long labels are turned by 90 degrees
     left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
     above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
     longest_title = max(len(title) for _, title in panels)
