@@ -161,6 +161,7 @@ class PatchMap:
         from seq2attn.plotting.attention import draw_map
 
         answer, rows = self.answer, self.answer.output_symbols
+        # drawn like attention: patched rows take the place of steps, steps that of the source
         if self.quantity == "encoder.states":
             rows = answer.source_symbols
         drawn = AttentionMap(

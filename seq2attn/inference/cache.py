@@ -107,6 +107,7 @@ class Collector:
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
             axes = group[0].point.axes
+            # an encoder's points without `source` are visited once for each step of its cells
             if axes and ("source" in axes or not name.startswith("encoder.")):
                 self._groups[name] = [place.point for place in group]
                 for place in group:
@@ -143,6 +144,7 @@ class Collector:
         for name, batches in self._batches.items():
             point, *others = self._groups[name]
             of_rows = row_axis(point.axes)
+            # several points have an axis of their own, such as `head`
             each = [point.each or "point"] if others else []
             of_row = [axis for axis in point.axes if axis != of_rows]
             axes[name] = ("string", of_rows, *each, *of_row)
@@ -152,6 +154,7 @@ class Collector:
             longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)
             array = np.full((len(answers), *longest), blank, dtype)
             for indices, rows in batches:
+                # these strings, and along every other axis as much as the batch has
                 region: Any = indices, *map(slice, rows.shape[1:])
                 array[region] = rows
             if of_rows == "step":  # a batch goes on until the longest of its outputs has ended

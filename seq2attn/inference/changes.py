@@ -255,41 +255,52 @@ def patch_hooks(
 ) -> Iterator[tuple[Place, Hook]]:
     """Yield the hooks that replace one row of what a model computes at the places of a name.
 
-    donors: a row for all strings, or a row for each, of which those of nan patch nothing; of
-        several places, such as heads, with an array for each.
+    donors: one row for all strings, or a row for each string, where a row of nan patches nothing.
+        Where several places share the name, such as those of heads, a row is an array with a row
+        for each place.
     """
     values = np.asarray(donors)
-    for_each = values.ndim > row_dimensions(group)
-    fits = values.dtype.kind in "fiub" and not np.isinf(values).any()
-    if not fits or (not for_each and np.isnan(values).any()):
+    one_each = values.ndim > row_dimensions(group)
+    fits = values.dtype.kind in "fiub" and not np.isinf(values).any()  # numbers, or True and False
+    if not fits or (not one_each and np.isnan(values).any()):
         raise Seq2AttnError(
             f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
             f"for none; found {quoted(values.tolist())}"
         )
-    if not for_each:
+    if not one_each:
         values = values[np.newaxis]
     if len(group) == 1:
         values = values[:, np.newaxis]
-    for number, place in enumerate(group):
-        yield place, Patch(name, index, torch.as_tensor(values), for_each, number, len(group))
+    for place_index, place in enumerate(group):
+        patch = Patch(
+            name,
+            index,
+            torch.as_tensor(values),
+            one_each=one_each,
+            place_index=place_index,
+            place_count=len(group),
+        )
+        yield place, patch
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """A hook that replaces one row of a value."""
+    """A hook that replaces one row of a value, at one of the places that share a name."""
 
     name: str
     index: int
     """of the row: a step, or a position of the source"""
     donors: Tensor
     """(N, places, ...) a row for each string, or (1, places, ...) one for all"""
-    for_each: bool
-    number: int
-    """which of the places it is"""
-    places: int
+    one_each: bool
+    """True if `donors` has a row for each string"""
+    place_index: int
+    """which of the places it is, from 0"""
+    place_count: int
     """how many share the name"""
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
+        """Return the value with the row replaced, except in strings whose donor is nan."""
         if self.index not in at.positions:
             return value
         value = value.clone()
@@ -310,7 +321,8 @@ class Patch:
         """Return what stands in place of these rows (B, ...). Raises `Seq2AttnError` if donors have
         another shape, or are too few.
         """
-        strings = at.strings if self.for_each else torch.zeros_like(at.strings)  # (B,)
+        # which donor each row of the batch takes, (B,)
+        strings = at.strings if self.one_each else torch.zeros_like(at.strings)
         last = int(strings.max())
         if last >= len(self.donors):
             raise Seq2AttnError(
@@ -321,14 +333,15 @@ class Patch:
         width = rows.size(-1) if rows.dim() > 1 else 0
         if at.axes[-1] == "source" and new[..., width:].isnan().all():
             new = new[..., :width]  # nan is past the end of a shorter source
-        shape = (self.places, *rows.shape[1:])
-        if new.shape[1:] != shape:
-            start = int(self.places == 1)  # without the axis of places, which is ours then
+        shape = (self.place_count, *rows.shape[1:])
+        found = tuple(new.shape[1:])
+        if found != shape:
+            if self.place_count == 1:  # then the axis of places is ours, not the user's
+                shape, found = shape[1:], found[1:]
             raise Seq2AttnError(
-                f"patch: {self.name} at {self.index} has the shape {shape[start:]}; found "
-                f"{tuple(new.shape[1 + start :])}"
+                f"patch: {self.name} at {self.index} has the shape {shape}; found {found}"
             )
-        return new[:, self.number].to(rows)
+        return new[:, self.place_index].to(rows)
 
 
 def row_dimensions(group: Sequence[Place]) -> int:

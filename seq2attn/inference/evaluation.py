@@ -88,7 +88,8 @@ def evaluate_pairs(
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
     A source in several pairs is one word, or with `tokens` as many as it has pairs. Of several
-    right answers, the one closest to the model's counts. Intervals are over sources.
+    right answers, the one closest to the model's counts. Confidence intervals treat sources as
+    independent, not words: the pairs of a source share its answer.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
 
@@ -271,10 +272,10 @@ def _wrong_answers(
     numbers: Sequence[int],
     length: int,
 ) -> Iterator[PairAnswer]:
-    """Return the answers to these rows of a batch of sources of `length` symbols: decoded once
+    """Yield the answers to these rows of a batch of sources of `length` symbols: decoded once
     more, this time to the end.
 
-    numbers: of all rows of the batch among the strings, which hooks are told.
+    numbers: the index of each row of the batch among all strings, which hooks are told.
     """
     read, write = predictor.task.source_vocabulary, predictor.task.target_vocabulary
     pairs = []

@@ -203,6 +203,7 @@ class Predictor:
         longest = int(lengths.max()) - self.source_eos
         if max_steps is None:
             max_steps = output_bound(self.task, longest)
+        # the weights say which symbol an `<unk>` copies
         keep_weights = (keep_weights or self._copies) and longest <= LONGEST_WITH_WEIGHTS
 
         if self.search is None:
@@ -297,8 +298,11 @@ class Predictor:
         return answers
 
     def _symbols(self, text: str, output: Output) -> list[str]:
-        """Return the symbols of an output. In a model that copies, `<unk>` is the symbol of `text`
-        with the largest weight at its step, of those that one of the vocabularies lacks.
+        """Return the symbols of an output.
+
+        In a model that copies, `<unk>` stands for a symbol of `text` that has no id of its own,
+        since the vocabulary of the source or of the target lacks it: of several, the one with the
+        largest weight at that step.
         """
         vocabulary = self.task.target_vocabulary
         symbols = [vocabulary.tokens[token] for token in output.tokens]

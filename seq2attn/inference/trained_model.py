@@ -222,8 +222,9 @@ def _listed(text: str | Iterable[str]) -> Iterable[str]:
 def patch_map(
     model: TrainedModel, text: str | Iterable[str], other: str | Iterable[str], quantity: str
 ) -> Any:
-    """Answer a string with each row of `quantity` in turn taken from the model that reads another
-    (Meng et al. 2022). Returns a `PatchMap`, or of many pairs of strings a list of them.
+    """Measure how much each row of `quantity` matters to the answer to a string: one row at a time
+    is replaced by that which the model computes for another string (Meng et al. 2022). Returns a
+    `PatchMap`, or of many pairs of strings a list of them.
 
     quantity: a name as in `patch` of `TrainedModel.predict`, such as `encoder.states`.
 

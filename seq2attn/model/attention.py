@@ -46,14 +46,15 @@ class Attended(NamedTuple):
 class AttentionPoints(nn.Module):
     """The hook points that every attention has.
 
-    each: what the points that share these names are: heads, or layers. head_axes: axes before those
-        named here, if one call computes several heads.
+    each: what distinguishes the points that share these names in a model: `head`, or `layer`.
+    head_axes: `head`, if one call computes all heads: the axis before those below.
     """
 
     def __init__(self, each: str, *head_axes: str) -> None:
         super().__init__()
         point = partial(Point, each=each)
-        matrix = (*head_axes, "step", "source")  # (B, L, S) below; (B, H, L, S) with that of heads
+        # written (B, L, S) below; (B, H, L, S) with an axis of heads
+        matrix = (*head_axes, "step", "source")
         self.query = point("query", *head_axes, "step", "width")
         """(B, L, ...) what is compared with the keys"""
         self.keys = point("keys", "source", "width")
@@ -112,7 +113,8 @@ class Attention(AttentionPoints):
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
         """Prepare what `forward` attends to.
 
-        states (B, S, key_width); valid (B, S), True = real token; source (B, S) ids.
+        states (B, S, key_width); valid (B, S), True = real token; source (B, S) ids. A score may
+        have values of its own, such as the W_v h of `key_value`; by default they are the states.
         """
         unmasked = valid if self.mask_padding else torch.ones_like(valid)
         return Memory(
@@ -120,7 +122,7 @@ class Attention(AttentionPoints):
             values=self.score.values(states),
             source=source,
             valid=unmasked.unsqueeze(1),
-            lengths=None if self.window is None else valid.sum(dim=1),
+            lengths=None if self.window is None else valid.sum(dim=1),  # only windows ask
             prepared=self.history.prepare(states),
         )
 
@@ -169,6 +171,7 @@ class Attention(AttentionPoints):
         if scores is not None:
             return scores
         features = self.history(step)  # (B, 1, S, feature_width)
+        # only a score that has the parameter `now` gets the step, by that name
         now = {"now": step} if self.score.sees_now else {}
         if features is None:
             return self.score(step.query, keys, **now)
@@ -194,19 +197,29 @@ class Heads(nn.Module):
         self.query_map = nn.Linear(query_width, all_queries, bias=False)
         self.key_map = nn.Linear(key_width, all_keys, bias=False)
         self.value_map = nn.Linear(key_width, all_keys, bias=False)
-        self.value_width = key_width  # of the memory
+        self.value_width = key_width  # of the memory's values, which are the states
         self.context_width = sum(head.context_width for head in heads)
         self.mask_padding = heads[0].mask_padding
 
     def prepare(self, states: Tensor, valid: Tensor, source: Tensor | None = None) -> Memory:
-        """As `Attention.prepare`."""
+        """As `Attention.prepare`: a memory with one for each head in `prepared`.
+
+        A head attends to those alone. The keys and values around them are the states themselves,
+        for decoders that read the memory, such as `hard_monotonic`.
+        """
         keys = self.key_map(states).chunk(len(self.heads), dim=2)  # H times (B, S, d)
         values = self.value_map(states).chunk(len(self.heads), dim=2)
         memories = []
         for head, own_keys, own_values in zip(self.heads, keys, values, strict=True):
-            memory = head.prepare(own_keys, valid, source)
+            memory = head.prepare(own_keys, valid, source)  # its values are those of the keys
             memories.append(memory._replace(values=head.score.values(own_values)))
-        return Memory(states, states, source, memories[0].valid, prepared=tuple(memories))
+        return Memory(
+            keys=states,
+            values=states,
+            source=source,
+            valid=memories[0].valid,
+            prepared=tuple(memories),
+        )
 
     def begin(self, memory: Memory) -> Tensor | None:
         """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""

@@ -58,8 +58,8 @@ class Cell(nn.Module):
         return state[0]
 
     def initial(self, rows: int) -> State:
-        """Return the zero state of `rows` strings, (B, D) each, of the dtype of the states after
-        it.
+        """Return the zero state of `rows` strings, (B, D) each, in the dtype that the next states
+        will have: under autocast a linear map of float32 returns its lower precision.
         """
         like = next(self.parameters())
         dtype, device = like.dtype, like.device.type
@@ -88,7 +88,7 @@ class Cell(nn.Module):
         steps = projected.unbind(1)  # S times (B, ...)
         states = []  # after each step
         for position in positions(len(steps)):
-            if position:  # the caller has passed the first through its points
+            if position:  # the caller has called `enter` for the first
                 state = self.enter(state)
             state = self.step(steps[position], state)
             states.append(state)

@@ -172,7 +172,8 @@ class LuongDecoder(Decoder):
     ) -> None:
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding
-        self.cell = cells.stack(embedding + cells.width * input_feeding)
+        fed_width = cells.width if input_feeding else 0
+        self.cell = cells.stack(embedding + fed_width)
         width = attention.context_width + cells.width
         self.combine = nn.Linear(width, cells.width, bias=False)  # W_c
 
@@ -192,7 +193,9 @@ class LuongDecoder(Decoder):
         states, cell = self.cell(inputs, state.cell)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         features = self.features(attended.context, states, embedded)  # (B, L, output_width)
-        fed = features[:, -1, : states.size(2)] if self.input_feeding else None
+        fed = None
+        if self.input_feeding:  # the attentional vector, which the features begin with
+            fed = features[:, -1, : self.cell.width]
         after = DecoderState(cell, state.position + embedded.size(1), attended.past, fed)
         return after, features, attended.weights
 
@@ -235,15 +238,16 @@ class PointerDecoder(LuongDecoder):
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
         assert weights is not None
         assert memory.source is not None
-        vectors, gates = features[..., :-1], features[..., -1:]  # (B, L, D) and (B, L, 1)
+        # attentional vectors (B, L, D) and the logit of g_t (B, L, 1), as `features` appends it
+        vectors, gates = features[..., :-1], features[..., -1:]
         own = super().decode(vectors, weights, memory).logits.softmax(dim=2)  # (B, L, V)
         same = F.embedding(memory.source, self.same)  # (B, S, V)
         copied = weights @ same  # (B, L, V)
-        copied = copied / weights.sum(dim=2, keepdim=True).clamp(
-            min=1
-        )  # those of `sigmoid` exceed 1
-        pointed = torch.sigmoid(-gates) * copied  # (B, L, V), times 1 - g_t
-        mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own  # what is left: the softmax
+        # a row of weights may sum to more than 1 with `sigmoid`, and then it is scaled to 1
+        sums = weights.sum(dim=2, keepdim=True).clamp(min=1)
+        pointed = torch.sigmoid(-gates) * (copied / sums)  # (B, L, V), times 1 - g_t
+        # the softmax gets what is left of 1
+        mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own
         return Decoded(mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log(), weights)
 
     def has_copyable(self, memory: Memory) -> Tensor:

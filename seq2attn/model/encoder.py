@@ -80,7 +80,8 @@ class Layer(nn.Module):
         forward = self._run(self.cell, inputs, lengths)
         if self.backward_cell is None:
             return forward
-        # the backward cell reads the reversed strings first to last; its states are turned back
+        # the backward cell reads the reversed strings first to last, and its states are put back
+        # in the order of the source; its final one has read all, the first token last
         index = flip_index(lengths, inputs.size(1))  # (B, S)
         backward = self._run(self.backward_cell, flip(inputs, index), lengths)
         states = torch.cat([forward.states, flip(backward.states, index)], dim=2)  # (B, S, 2D)

@@ -60,6 +60,7 @@ class HardMonotonicDecoder(Decoder):
         self.combine_state = nn.Linear(cells.width, cells.width)
         self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
         self.prior = Point("attention.weights", "step", "source", fixed=FIXED)
+        # What attention computes here are transitions, and is named so: `attention.weights` are p.
         for part in attention.modules():
             if isinstance(part, Attention):
                 part.weights.name = "transition"
@@ -79,8 +80,9 @@ class HardMonotonicDecoder(Decoder):
     ) -> tuple[Decoded, DecoderState]:
         """As `Decoder.forward`; log_x is the logarithm of x in the docstring of the class.
 
-        States do not depend on alignments, so that only `_priors` is a loop. With a history every
-        position is computed alone; without gradients too, in less memory than (B, L, S, V).
+        States do not depend on alignments, so all L positions are computed together, and only
+        `_priors` is a loop. They are computed one by one if attention has a history, which needs
+        it, and if there are no gradients to record, which saves the memory of (B, L, S, V).
         """
         one_by_one = state.past is not None or not torch.is_grad_enabled()
         if one_by_one and tokens.size(1) > 1:
@@ -93,7 +95,8 @@ class HardMonotonicDecoder(Decoder):
         weights = at_least_float32(attended.weights)  # (B, L, S)
         assert weights is not None
 
-        # a banned key keeps a tiny weight, so that one can always be reached; padding has none
+        # A real key never counts as 0, even if it is banned, so that some key can always be
+        # reached. Padding does.
         log_w = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()  # (B, L, S)
         log_w = log_w.masked_fill((weights == 0) & ~memory.valid, NEVER)
 
@@ -125,7 +128,7 @@ class HardMonotonicDecoder(Decoder):
             outputs.append(decoded)
 
         logits = torch.cat([output.logits for output in outputs], dim=1)
-        weights: Any = [output.weights for output in outputs]  # it always attends
+        weights: Any = [output.weights for output in outputs]  # never None: needs_attention
         return Decoded(logits, torch.cat(weights, dim=1)), state
 
     def _log_emissions(self, states: Tensor, values: Tensor) -> Tensor:
@@ -154,6 +157,7 @@ class HardMonotonicDecoder(Decoder):
         onward = log_w.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
         index = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, log_w.size(2), 1)  # (B, L, S, 1)
         written = log_e[:, :-1].gather(3, index[:, 1:]).squeeze(3)  # (B, L - 1, S) log e_t(j, y_t)
+        # <pad> is a token that word dropout removed, and says nothing about the position: q = p
         written = written.masked_fill(tokens[:, 1:, None] == PAD, 0)
 
         before = joint.gather(2, index[:, 0]).squeeze(2)  # (B, S) log (p e) of the token before

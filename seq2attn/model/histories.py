@@ -182,22 +182,23 @@ class Shift(History):
         super().__init__(*widths)
         self.reach = reach
         self.evaluation_power = evaluation_power
-        self.extra_width = int(rereading)
+        self.extra_width = 1 if rereading else 0  # of the context
         self.logits = nn.Parameter(torch.zeros(2 * reach + 1))  # of p, from d = -reach
-        self.power = nn.Parameter(torch.tensor(0.0))
+        self.power = nn.Parameter(torch.tensor(0.0))  # g = 1 + softplus(power)
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
         """Return the weights of this step, and the sum C of all up to it: (B, 2, S)."""
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
+        """Compute alpha_t (B, 1, S): the moved weights, or `weights` where none have moved."""
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
-        # False in the first step, whose past is 0, and where a window cuts most of it off
+        # False in the first step, which follows zeros, and where a window has cut most of it off
         has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
         power = 1.0 if self.training else self.evaluation_power
         moved = torch.where(has_moved, moved**power, weights)
-        sharp = moved ** (1 + F.softplus(self.power))  # g = 1 + softplus
+        sharp = moved ** (1 + F.softplus(self.power))  # to the power of g
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
@@ -278,7 +279,7 @@ def arrived(leaving: Tensor, lengths: Tensor) -> Tensor:
     """Add up what arrives at each key i, sum_d leaving_(d, i-d): (B, 1, S).
 
     leaving (B, 2 reach + 1, S): what leaves each key by each distance, from -reach to reach;
-    lengths (B, 1, 1): of the sources, around which it moves.
+    lengths (B, 1, 1): of the sources; what moves past one end arrives at the other.
     """
     reach = leaving.size(1) // 2
     positions = torch.arange(leaving.size(2), device=leaving.device)  # (S,)

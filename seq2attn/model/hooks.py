@@ -166,6 +166,7 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
         group = [*by_point.get(place.point, ()), (entry, place, hook)]
         by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(by_point)
+    # positions are only kept while there are hooks: an old one would be wrong
     position = position_here.get()
     position_here.set(0)
     try:

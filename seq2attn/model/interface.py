@@ -65,7 +65,7 @@ class Model(nn.Module):
         Decoding chooses from these; losses and the probabilities of outputs are of the logits.
         """
         ids = torch.arange(logits.size(-1), device=logits.device)  # (V,)
-        never = ids < EOS  # `<pad>` and `<sos>`
+        never = ids < EOS  # `<pad>` and `<sos>`, the ids before it
         if self.unknown:
             never = never | (ids == UNK) & ~self.has_copyable(memory)
         return logits.masked_fill(never, -torch.inf)

@@ -65,7 +65,8 @@ class DynamicConvolution(History):
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
         super().__init__(*widths)
-        self.prior = beta_binomial(10, 0.1, 0.9)  # P
+        # the comments are the letters in the docstring of the class
+        self.prior = beta_binomial(10, 0.1, 0.9)  # P, as in the paper
         self.static = nn.Linear(kernel, filters, bias=False)  # F
         width = self.query_width
         self.hidden = nn.Linear(width, width)  # W, c
@@ -125,8 +126,8 @@ class Monotonic(History):
         return at_first(values)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        """Compute alpha_t (B, 1, S) from alpha_{t-1}, the scores e and r; the normaliser's weights
-        have no influence.
+        """Compute alpha_t (B, 1, S) from alpha_{t-1}, `step.past`, and the scores e, `logits`; the
+        normaliser's `weights` have no influence.
         """
         logits = logits + self.bias  # (B, 1, S)
         if self.training and self.noise:
@@ -135,8 +136,8 @@ class Monotonic(History):
         stop = torch.sigmoid(logits).masked_fill(forbidden, 0.0)  # p
         passed = F.logsigmoid(-logits).masked_fill(forbidden, 0.0)  # ln (1 - p)
 
-        # ln of the product over k <= l < j, a row for each k and a column for each j: the sum of
-        # `passed` of the keys before k + 1, ..., j
+        # ln of the product over l = k, ..., j - 1, a row for each k and a column for each j. In a
+        # running sum along row k, what column j adds is `passed` of the key before it, j - 1.
         before = F.pad(passed[..., :-1], (1, 0))  # (B, 1, S) ln (1 - p) of the key before
         later = before.new_ones(before.size(2), before.size(2)).triu(1)  # (S, S) 1 where j > k
         logs = (before * later).cumsum(dim=2)  # (B, S, S)
@@ -151,8 +152,8 @@ def at_first(values: Tensor) -> Tensor:
 
 
 def beta_binomial(largest: int, a: float, b: float) -> list[float]:
-    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`: of how often a coin comes up
-    heads whose probability of heads is drawn from Beta(a, b).
+    """Compute the beta-binomial probabilities of 0, 1, ..., `largest`: of how many of `largest`
+    throws of a coin are heads, if its probability of heads is drawn from Beta(a, b).
     """
 
     def log_beta(x: float, y: float) -> float:

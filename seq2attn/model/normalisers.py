@@ -78,7 +78,9 @@ class Entmax15(Normaliser):
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys
         squares = ordered.square().cumsum(dim=-1) - counts * means.square()  # about the mean
-        left = (1 - squares) / counts  # tau = mean - sqrt(left), if these keys have weight
+        # If exactly these keys have weight, their (score - tau)^2 sum to 1, so that
+        # tau = mean - sqrt(left).
+        left = (1 - squares) / counts
         has_weight = means - left.clamp(min=0).sqrt() <= ordered  # (..., S) largest score first
         support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()  # tau

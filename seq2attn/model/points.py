@@ -148,21 +148,23 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
     for path, module in [*parts, whole]:  # the model's own come last, as its logits do
-        indices = {}  # of `decoder.attention.heads.2`: {"heads": 2}
+        # the lists of modules that it is in: of `decoder.attention.heads.2`, {"heads": 2}
+        indices = {}
         for owner, index in itertools.pairwise(path.split(".")):
             if index.isdigit():
                 indices[owner] = int(index)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)
-        layer = next(iter(indices.values()), 0)  # whatever the list of layers is called
+        # what is left is a list of layers, whatever its name
+        layer = next(iter(indices.values()), 0)
         for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
             head = of_head
             if head is None and name.startswith("attention.") and point.each != "layer":
                 head = 0  # the only one
-            # A point of a stack of cells is found twice, first in the stack: the cell, which comes
-            # later, says which layer it is.
+            # A stack of cells also has the points of its cells as its own. The cell comes later, so
+            # that its place, which knows the layer, replaces the one found in the stack.
             place = Place(point, name, layer, head, gate, tensor, of_model)
             found.setdefault(name, {})[point] = place
     return {name: list(group.values()) for name, group in found.items()}
@@ -186,7 +188,7 @@ def _public_name(path: str, name: str) -> str:
     >>> _public_name("decoder.attention.heads.0", "weights")
     'attention.weights'
     """
-    if "." in name:
+    if "." in name:  # a whole name, which its module has chosen
         return name
     owners = []
     for part in path.split("."):
@@ -209,8 +211,8 @@ def set_position(position: Any) -> None:
 
 
 def positions(count: int) -> Iterator[int]:
-    """Yield 0, 1, ..., count - 1, for a loop over steps from the current position on. Hooks are
-    told the position of each step while it runs.
+    """Yield 0, 1, ..., count - 1, for a loop over steps. During each, hooks are told its position:
+    the current one, which `set_position` has set, plus this number.
     """
     if not hooks_here.get():  # nobody to tell
         yield from range(count)

@@ -73,13 +73,17 @@ def _draw(
     random: torch.Generator, cells: Sequence[Cell], tokens: Tensor, probability: float, first: bool
 ) -> dict[Point, Reset]:
     """Draw the resets of cells that read tokens (B, L) in one direction, such as the layers of an
-    encoder: all of their states at the same positions. first: the state before the first, too.
+    encoder: all of their states are reset at the same positions.
+
+    A reset at a position replaces the state that the cell reads with this position's token.
+    first: also at the first position, where this is the initial state.
     """
     points = [point for cell in cells for point in cell.state_points]
     options: Any = {"generator": random, "device": random.device}
     kept = torch.rand(tokens.shape, **options) >= probability  # (B, L)
     if not first:
-        kept |= torch.arange(tokens.size(1), device=random.device) == 0
+        kept[:, 0] = True
+    # the noise of all points at once, uniform in [-1, 1), and cut into that of each (B, L, D)
     noise = 2 * torch.rand(*tokens.shape, len(points) * cells[0].width, **options) - 1
-    parts = noise.chunk(len(points), dim=2)  # (B, L, D) for each point
+    parts = noise.chunk(len(points), dim=2)
     return {point: Reset(kept, part) for point, part in zip(points, parts, strict=True)}

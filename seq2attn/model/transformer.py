@@ -106,14 +106,13 @@ class Transformer(Model):
         first = state[0][0].size(1)  # positions so far
         set_position(first)
         positions = torch.arange(first + tokens.size(1), device=tokens.device)
-        past = positions <= positions[first:].unsqueeze(
-            1
-        )  # (L, first + L) True = not in the future
+        new_positions = positions[first:].unsqueeze(1)  # (L, 1)
+        not_future = positions <= new_positions  # (L, first + L)
         states = self._embed(self.target_embedding, tokens, first)  # (B, L, D)
 
         after = []
         inputs = zip(self.decoder, self.attention, state, memory.layers, strict=True)
-        for layer, points, (past_keys, past_values), source in inputs:
+        for layer, points, (past_keys, past_values), of_source in inputs:
             # self-attention, to the positions so far
             normed = layer.norm1(states)
             keys, values = project(layer.self_attn, normed)  # (B, L, D)
@@ -124,7 +123,7 @@ class Transformer(Model):
                 layer.self_attn,
                 normed,
                 (keys, values),
-                past.unsqueeze(0),
+                not_future.unsqueeze(0),
             )
             states = states + layer.dropout1(context)
 
@@ -133,7 +132,7 @@ class Transformer(Model):
             context, weights = attend(
                 layer.multihead_attn,
                 normed,
-                source,
+                of_source,
                 memory.valid,
                 points,
             )
@@ -192,8 +191,10 @@ def attend(
     valid: Tensor,
     points: AttentionPoints = UNHOOKED,
 ) -> tuple[Tensor, Tensor]:
-    """Compute what `attention` does, for projected keys and values, (B, S, D) each: it cannot take
-    these, which decoding keeps from step to step, nor has it points for hooks.
+    """Compute what `attention` does, for projected keys and values, (B, S, D) each.
+
+    Calling the module itself would project them again at every step of decoding, and it has no
+    points for hooks.
 
     query (B, L, D); valid broadcasts to (B, L, S). Returns contexts (B, L, D) and the weights of
     each head (B, H, L, S).

@@ -59,7 +59,8 @@ class Trainer:
     device: torch.device
     display: Display
     data: TrainingData
-    formulas: bool = False  # from the first step on
+    formulas: bool = False
+    """True to compute the model's formulas in PyTorch, without the compiled kernels"""
 
     def __post_init__(self) -> None:
         config, run, task = self.config, self.run, self.data.task
@@ -74,9 +75,10 @@ class Trainer:
         remove_leftovers(run.checkpoints, "*")
 
         self.progress = self._restore()
-        self.progress.formulas |= self.formulas  # or the run has changed over to them before
+        # a run whose kernels once disagreed with the formulas goes on without them when resumed
+        self.progress.formulas |= self.formulas
         if self.progress.formulas:
-            self.step.leaf = None  # no kernels
+            self.step.leaf = None
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""
@@ -93,7 +95,7 @@ class Trainer:
             batches = self.data.batches(progress.step)
             while not self.finished and not should_stop():
                 batch = next(batches)
-                if is_due(progress.step):
+                if is_due(progress.step):  # do the kernels compute what the formulas say?
                     prove(self.step, batch, progress.step)
                 decoded = self.step.forward(batch, progress.step)
                 losses = self.step.losses(decoded, batch, progress.step)

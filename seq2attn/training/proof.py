@@ -34,9 +34,9 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     """Raise `LeafDiffers` unless the leaf (the step's kernels, if it has any) computes the loss and
     gradients of the formulas.
 
-    Changes nothing. In float32 rounding alone may exceed the tolerance: of large scores, such as
-    those of `dot`, or of attention that moves over many steps. Such a difference is judged in
-    float64.
+    Changes nothing. number: of the step, whose random numbers both have. In float32, rounding
+    alone may exceed the tolerance: of large scores, such as those of `dot`, or of attention that
+    moves over many steps. Such a difference is judged in float64.
     """
     if step.leaf is None or is_hooked(step.model):
         return

@@ -43,9 +43,12 @@ class Recorder:
     """
 
     def __init__(self, run: Run, positions: dict[str, int] | None = None) -> None:
+        """positions: file name -> its size when the checkpoint was written from which training goes
+        on; a file without one is deleted.
+        """
         self.run = run
         for file in self._files():
-            size = (positions or {}).get(file.name, 0)  # when the checkpoint was written
+            size = (positions or {}).get(file.name, 0)
             with writing(file):
                 if size == 0:
                     file.unlink(missing_ok=True)

@@ -70,8 +70,11 @@ def training_span(training: TrainingConfig, data: TrainingData) -> Span:
 
 
 def snapshot_steps(steps: int, count: int) -> frozenset[int]:
-    """Return 0, 1, 2, 4, ..., and from where they lie closer together `count` evenly spaced steps,
-    the last of which is `steps`.
+    """Return the steps after which attention is recorded: 0, the powers of 2 up to the first of
+    `count` evenly spaced steps, and those, the last of which is `steps`.
+
+    >>> sorted(snapshot_steps(100, 5))
+    [0, 1, 2, 4, 8, 16, 20, 40, 60, 80, 100]
     """
     if count == 0:
         return frozenset()

@@ -206,14 +206,14 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         return
     yield from trainer.data.task.notes
     model = trainer.config.model
-    compiled = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
+    has_kernels = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
     slow = why_slow(device)
-    if compiled and slow:
+    if has_kernels and slow:
         yield slow
     started = run.environment
     before = f"{started.device}, {started.kernels or 'not compiled'}"
     now = f"{device.type}, {describe(device)}"
-    if step and before != now and (compiled or started.device != device.type):
+    if step and before != now and (has_kernels or started.device != device.type):
         yield f"{run.path} was started on {before} and continues on {now}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"
     verb = "resuming" if step else "training"

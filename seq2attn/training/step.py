@@ -48,12 +48,15 @@ class TrainingStep:
         self.model = model
         self.config = config
         self.leaf: Forward | None = leaf_for(model)
-        """the faster form of the model; None if there is none, or it is not to be used"""
+        """the model computed by kernels, which is faster; None if they do not cover this model, or
+        are not to be used: then `formulas` calls the model itself"""
         self.state: dict[str, Tensor] = {"step": torch.zeros((), device=device)}
         """what a checkpoint keeps, by name: the number of updates, and two moments of each
         parameter's gradient"""
         self._losses = build_losses(config)
         self._states = self._place_of_states()
+        if self._states is not None:
+            self.leaf = None  # kernels do not pass the points at which states are kept
         self._parameters: list[Tensor] = []
         self._averages: list[Tensor] = []
         self._squares: list[Tensor] = []
@@ -65,11 +68,12 @@ class TrainingStep:
                 self._squares.append(square)
                 self.state |= {f"exp_avg.{name}": average, f"exp_avg_sq.{name}": square}
         self._gradients: list[Tensor] = []
-        self._compares = device.type == "cpu"  # elsewhere it would synchronise
+        # whether Python may look at a tensor's number: on a GPU it would have to wait for it
+        self._may_read_numbers = device.type == "cpu"
 
     def _place_of_states(self) -> Place | None:
-        """Return where the states of the decoder's top layer pass, if a loss asks for them; then
-        the formulas compute each step, since the kernels pass no points.
+        """Return the point that the states of the decoder's top layer pass, if a loss asks for
+        them; None if none does.
 
         Raises `Seq2AttnError` for a model that has no such states.
         """
@@ -83,7 +87,6 @@ class TrainingStep:
                 f"training.losses: {asking[0]!r} reads the decoder's states, which this model has "
                 "not; leave it out"
             )
-        self.leaf = None
         return max(states, key=lambda place: place.layer)
 
     def trace(self) -> None:
@@ -91,7 +94,7 @@ class TrainingStep:
         can be traced as one graph.
         """
         self.leaf = None
-        self._compares = False
+        self._may_read_numbers = False
 
     # ---- outputs ----
 
@@ -109,7 +112,8 @@ class TrainingStep:
         with hooked_places(resets.items(), Rank.RESET):
             if self._states is None:
                 return self.model(batch)
-            states: list[Tensor] = []  # (B, D) before each step
+            # a cache that keeps the state before each step, (B, D), for the losses
+            states: list[Tensor] = []
             hook = (self._states, lambda state, at: states.append(state))
             with hooked_places([hook], Rank.CACHE):
                 decoded: Decoded = self.model(batch)
@@ -122,7 +126,7 @@ class TrainingStep:
         seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
-        else:  # those of all devices: it takes longer
+        else:  # the generators of all devices, which takes longer
             torch.manual_seed(seed)
         training = self.config.training
         if not (training.encoder_reset or training.decoder_reset):
@@ -153,7 +157,7 @@ class TrainingStep:
             value = loss.forward(decoded, batch, **asked)
             parts[f"{name}_loss"] = value
             terms.append(value if loss.weight == 1 else loss.weight * value)
-        total = sum(terms[1:], start=terms[0])
+        total = sum(terms[1:], start=terms[0])  # a sum from 0 would add an operation
         if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
             raise Seq2AttnError(
                 f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
@@ -170,7 +174,8 @@ class TrainingStep:
         gradients = torch.autograd.grad(
             total, self._parameters, allow_unused=True, materialize_grads=True
         )
-        laid_out = []  # as the parameters are: the update reads both as they lie in memory
+        # the fused update walks through both in the order of memory, so it must be the same
+        laid_out = []
         for parameter, gradient in zip(self._parameters, gradients, strict=True):
             if gradient.stride() != parameter.stride():
                 gradient = torch.empty_like(parameter).copy_(gradient)
@@ -186,7 +191,7 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        if not self._compares:  # the same without asking for a number
+        if not self._may_read_numbers:  # scale always, by 1 where the norm is small enough
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
             foreach_multiply(gradients, limit / float(norm))
