@@ -228,6 +228,22 @@ def test_batches_of_donors_that_do_not_fit_are_refused():
         model.predict(TEXTS, patch={("encoder.states", 1): donors[:, 1:]})
 
 
+def test_a_row_of_one_number_can_be_patched():
+    class Gains(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gains = Point("encoder.gains", "source")
+
+        def forward(self, embedded):
+            return embedded * self.gains(torch.ones_like(embedded[..., 0])).unsqueeze(2)
+
+    model = made()
+    model.module.encoder.layers[0].dropout = Gains()
+    patch = {("encoder.gains", 1): [np.nan, 0.5, 0.25, np.nan, np.nan]}
+    _, cache = model.run_with_cache(TEXTS, patch=patch)
+    assert cache["encoder.gains"][:, 1].tolist() == [1, 0.5, 0.25, 1, 1]
+
+
 # ---- what a cache keeps ----
 
 

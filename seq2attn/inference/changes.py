@@ -164,6 +164,7 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
+            # those that it may mean: it is an id, or a symbol
             same = [index for index, one in enumerate(vocabulary.tokens) if symbol in (index, one)]
             if len(same) > 1:
                 raise Seq2AttnError(
@@ -233,8 +234,8 @@ def valid_hook(replacement: Tensor) -> Change:
 
 
 def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
-    """Set the weights (..., S) that are `forced` to `values`, and scale the others to sum to what
-    those leave of 1.
+    """Set the weights (..., S) that are `forced` to `values`, and scale the others of a row so that
+    the row sums to 1.
 
     Where the others are all 0 they stay 0. A row in which none is set is unchanged, whatever its
     sum.
@@ -306,7 +307,7 @@ class Patch:
         value = value.clone()
         rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...), a view
         new = self._donated(rows, at)
-        is_nan = new.flatten(1).isnan()
+        is_nan = new.isnan().view(len(new), -1)
         unchanged = is_nan.all(dim=1)  # (B,)
         if (is_nan.any(dim=1) & ~unchanged).any():
             raise Seq2AttnError(
@@ -330,9 +331,10 @@ class Patch:
                 f"there are {last + 1} or more"
             )
         new = self.donors[strings]  # (B, places, ...)
-        width = rows.size(-1) if rows.dim() > 1 else 0
-        if at.axes[-1] == "source" and new[..., width:].isnan().all():
-            new = new[..., :width]  # nan is past the end of a shorter source
+        if row_axis(at.axes) == "step" and at.axes[-1] == "source":
+            width = rows.size(-1)
+            if new[..., width:].isnan().all():  # past the end of a shorter source
+                new = new[..., :width]
         shape = (self.place_count, *rows.shape[1:])
         found = tuple(new.shape[1:])
         if found != shape:

@@ -129,6 +129,7 @@ def greedy_decode(
             break
     _need_numbers(undefined)
     kept = torch.cat(weights, dim=1).unsqueeze(1) if weights else None  # (B, 1, T, S)
+    # greedy decoding does not compute log-probabilities and scores
     unknown = torch.full((len(token), 1), torch.nan)
     return Decoding(emitted.unsqueeze(1), kept, unknown, unknown)
 
@@ -202,7 +203,8 @@ def beam_decode(
     memory, state = model.encode(source, lengths)
     memory = model.select(memory, rows)
     state = model.select(state, rows)
-    # (B, K) log-probabilities: one empty hypothesis of each source; the others do not exist yet
+    # (B, K) log-probabilities. At first a source has one hypothesis, which is empty; the others,
+    # of probability 0, do not exist yet.
     totals = torch.full((len(lengths), search.width), -torch.inf, device=source.device)
     totals[:, 0] = 0
     first_rows = rows.view_as(totals)[:, :1] * search.width  # (B, 1) of each beam
@@ -230,7 +232,8 @@ def beam_decode(
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
         if keep_weights and decoded.weights is not None:
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
-        if ((tokens == EOS) | totals.isneginf()).all():  # those that do not exist, too
+        # those that do not exist have nothing to finish
+        if ((tokens == EOS) | totals.isneginf()).all():
             break
         state = model.select(state, rows)
     _need_numbers(totals.isnan())

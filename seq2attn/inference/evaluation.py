@@ -234,11 +234,12 @@ def _measure(
 
     forced, losses = predictor.forced(batch)
     if outputs is None:
-        # a greedy output that is longer than all targets is wrong; a beam may still change its mind
+        # Greedy decoding stops at the length of the longest target: an output that goes on is
+        # wrong. In a beam, a shorter hypothesis may still overtake a longer one.
         steps = targets.size(1) if predictor.search is None else None
         decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
         outputs = decoding.tokens[:, 0]
-    missing = targets.size(1) - outputs.size(1)  # below 0: the output is cut
+    missing = targets.size(1) - outputs.size(1)  # below 0: `pad` cuts the outputs
     is_right = F.pad(outputs, (0, missing), value=PAD) == targets  # (B, L)
 
     of_characters = {

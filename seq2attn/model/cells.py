@@ -81,7 +81,7 @@ class Cell(nn.Module):
         Returns the outputs (B, S, D), which past a string's end are undefined, and the state after
         each string's last token; lengths (B,), None: all S.
         """
-        if inputs.size(1) == 1:  # nothing to stack
+        if inputs.size(1) == 1:  # a decoder's step: faster without a loop and a stack
             state = self.step(self.project_input(inputs.squeeze(1)), state)
             return self.output(state).unsqueeze(1), state
         projected = self.project_input(inputs)  # (B, S, ...)
@@ -207,7 +207,8 @@ class Stack(Cell):
         for number, cell in enumerate(self.cells):
             if number:
                 inputs = self.dropout(inputs)  # (B, E), above the bottom layer (B, D)
-            before = state[len(after) : len(after) + cell.state_tensors]  # this layer's
+            # this layer's tensors follow those of the layers below
+            before = state[len(after) : len(after) + cell.state_tensors]
             output, layer_state = cell(inputs.unsqueeze(1), before)
             inputs = output.squeeze(1)
             after += layer_state

@@ -99,8 +99,8 @@ def _train_on(
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
-    """Do what `train` does, on this device, or if it `may_move` on the CPU where that is probably
-    faster. Whatever can be refused is refused before a run is created.
+    """Do what `train` does on `device`, or if it `may_move`, on the CPU if that is probably faster.
+    Whatever can be refused is refused before a run is created.
     """
     if isinstance(where, Run):
         if where.environment.own_loop:
