@@ -28,7 +28,7 @@ const LEARNING_STOPS = [
       const loss = each(({number}) =>
         training.losses[number].at(-1).toFixed(2)
       )
-      return `Right are ${share} of ${EXAM.strings} new strings, as long as the longest of
+      return `${share} of ${EXAM.strings} new strings are right, all as long as the longest of
         training. The losses are ${loss}. One string alone may be luck: look at the shares.`
     }
   },
