@@ -11,6 +11,7 @@ from seq2attn.pages.page import CONTROLS, ENGINE, VIEW
 
 DOCS = ROOT / "docs"
 TOLD = "by('tour').querySelector('.told').textContent"
+WAITS = "by('tour').querySelector('.next-stop').disabled"
 SIGNS = (
     "Array.from(views[0].find('.tiles').children, "
     "one => getComputedStyle(one, '::before').content.replaceAll('\"', ''))"
@@ -79,24 +80,24 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     assert not run("setWeight(2, 8, 0.5); return views[0].map.outside(2, 8)")
 
 
-@pytest.mark.parametrize("page, guess, told", [
-    ("window", 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
-    ("scores", 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86 (additive)."),
-    ("order", 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+@pytest.mark.parametrize("page, stops, guess, told", [
+    ("window", 2, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
+    ("coverage", 2, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
+    ("scores", 2, 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86"),
+    ("order", 1, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
 ])  # fmt: skip
-def test_a_page_of_two_asks_what_they_differ_in(opened, page, guess, told):
+def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
     run = opened(page)
     asked = "[...by('tour').querySelectorAll('p')][0].textContent"
     hidden = "getComputedStyle(views[0].find('.answers')).visibility"
-    skips = "!by('tour').querySelector('.next-stop').disabled"
-    look = f"return [by('tour').querySelector('h2').textContent, {hidden}, {skips}]"
+    look = f"return [by('tour').querySelector('h2').textContent, {hidden}, !{WAITS}]"
     title, *state = run(f"visit(0); {look}")
-    assert title.startswith("1 of 2: ")
+    assert title.startswith(f"1 of {stops}: ")
+    assert "±" not in run(f"return {asked}")  # where a window is says which one is wrong
     assert state == ["hidden", False]
     assert run(f"{press(0, guess)} return {TOLD}").startswith(f"You guessed {told}")
     assert run(look)[1:] == ["visible", True]
-    assert len(run(f"{press(1)} return {TOLD}")) > 60
+    assert len(run(f"{press(stops - 1)} return {TOLD}")) > 60
     assert "undefined" not in run(f"return {asked}")
 
 
@@ -130,6 +131,17 @@ def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
     look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
     assert run(look) == [True, 8]  # as long as "alphabet"
     assert run("by('beside').click(); return views[0].now.width") == 3
+
+
+def test_one_number_says_how_many_positions_are_empty(opened):
+    run = opened("unmasked")
+    assert run("visit(9); return by('tour').querySelector('h2').textContent").startswith("2 of 2")
+    choose = "by('padding').value = 8; by('padding').dispatchEvent(new Event('input'));"
+    look = "[by('changes').textContent, by('padding').value, views[0].now.width - 5]"
+    run(f"leave(); type('hello'); {choose}")
+    assert run(f"return {look}") == ["padding 8 ✕", "8", 8]
+    assert run(f"by('beside').click(); return {look}") == ["beside “alphabet” ✕", "3", 3]
+    assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
 
 
 def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
@@ -181,8 +193,8 @@ def test_without_the_root_the_softmax_saturates(opened):
 def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     run = opened("scaled", 390, 844)
     box = "name => document.querySelector(name).getBoundingClientRect()"
-    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top]"
-    assert run(f"{press(1, 1)} return {look}") == ["", True]
+    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
+    assert run(f"{press(1, 1)} return {look}") == ["", True, True]
     column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
     at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
     painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"
@@ -190,6 +202,11 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     assert run(f"pause(); return {TOLD}").startswith(
         "You guessed “to the left”: right. The largest"
     )
+    assert not run(f"return {WAITS}")
+    ends = "The last step still ends it: the end comes from the decoder's state."
+    assert run(f"{press(3)} return {TOLD}").endswith(ends)
+    last = "Array.from(views[0].now.steps[5].weights.data)"
+    assert run(f"return {last}") == [0, 1, 0, 0, 0]
     told = run(f"{press(4)} return {TOLD}")
     step = "views[0][result].steps[1], l = views[0].spec.target.tokens.indexOf('l')"
     both = run(
@@ -232,11 +249,15 @@ def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     verdict, largest, passes = run(f"return {said}")
     assert verdict == "You guessed 1.00: right."
     numbers = [float(number) for number in re.findall(r"[\d.]+\d|\d", f"{largest} {passes}")]
-    _, undivided, divided, lost, passed = numbers
+    _, undivided, divided, lost, passed, whole = numbers
+    assert whole == 1
     assert undivided > 0.99
     assert divided == pytest.approx(0.34, abs=0.03)
     assert lost < 0.02
     assert passed == pytest.approx(1.1, abs=0.1)
+    narrow = "by('width').value = 0; by('width').oninput(); return by('so').textContent"
+    assert run(narrow).startswith("At D = 4 the scores are √D = 2 times as large")
+    run("by('width').value = 3; by('width').oninput()")
     assert run("const {hidden} = by('training'); by('take-gru').click(); return hidden")
     assert run("return getComputedStyle(by('way-0').querySelector('.size')).visibility") == "hidden"
     run("by('guesses').lastChild.click(); by('uncover').click()")
@@ -245,3 +266,5 @@ def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
     assert "soft either way" in run("return by('so').textContent")
     weights = "[...by('way-1').querySelectorAll('tr')].map(row => row.lastChild.textContent)"
     assert sum(map(float, run(f"return {weights}"))) == pytest.approx(1, abs=0.005)
+    again = "by('numbers').value = 'one'; by('numbers').oninput(); return by('ask').hidden"
+    assert run(again)  # each kind of numbers is guessed once

@@ -51,46 +51,52 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 ]
 PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
     "scaled": (
-        "the trained model",
+        "attention",
         "Type a word: a trained model reverses it and shows where it looks for each letter.",
     ),
-    "unmasked": (
-        "without a mask",
-        "Trained without a padding mask: its answer depends on the words beside yours.",
-    ),
-    "train": ("train one", "Press Train, and watch attention form in a model that knows nothing."),
+    "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
     "race": (
-        "race: with and without attention",
-        "Two models learn from the same batches: which has more strings right?",
-    ),
-    "root": ("why √D", "Guess how much the best of eight keys gets, then uncover it."),
-    "division": (
-        "race: divided or not",
-        "The same score, divided by √D and not, trained on the same batches.",
+        "bottleneck: with and without attention",
+        "Everything through one vector, or attention: which model has more strings right?",
     ),
     "letters": (
-        "letters and strings",
+        "teacher forcing",
         "Train a model without attention: why are letters right, and hardly any string?",
+    ),
+    "unmasked": (
+        "padding mask",
+        "Trained without a padding mask: its answer depends on the words beside yours.",
+    ),
+    "root": ("why divide by √D", "Guess how much the best of eight keys gets, then uncover it."),
+    "division": (
+        "√D in training",
+        "s · W h with W of variance 1, divided by √D and not, trained on the same batches.",
+    ),
+    "scores": (
+        "additive score and dot product",
+        "A product and a sum with tanh: what does a temperature do to each?",
+    ),
+    "general": (
+        "general score and dot product",
+        "Two multiplicative scores, without and with a matrix between.",
     ),
     "order": (
         "Bahdanau and Luong",
         "Attend before the cell or after it: what can the first step look for?",
     ),
+    "window": (
+        "local attention",
+        "A window that follows the answer, and one that moves the wrong way.",
+    ),
+    "coverage": ("coverage", "Sorting letters, with and without a memory of what was read."),
     "monotonic": (
-        "only to the right",
+        "hard monotonic attention",
         "Hard monotonic attention copies: a position that it has left gets almost nothing.",
     ),
-    "stuck": ("stuck", "Hard monotonic attention was to reverse: it cannot go back."),
-    "window": (
-        "two windows",
-        "Local attention: a window that follows the answer, and one that does not.",
+    "stuck": (
+        "hard monotonic attention, stuck",
+        "Hard monotonic attention was to reverse: it cannot go back.",
     ),
-    "scores": (
-        "dot and additive",
-        "A product and a sum with tanh: what does a temperature do to each?",
-    ),
-    "general": ("dot and general", "Two multiplicative scores, without and with a matrix between."),
-    "coverage": ("coverage", "Sorting letters, with and without a memory of what was read."),
 }
 
 MENDED = {

@@ -53,12 +53,13 @@ function medians(D, deviation) {
   return {largest: largest.map(median), passes: passes.map(median)}
 }
 
-// both: whether the weights of both kinds of numbers have been seen, after which the page sums up.
-const chosen = {seed: 1, uncovered: false, guess: null, both: false}
+// uncovered: the kinds of numbers whose weights have been seen; after both, the page sums up.
+const chosen = {seed: 1, uncovered: new Set(), guess: null}
 const width = () => WIDTHS[by("width").value]
+const kind = () => by("numbers").value
 
 function deviationOf(D) {
-  return by("numbers").value === "gru" ? UNTRAINED / Math.sqrt(D) : 1
+  return kind() === "gru" ? UNTRAINED / Math.sqrt(D) : 1
 }
 
 function show() {
@@ -72,11 +73,12 @@ function show() {
     1,
     scores.map(score => score / Math.sqrt(D))
   )
-  if (by("numbers").value === "gru") chosen.both ||= chosen.uncovered
-  by("found").hidden = !chosen.uncovered
-  by("training").hidden = !(chosen.uncovered && chosen.both)
-  document.body.classList.toggle("covered", !chosen.uncovered)
-  if (chosen.uncovered) showMedians(medians(D, deviation))
+  const isUncovered = chosen.uncovered.has(kind())
+  by("ask").hidden = isUncovered
+  by("found").hidden = !isUncovered
+  by("training").hidden = chosen.uncovered.size < 2
+  document.body.classList.toggle("covered", !isUncovered)
+  if (isUncovered) showMedians(D, medians(D, deviation))
 }
 
 // A row for each key: its score and its weight.
@@ -103,27 +105,36 @@ function showKeys(way, scores) {
   by(`way-${way}`).replaceChildren(...rows)
 }
 
-function showMedians({largest, passes}) {
-  by("next").hidden = by("numbers").value === "gru"
+function showMedians(D, {largest, passes}) {
+  by("next").hidden = chosen.uncovered.has("gru")
   const named = numbers =>
     numbers.map(value => Number(value.toPrecision(2))).join(" and ")
   const [undivided, divided] = passes
   say(by("largest"), `The best of 8 weights: ${named(largest)}.`)
   say(
     by("passes"),
-    `The softmax lets through ${named(passes)} times the gradient that equal weights let through.`
+    `The gradient that passes the softmax: ${named(passes)}, where that of equal weights is 1.`
   )
   const isLost = undivided < 0.5 * divided
-  say(
-    by("so"),
-    isLost
-      ? "Without the division the softmax has decided before anything is learned."
-      : largest[0] > 2 * largest[1]
-        ? "Without the division the best key has most of the weight, but a gradient still passes."
-        : `Here the softmax is soft either way: the division has nothing to mend. These states have a
-          length of about ${UNTRAINED} whatever their width: PyTorch's initialisation divides already.`
-  )
+  const why = kind() === "gru" ? ofGRU(largest) : ofVariance1(D, isLost)
+  say(by("so"), why)
   by("so").classList.toggle("lost", isLost)
+}
+
+function ofGRU([undivided]) {
+  const soft =
+    undivided < 0.25
+      ? "Here the softmax is soft either way"
+      : "Here the best key usually has less than half of the weight, even without the division"
+  return `${soft}: the division has nothing to mend. These states have a length of about
+    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already.`
+}
+
+function ofVariance1(D, isLost) {
+  if (isLost)
+    return "Without the division the softmax has decided before anything is learned."
+  return `At D = ${D} the scores are √D = ${Math.sqrt(D)} times as large without the division:
+    the best key has more of the weight, but a gradient still passes. Move D to the right.`
 }
 
 // ---- the guess ----
@@ -140,12 +151,10 @@ function prepareGuesses() {
   by("uncover").onclick = uncover
 }
 
-// Cover the weights, and ask again.
-function ask() {
-  chosen.uncovered = false
+// Show the other kind of numbers: covered, with a question, until they were uncovered once.
+function change() {
   chosen.guess = null
   for (const one of by("guesses").children) one.ariaPressed = "false"
-  by("ask").hidden = false
   say(by("verdict"), "")
   show()
 }
@@ -156,8 +165,7 @@ function uncover() {
   const nearest = GUESSES.reduce((best, value) =>
     Math.abs(value - found) < Math.abs(best - found) ? value : best
   )
-  chosen.uncovered = true
-  by("ask").hidden = true
+  chosen.uncovered.add(kind())
   if (chosen.guess !== null) {
     const wrong = `wrong, it is ${short(found)}`
     const verdict = chosen.guess === nearest ? "right" : wrong
@@ -166,14 +174,14 @@ function uncover() {
   show()
 }
 
-by("numbers").oninput = ask
+by("numbers").oninput = change
 by("width").oninput = () => {
   say(by("verdict"), "") // it was about another width
   show()
 }
 by("take-gru").onclick = () => {
   by("numbers").value = "gru"
-  ask()
+  change()
   by("ask").scrollIntoView({block: "nearest"})
 }
 by("draw").onclick = () => {

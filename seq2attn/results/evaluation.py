@@ -192,8 +192,8 @@ class Evaluation(Tabular):
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        All words with the same source get the same answer, so they are not independent: the
-        interval of the difference is that of fewer words, `effective_count` of them.
+        Words of one source share an answer, so that fewer of them are independent: the interval of
+        the difference counts those.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.

@@ -6,12 +6,6 @@ const RACED = 200
 const percent = share => `${Math.round(100 * share)} %`
 const latest = () => training.exams.at(-1)?.[1] ?? []
 
-// Of two exams, [batch, results], the one whose letters and strings are further apart.
-function wider(one, other) {
-  const gap = ([, [{given, whole}]]) => given - whole
-  return gap(other) > gap(one) ? other : one
-}
-
 function trainTo(batches) {
   if (training.step > batches) resetTraining()
   state.until = batches
@@ -24,24 +18,18 @@ const LEARNING_STOPS = [
     title: "Who learns faster?",
     of: () => data.models.length === 2,
     guess: modelNames,
-    truth: () => {
-      const [one, other] = latest().map(({whole}) => whole)
-      return modelNames()[Number(other > one)]
-    },
+    truth: () => modelWithMost(({number}) => latest()[number].whole),
     ask: () => `Both get the same batches. ${contrast()}.
       Which one will have more strings right after ${RACED} batches?`,
     press: `Train ${RACED} batches`,
     act: () => trainTo(RACED),
     tell: () => {
-      const shares = latest().map(({whole}) => percent(whole))
-      const losses = training.losses.map(all => all.at(-1).toFixed(2))
-      const told = data.models.map(
-        ({name}, k) =>
-          `${shares[k]} of the strings (${name}, loss ${losses[k]})`
+      const share = each(({number}) => percent(latest()[number].whole))
+      const loss = each(({number}) =>
+        training.losses[number].at(-1).toFixed(2)
       )
-      return `${told.join(" and ")}, of ${EXAM.strings} new strings, as long as the
-        longest of training.
-        One string alone may be luck: look at the shares.`
+      return `${share} of ${EXAM.strings} new strings are right, all as long as the longest of
+        training. The losses are ${loss}. One string alone may be luck: look at the shares.`
     }
   },
   {
@@ -61,11 +49,9 @@ const LEARNING_STOPS = [
     act: () => trainTo(TRAINED),
     tell: () => {
       const [{given, own, whole}] = latest()
-      const [batch, [then]] = training.exams.reduce(wider)
       return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
-        its own, and ${percent(whole)} of the strings. Letters and strings were furthest
-        apart after batch ${batch}, ${percent(then.given)} and ${percent(then.whole)}. A string
-        needs all its letters, and a wrong letter misleads the next.`
+        its own: a wrong letter misleads the next. And ${percent(whole)} of the strings are right: a
+        string needs all its letters.`
     }
   }
 ]

@@ -63,7 +63,7 @@ function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
   say(by("temperature-value"), short(state.temperature))
   by("unscaled").checked = isUnscaled()
-  by("padding").value = state.padding
+  by("padding").value = paddingOf(shownModel())
   by("beside").checked = state.beside
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
@@ -244,8 +244,14 @@ function listenToControls() {
   set("temperature", "temperature", ({value}) =>
     Number((10 ** value).toPrecision(3))
   )
-  set("padding", "padding", ({value}) => Number(value))
-  set("beside", "beside", ({checked}) => checked)
+  set("padding", "padding", ({value}) => {
+    state.beside = false // one or the other says how many
+    return Number(value)
+  })
+  set("beside", "beside", ({checked}) => {
+    state.padding = 0
+    return checked
+  })
   set("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
   by("reset").onclick = undoAll
   by("share").onclick = share

@@ -15,7 +15,8 @@ const PAIR_STOPS = [
     tell: () => {
       const first = each(view => strongest(view, 0).weight)
       return `The largest weight of step 1 is ${first}. A score of the query 0 is the same for
-        every key; the other one's cell has read the start before it attends. ${sampled()}`
+        every key; the other one's cell has read the start before it attends. ${sampled()}
+        The fault comes from starting at zeros, not at the encoder's last state, as is usual.`
     }
   },
   {
@@ -57,18 +58,20 @@ const PAIR_STOPS = [
     },
     tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes one symbol,
       from the mean of what it reads. Hard attention is at one position or at another; each of
-      these has an answer of its own, about as likely as its weight.`
+      these has an answer of its own, about as likely as its weight. And it never goes back: see
+      stuck.html, where it was to reverse.`
   },
   {
     title: "One of the two is wrong",
-    of: () => !oneWay() && rivals(),
+    of: () => !oneWay() && !blank() && rivals(),
     covered: true,
     guess: modelNames,
     truth: () => loser.spec.name,
     ask: () => {
-      const windows = each(view => view.windowAt(0, " ± "))
+      const local = `Each step reads only a few positions around a centre, which moves with the
+        answer (local attention): one centre moves the wrong way`
       const differ =
-        contrast() || `The window of step 1 is around position ${windows}`
+        contrast() || (hasWindow() ? local : "They differ in their weights")
       return `Both were trained on the task ${loser.spec.about.task}. ${differ}.
         Which one is wrong on “${state.text}”?`
     },
@@ -87,7 +90,7 @@ const PAIR_STOPS = [
   },
   {
     title: "A shorter string",
-    of: () => rivals() && loser.map.centres[0].length,
+    of: () => rivals() && hasWindow(),
     ...rightOrWrong,
     truth: () => rightOrWrong.truth(loser),
     ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
@@ -105,8 +108,10 @@ const PAIR_STOPS = [
     guess: positions,
     truth: view => positions(view)[leastRead()],
     start: () => choose(firstWrong(loser), null),
-    ask: () => `C adds up the attention that each position has had. Which one has had the least
-      before step ${state.step + 1}, the first that ${loser.spec.name} gets wrong?`,
+    ask: () => `Coverage is there so that no position is read twice, and none is left out. C adds
+      up the attention that each position has had. Which one has had the least in
+      ${winner.spec.name} before step ${state.step + 1}, the first that ${loser.spec.name} gets
+      wrong?`,
     press: "Show it",
     act: () => {
       choose(state.step, leastRead())
@@ -114,10 +119,12 @@ const PAIR_STOPS = [
     },
     tell: view => {
       const read = readBefore(winner, state.step)
-      const [low, high] = [Math.min(...read), Math.max(...read)].map(short)
-      return `${positions(view)[leastRead()]} has had ${low}, the others up to ${high}.
-        ${winner.spec.name} adds w C to its scores: what it attended to, not what it wrote;
-        ${loser.spec.name} has to count in its state.`
+      const all = positions(view).map(
+        (name, j) => `${name} ${short(read[j])}`
+      )
+      return `Summed over the steps before, C is ${all.join(", ")}.
+        ${winner.spec.name} adds w C, with a learned w, to its scores: what it attended to, not what
+        it wrote; ${loser.spec.name} has to count in its state.`
     }
   },
   {
@@ -160,6 +167,8 @@ const PAIR_STOPS = [
     }
   }
 ]
+
+const hasWindow = () => loser.map?.centres[0].length
 
 // The model whose first query is 0.
 const blank = () =>

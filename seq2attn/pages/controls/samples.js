@@ -36,3 +36,6 @@ const knows = (spec, texts) =>
 
 // The empty positions that a text of so many symbols gets beside the neighbour.
 const besides = count => Math.max(0, Array.from(NEIGHBOUR).length - count)
+
+// How many empty positions follow the string that is shown.
+const paddingOf = ({count}) => (state.beside ? besides(count) : state.padding)

@@ -50,6 +50,9 @@ function direction(view) {
   return moves.includes(1) ? "it jumps" : "to the left"
 }
 
+const endsAsBefore = ({now, before}) =>
+  now.finished && now.steps.length === before.steps.length
+
 const isSame = view => answerOf(view) === answerOf(view, view.before)
 
 function taught(view) {

@@ -1,7 +1,6 @@
 // The stops of the tour: at each a question, something to press, and what came of it, in the words
 // of what the models computed.
 
-const attends = view => view.attends
 const without = view => !view.attends
 const masked = view => view.attends && view.spec.mask_padding
 const unmasked = view => view.attends && !view.spec.mask_padding
@@ -58,7 +57,8 @@ const STOPS = [
         ? ": its query is 0, so that all positions count alike, as in training"
         : ""
       return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
-        empty positions${why}.`
+        empty positions${why}. “mask it” does not mend this model: it hides the empty positions, so
+        that the answer is that without them again. A mask has to be there in training.`
     }
   },
   {
@@ -119,7 +119,7 @@ const STOPS = [
   },
   {
     title: "How a score is made",
-    of: attends,
+    of: masked,
     covered: true,
     guess: positions,
     truth: view => positions(view)[strongest(view, state.step).j],
@@ -141,23 +141,26 @@ const STOPS = [
     of: forcible,
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
-    ask: view => `What will the first step write if all its attention goes to
-      ${positions(view)[elsewhere(view)]}?`,
-    press: "Set that weight to 1",
+    ask: view => `All attention of the first step, and of the last, which writes the end ⏎, is to go
+      to ${positions(view)[elsewhere(view)]}. What will the first step write?`,
+    press: "Set both weights to 1",
     act: view => {
       const j = elsewhere(view)
-      choose(0, j)
+      setWeight(view.now.steps.length - 1, j, 1)
       setWeight(0, j, 1)
+      choose(0, j)
     },
     tell: view => {
       const [before, now] = [view.before, view.now].map(({steps}) =>
         view.wrote(steps[0])
       )
-      return now === before
-        ? `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
-        : `It writes ${now}, not ${before}.
-          ${compared(view)}: the letter came through the attention. Does the end, too? Try the step
-          that writes ⏎.`
+      if (now === before)
+        return `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
+      const end = endsAsBefore(view)
+        ? "still ends it: the end comes from the decoder's state"
+        : "does not end it"
+      return `It writes ${now}, not ${before}. ${compared(view)}: the letter came through the
+        attention. The last step ${end}.`
     }
   },
   {
@@ -197,7 +200,7 @@ const STOPS = [
   },
   {
     title: "Without √D",
-    of: view => view.attends && dividesByRoot(view.spec) && view.now,
+    of: view => masked(view) && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
     start: () => choose(1, null),
     ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
@@ -215,7 +218,7 @@ const STOPS = [
   },
   {
     title: "Flatter weights",
-    of: attends,
+    of: masked,
     ...yesIfSame,
     ask: () => `The temperature divides the scores before the softmax. At 5, the weights become
       flatter. Will the answer stay the same?`,
@@ -247,7 +250,8 @@ const STOPS = [
       const shares = writing(view).map(t => emptyShare(view, t))
       return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step's
         attention.
-        A model that is trained unmasked needs them: see unmasked.html.`
+        It was trained with a mask. One that was not gives other answers beside longer strings: see
+        unmasked.html.`
     }
   },
   {
@@ -273,7 +277,7 @@ const STOPS = [
   },
   {
     title: "Longer than in training",
-    of: () => true,
+    of: view => !unmasked(view),
     ...rightOrWrong,
     ask: ({
       spec: {trained}

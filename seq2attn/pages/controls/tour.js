@@ -4,8 +4,8 @@ let isUncovered = () => true // of a step: while the tour asks, the map hides wh
 
 // The model that the tour is about.
 function shownModel() {
-  const isOpen = ({attends, fixed}) => attends && !fixed
-  return views.find(isOpen) ?? views.find(attends) ?? views[0]
+  const attending = views.filter(({attends}) => attends)
+  return attending.find(({fixed}) => !fixed) ?? attending[0] ?? views[0]
 }
 
 // The stops for what the page shows: of two models with a contrast, those about it.
@@ -75,12 +75,13 @@ function makeRoom() {
   )
 }
 
-// Whether the stop asks, or has told: the button to press next is the coloured one.
+// Whether the stop asks, or acts: the button to press next is the coloured one. What comes of it
+// has to be told before one can go on.
 function showAsked(isAsked) {
   card(".guesses").hidden = !isAsked
   card(".act").classList.toggle("press", isAsked)
   card(".next-stop").classList.toggle("press", !isAsked)
-  card(".next-stop").disabled = isAsked
+  card(".next-stop").disabled = true
 }
 
 // A guess as a button: of all of them, the last that was pressed counts.
@@ -99,6 +100,7 @@ function act(stop, view) {
   showAsked(false)
   stop.act(view)
   const told = () => {
+    card(".next-stop").disabled = false
     say(card(".told"), answered(stop, view))
     makeRoom()
     if (stop.act === play) cover(false)

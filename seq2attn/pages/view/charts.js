@@ -5,9 +5,9 @@ const CHART = {height: 84, left: 26}
 const DASHES = [[], [6, 4], [2, 3]] // of the curves
 const STROKES = ["━", "┅", "┈"] // the same, as text
 const SHARES = {
-  given: "given the right ones",
-  own: "its own",
-  whole: "strings"
+  given: "letters, after the right ones",
+  own: "letters, after its own",
+  whole: "whole strings"
 }
 
 class Chart {

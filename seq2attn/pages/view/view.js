@@ -82,9 +82,8 @@ class View {
     this.ids = ids
     this.right = rightAnswer(this.plain.model, state.text, plain)
     this.before = this.plain.decode(ids, untouched, bound)
-    const padding = state.beside ? besides(this.count) : state.padding
     this.now = isChanged()
-      ? this.changed.decode(ids, {...state, padding}, bound)
+      ? this.changed.decode(ids, {...state, padding: paddingOf(this)}, bound)
       : this.before
     const pads = new Array(this.now.width - ids.length).fill(spec.pad)
     this.sources = [...ids, ...pads].map(id =>
