@@ -93,7 +93,9 @@ class Group:
 
     @property
     def overall(self) -> dict[int, float]:
-        """The metric's mean over the lengths, or the error rate, by seed."""
+        """The metric's mean over its rows, such as lengths, by seed. An error rate has one row, of
+        the whole file; of several error rates, the first counts.
+        """
         rows = [row.by_seed for row in self.rows if row.metric == self.rows[0].metric]
         means = {}
         for trial in self.trials:

@@ -69,12 +69,9 @@ def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def check_mask(subject: Subject) -> Found:
-    """Weights are not below 0, and 0 on padding; where no key is allowed there are neither weights
-    nor gradients.
-
-    Rows sum to 1, or to 0 where no key is allowed; with a window's factor, or a history that says
-    so, to at most 1; to anything if the normaliser says so. Weights of a normaliser or history that
-    is `signed` may be below 0, and sum to anything.
+    """Weights are not below 0, and are 0 on padding; a row in which no key is allowed passes no
+    gradient. If the normaliser says so, rows have the sums that `_row_sums` asks for. Weights of a
+    normaliser or history that is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):

@@ -201,11 +201,12 @@ def _other_values(value: Any) -> list[Any]:
 
 def _results(subject: Any) -> list[Tensor]:
     """Return what a task draws, a weighted loss, or what a model computes in evaluation and in
-    training.
+    training: all that another value of an option may change. Seeds are fixed, so that nothing else
+    changes it.
     """
     torch.manual_seed(0)
     if isinstance(subject, Loss):
-        compute, _, *outputs = loss_example(subject)
+        compute, _batch, *outputs = loss_example(subject)
         return [subject.weight * compute(*outputs)]
     if isinstance(subject, Task):
         drawn = subject.examples(torch.Generator().manual_seed(0), 5 * DRAWN)

@@ -82,20 +82,22 @@ class Watch(TorchDispatchMode):
         one, the product may only add the weights up.
         """
         if any(place_of(one) in self.constant for one in operands):
-            return operands  # a layer
+            return (
+                operands  # a product with a parameter is a linear layer, and no average of values
+            )
         found = []  # operands that may be weights
-        for place, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
-            if operand.is_floating_point() and operand.size(axis) == self.length and wide[place]:
+        for index, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
+            if operand.is_floating_point() and operand.size(axis) == self.length and wide[index]:
                 rows = operand.movedim(axis, -1)  # (..., S)
-                found.append((self._likeness(rows), place, rows))
+                found.append((self._likeness(rows), index, rows))
         if not found:
             return operands
-        _, place, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
+        _, index, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
-        self.uses.append(Use(weights, operands[1 - place]))
+        self.uses.append(Use(weights, operands[1 - index]))
         if self.change:
             changed = self.change(len(self.uses) - 1, weights).reshape(rows.shape)
-            operands[place] = changed.movedim(-1, axes[place])
+            operands[index] = changed.movedim(-1, axes[index])
         return operands
 
     def _record_sum(self, terms: Tensor, axes: Sequence[int]) -> Tensor:

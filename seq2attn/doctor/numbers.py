@@ -74,6 +74,9 @@ def twice(subject: Subject) -> Found:
 
     A softmax of weights, which lie between 0 and 1, gives weights of which the largest is at most e
     times the smallest, however large the inputs are.
+    So the logarithms of the weights give back what the last softmax was applied to. If that may be
+    shares, too, of which some are as large as only a softmax of large scores makes them, they come
+    from another softmax.
     """
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()

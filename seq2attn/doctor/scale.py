@@ -103,12 +103,15 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _apart(weights.log(), seen)
-        for (rows, keys), order in itertools.product(found, ORDERS):
-            if rows.numel() != weights.numel():
+        for (scores, keys), order in itertools.product(found, ORDERS):
+            if scores.numel() != weights.numel():
                 continue
-            product = arrange(rows, order, B, subject.queries(given))
-            factor = product.shape == weights.shape and factor_of(_apart(product, seen), logs)
-            if factor:
+            product = arrange(
+                scores, order, B, subject.queries(given)
+            )  # (B, H, L, S) in this order
+            if product.shape != weights.shape:
+                continue
+            if factor := factor_of(_apart(product, seen), logs):
                 yield factor, keys.size(-1), weights.size(1)
                 break
 

@@ -248,9 +248,9 @@ const STOPS = [
     act: view => set({padding: lacking(view), mask: false}),
     tell: view => {
       const shares = writing(view).map(t => emptyShare(view, t))
-      return `${compared(view)}: they get at most ${short(Math.max(...shares))} of a step's
-        attention.
-        It was trained with a mask. One that was not gives other answers beside longer strings: see
+      return `${compared(view)}: they get up to ${short(Math.max(...shares))} of a step's attention,
+        which the mask keeps at 0. This string may bear it; others need not.
+        A model trained without a mask gives other answers beside longer strings: see
         unmasked.html.`
     }
   },

@@ -139,10 +139,10 @@ class Session {
     const steps = []
     let [token, state, isNew] = [sos, first, false]
     for (let t = 0; t < bound && (t === 0 || token !== eos); t++) {
-      const change = this.changeKey(t, changes)
-      isNew ||= before[t]?.token !== token || before[t].change !== change
+      const key = this.changeKey(t, changes)
+      isNew ||= before[t]?.token !== token || before[t].key !== key
       const step = isNew
-        ? this.step(t, token, state, change, changes)
+        ? this.step(t, token, state, key, changes)
         : before[t]
       step.written = changes.write.get(t) ?? step.likeliest
       steps.push(step)
@@ -152,7 +152,8 @@ class Session {
     return {steps, width, finished: token === eos}
   }
 
-  // What is changed of the attention of step t, as text: steps with the same text share a graph.
+  // What is changed of the attention of step t, as text: the temperature, the mask, and what is set
+  // at each position. Steps with the same text share a graph.
   changeKey(t, {temperature, mask, ban, force}) {
     const cells = []
     for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
@@ -176,17 +177,17 @@ class Session {
     })
   }
 
-  // Computes step t. `change` is the text of its changes, the key of its graph.
-  step(t, token, state, change, changes) {
-    if (!this.graphs.has(change))
-      this.graphs.set(change, this.changedGraph(t, changes))
-    const graph = this.graphs.get(change)
+  // Computes step t. key: its `changeKey`, by which its graph is kept.
+  step(t, token, state, key, changes) {
+    if (!this.graphs.has(key))
+      this.graphs.set(key, this.changedGraph(t, changes))
+    const graph = this.graphs.get(key)
     const inputs = {...state, token: row("int", [1], () => token)}
     const result = graph.run(inputs)
     return {
-      ...made(result, alone),
+      ...made(result, compact),
       token,
-      change,
+      key,
       likeliest: peak(numbersOf(result.choices)), // of what may be written
       state: picked(result, "state."),
       trace: () => graph.trace(inputs)
@@ -197,8 +198,8 @@ class Session {
 // Whether a position is banned at a step, or at all.
 const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`)
 
-// A tensor whose array has its numbers only, in order.
-const alone = x => tensor(x.type, x.shape, numbersOf(x))
+// A copy of a tensor, a view for example, whose array holds its own numbers only, in order.
+const compact = x => tensor(x.type, x.shape, numbersOf(x))
 
 // The place of the largest of some numbers, the first of them.
 const peak = numbers => numbers.indexOf(numbers.reduce(most))

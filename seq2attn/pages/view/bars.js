@@ -43,7 +43,7 @@ function drawColumn(view, step, t, j) {
   const column = view.columns[j]
   const isHeld = view.isForced(t, j)
   const isOutside = map.outside(t, j)
-  const titles = {weight: view.fixed || "drag to set the weight"}
+  const titles = {weight: view.whyFixed || "drag to set the weight"}
   for (const [name, key] of Object.entries(BARS)) {
     const values = ofPosition(step[key].data, j, sources.length)
     const {bar, number} = column[name]
@@ -127,7 +127,7 @@ function builtColumn(view, grid, j) {
 // Make the bar of a weight a slider: it is dragged, or moved with keys, and a double click takes
 // that back. Where weights cannot be set it stays as it is.
 function prepareSlider(view, slider, j) {
-  const isFixed = Boolean(view.fixed)
+  const isFixed = Boolean(view.whyFixed)
   const values = {
     ariaValueMin: 0,
     ariaValueMax: 1,

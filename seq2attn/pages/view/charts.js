@@ -37,7 +37,8 @@ class Chart {
     this.pen.text(x, y, text, 10, look.quiet, align)
   }
 
-  // curves: [name, points [batch, value]]. Names and latest values stand in the caption.
+  // curves: [name, points [batch, value]]. Names and latest values stand in the caption; digits:
+  // how many decimals of these.
   curves(curves, digits) {
     const batches = Math.max(50, training.step)
     const named = curves.map(([name, points], k) => {

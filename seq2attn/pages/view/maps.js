@@ -75,7 +75,7 @@ function changedMap(view) {
     ...mapOf(view, view.now),
     columns: view.sources,
     chosen: [state.step, view.position()],
-    held: new Set(view.fixed ? [] : state.force.keys()),
+    held: new Set(view.whyFixed ? [] : state.force.keys()),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
     masked: j => j >= view.ids.length && masksPadding(),
     different: view.differences,
@@ -129,8 +129,8 @@ function drawTools(view) {
   whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
   here.ariaPressed = String(state.ban.has(cell))
   everywhere.ariaPressed = String(state.ban.has(`${j}`))
-  whole.disabled = Boolean(view.fixed)
-  whole.title = view.fixed
+  whole.disabled = Boolean(view.whyFixed)
+  whole.title = view.whyFixed
   undo.disabled = !isForced
 }
 

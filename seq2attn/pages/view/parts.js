@@ -40,7 +40,7 @@ function encoding({layers, parts: {encoder}}) {
 function output(view, step, t) {
   const share = chancesOf(step)[step.written]
   const mixed = view.attends ? "State and context give" : "The state gives"
-  const givers = view.fixed
+  const givers = view.whyFixed
     ? "Each position, by itself and as much as its weight α, gives"
     : mixed
   const written = state.write.has(t) ? "What you chose" : "The likeliest"
@@ -64,8 +64,9 @@ function bottleneck(view) {
   }
 }
 
-// A step of a model with attention, at the chosen position j, whose number n is a subscript. Of
-// several heads, the one that attends most to it: `cell` is its place in an array (heads, S).
+// What explains step t of a model with attention, at the chosen position j; n is its subscript. Of
+// several heads one is explained, which attends most to j: `cell` is its place in an array
+// (heads, S). `prepare` and `trace` read formulas off the two graphs of the model.
 class AttentionParts {
   constructor(view, step, t) {
     Object.assign(this, {view, step, t, parts: view.spec.parts})
@@ -280,8 +281,8 @@ class AttentionParts {
       why: sentences(
         this.attending(),
         history,
-        this.view.fixed &&
-          `${this.view.fixed} A number beside ln p sums up the paths that lead here.`
+        this.view.whyFixed &&
+          `${this.view.whyFixed} A number beside ln p sums up the paths that lead here.`
       )
     }
   }
@@ -300,7 +301,7 @@ class AttentionParts {
   }
 
   // Who has changed the weight after the softmax: a person, a window, a history, or, if none of
-  // them, the decoder. A history that the scores read has changed these, and not the weight.
+  // them, the decoder. A history whose past weights the scores read changes scores, not weights.
   changers(isYours) {
     const {window: around, history, decoder} = this.parts
     const found = [
@@ -308,10 +309,8 @@ class AttentionParts {
       isNamed(around) && `the window ${around.name}`,
       isNamed(history) && !this.readsPast && `the history ${history.name}`
     ].filter(Boolean)
-    const other = decoder
-      ? `the decoder ${decoder.name}: ${plainly(decoder.summary)}`
-      : "you"
-    return found.length ? found.join(" and ") : other
+    if (found.length) return found.join(" and ")
+    return `the decoder ${decoder.name}: ${plainly(decoder.summary)}`
   }
 
   // The weighted mean that the step reads, with the term of this position in figures.

@@ -40,19 +40,21 @@ const PARTS = {
     "A probability for each symbol that could be written."
   ]
 }
-const WITHOUT = ["states", "vector", "output"] // attention
+const WITHOUT_ATTENTION = ["states", "vector", "output"]
 const SHOWN_NEXT = 5
 
-// The panel of a step, once: its buttons, and a row and a box of the diagram for each part.
+// The panel of a step, once: its buttons, and a row and a box of the diagram for each part. A model
+// with attention has no one vector; one whose weights cannot be set, as they are probabilities of
+// where it is, mixes answers, and has no context.
 function buildStep(view) {
   const move = count => () => choose(state.step + count, state.position)
   view.find(".previous").onclick = move(-1)
   view.find(".next").onclick = move(1)
   view.find(".play").onclick = togglePlay
   view.find(".attending").hidden = !view.attends
-  const absent = ["vector", view.fixed && "context"]
+  const absent = ["vector", view.whyFixed && "context"]
   const parts = Object.keys(PARTS).filter(part => !absent.includes(part))
-  view.parts = view.attends ? parts : WITHOUT
+  view.parts = view.attends ? parts : WITHOUT_ATTENTION
   view.rows = {}
   for (const part of view.parts) addRow(view, part)
 }

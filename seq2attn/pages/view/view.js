@@ -9,7 +9,8 @@ class View {
     this.spec = spec
     this.number = number
     this.attends = spec.attends
-    this.fixed = spec.force_reason && cannotSet(spec.force_reason) // why its weights cannot be set
+    // why its weights cannot be set, if they cannot
+    this.whyFixed = spec.force_reason && cannotSet(spec.force_reason)
     this.root = copyOf("model")
     this.find = name => this.root.querySelector(name)
     this.label = part => this.find(`.label.${part}`) // of bars
@@ -117,7 +118,7 @@ class View {
 
   // Whether a person has set the weight of this cell of this model.
   isForced(t, j) {
-    return !this.fixed && state.force.has(`${t},${j}`)
+    return !this.whyFixed && state.force.has(`${t},${j}`)
   }
 
   // The session that shows what is on the screen.
