@@ -104,8 +104,8 @@ function mapKey(event) {
 function actOn(key, t, j) {
   const isWeight = key === "Enter" || /^[0-9]$/.test(key)
   if (!isWeight && !Object.hasOwn(ACTS, key)) return false
-  if (isWeight && active.fixed) {
-    toast(active.fixed)
+  if (isWeight && active.whyFixed) {
+    toast(active.whyFixed)
     return true
   }
   state.position = j

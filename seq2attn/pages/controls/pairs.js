@@ -183,7 +183,7 @@ function isEven({now}, t = 0) {
 }
 
 // The model whose weights cannot be set, since it moves over the source.
-const oneWay = () => views.find(({fixed}) => fixed)
+const oneWay = () => views.find(({whyFixed}) => whyFixed)
 
 // Which models are right: a name, "both" or "neither".
 function rightOnes() {

@@ -5,7 +5,7 @@ let isUncovered = () => true // of a step: while the tour asks, the map hides wh
 // The model that the tour is about.
 function shownModel() {
   const attending = views.filter(({attends}) => attends)
-  return attending.find(({fixed}) => !fixed) ?? attending[0] ?? views[0]
+  return attending.find(({whyFixed}) => !whyFixed) ?? attending[0] ?? views[0]
 }
 
 // The stops for what the page shows: of two models with a contrast, those about it.

@@ -89,7 +89,7 @@ function setTraining(on) {
 }
 
 // A report of the worker: what it learnt since the last one, and the weights that the page shows
-// from now on.
+// from now on. The worker sends no other report until the page says that it has painted this one.
 function learnt({step, news, weights}) {
   for (const batch of news) count(batch)
   training.step = step

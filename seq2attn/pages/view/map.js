@@ -55,9 +55,9 @@ class MapPainter {
     for (const t of weights.keys()) {
       if (!this.map.shown(t)) continue
       for (const j of columns.keys()) this.mark(t, j)
-      this.centres(t)
+      this.markCentres(t)
     }
-    if (chosen && chosen[0] < rows.length) this.choose(...chosen)
+    if (chosen && chosen[0] < rows.length) this.frameChosen(...chosen)
   }
 
   column(symbol, j) {
@@ -150,7 +150,7 @@ class MapPainter {
   }
 
   // The centre of the window: a bar at the top and the bottom of the row, with an edge.
-  centres(t) {
+  markCentres(t) {
     const {columns, centres} = this.map
     for (const centre of centres[t]) {
       if (centre <= -0.5 || centre >= columns.length - 0.5) continue
@@ -165,7 +165,7 @@ class MapPainter {
   }
 
   // A frame around the row of the chosen step, and one around the chosen cell.
-  choose(t, j) {
+  frameChosen(t, j) {
     const {columns, outside} = this.map
     const [x, y] = this.corner(t, 0)
     this.pen.frame(

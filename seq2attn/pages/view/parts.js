@@ -201,8 +201,8 @@ class AttentionParts {
       made: once trained, the two may fit for that reason.`
   }
 
-  // The score's own formula, with the numbers at this position; where a history is read for it,
-  // what that has of the position so far, C.
+  // The score's own formula, with the numbers at this position. Where the score reads what a
+  // history keeps of the past weights of each position, C, that is told as well.
   ofScore() {
     const {j, n, past} = this
     const {score, history} = this.parts
@@ -255,7 +255,7 @@ class AttentionParts {
     }
   }
 
-  // Where this step's window is, and whether it leaves the position out.
+  // Where this step's window is, centre and radius, and whether it leaves the position out.
   around() {
     const {view, t, j} = this
     const around = view.windowAt(t, ", R = ")
@@ -267,13 +267,16 @@ class AttentionParts {
     )
   }
 
+  // What the temperature does to the scores.
   heated() {
     return state.temperature === 1
       ? ""
       : `Scores are divided by the temperature, ${exact(state.temperature)}.`
   }
 
-  // The weight with which the step attends, and what made it differ from the softmax, if it does.
+  // The weight with which the step attends, and what made it differ from the softmax, if it does. A
+  // history is told of here unless the score has told of it. Weights that cannot be set are those
+  // of hard monotonic attention, whose formulas have logarithms.
   ofWeight() {
     const history = !this.readsPast && described(this.parts.history)
     return {
