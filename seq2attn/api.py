@@ -120,7 +120,7 @@ def evaluate(
     run, checkpoint, runs_dir, device, plugins: as for `load`.
     lengths, options: those of `TrainedModel.evaluate`.
 
-    Nothing is saved if `run` is an ensemble, which belongs to no single run, or if the options
+    Nothing is saved if `run` is an ensemble, which does not belong to one run, or if the options
     change the model, such as `temperature=0.5`: a run's results are those of its own model.
     """
     model = load(run, runs_dir=runs_dir, checkpoint=checkpoint, device=device, plugins=plugins)

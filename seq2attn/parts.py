@@ -96,7 +96,7 @@ def _option(values: dict[str, Any]) -> tuple[Any, Any]:
     """Return the type and the field of an option, from its table in the catalogue.
 
     Its `type` there is a list of the words that are allowed, or the name of a type such as "int";
-    "column", which is no type, may be a number or a text: its `check` decides.
+    "column", which is not a type, may be a number or a text: its `check` decides.
     """
     about = {"default": None, **values}
     kind = about.pop("type")

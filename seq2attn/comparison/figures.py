@@ -58,7 +58,7 @@ def figures_of(comparison: Comparison) -> dict[str, Figure]:
     figures = {}
     trials = [trial for group in groups for trial in group.trials]
     for curve, label in CURVES.items():
-        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # a point is no curve
+        if any(len(trial.metrics.curve(curve)) > 1 for trial in trials):  # one point is not a curve
             title = f"{name}: median over seeds\nband: lowest to highest seed"
             figures[curve] = _figure(title, panels, partial(_draw_curves, curve), label)
     if groups:

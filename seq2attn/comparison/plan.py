@@ -44,7 +44,7 @@ UNLABELLED = (
     "task",
     "task.name",
 )
-"""keys of which labels show only the value, since it says what it is"""
+"""keys whose value alone is shown in labels, since it says what it is"""
 LONGEST_NAME = 80  # characters of a run's name
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 

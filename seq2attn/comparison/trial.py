@@ -167,7 +167,7 @@ def blocked_by(trial: Trial) -> str | None:
         changed = first_change(check_plain(run).config, trial.config)
         plugins = changed_plugins(trial.config, run.environment.plugin_contents)
         loop = run.environment.loop
-    except Seq2AttnError as error:  # it is no run, or damaged
+    except Seq2AttnError as error:  # it is not a run, or is damaged
         return f"cannot be used: {error.message}"
     if plugins:
         return f"made before {plugins[0]} was changed"
@@ -209,7 +209,7 @@ def worker_name() -> str:
     out; otherwise its number and machine, for people.
     """
     if "distributed" in sys.modules:
-        with contextlib.suppress(ValueError):  # this is no worker
+        with contextlib.suppress(ValueError):  # this is not a worker
             return str(sys.modules["distributed"].get_worker().address)
     return f"process {os.getpid()} of {platform.node()}"
 

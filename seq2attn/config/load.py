@@ -41,10 +41,10 @@ KEPT_OPTIONS = (
 
 def load_config(config: str | Path | Values | Config, overrides: Overrides = ()) -> Config:
     """Return the config of a file, the user's or a shipped one, or of keys and values, with
-    `overrides`, of which the last one of a key counts.
+    `overrides`; the last one for a key counts.
 
     A relative path of a data file starts at the folder of the config's file; in an override, or in
-    a config that is no file, at the working directory. None of these files is opened.
+    a config that is not a file, at the working directory. None of these files is opened.
 
     Raises `ConfigError` with every problem, or `Seq2AttnError` if the file cannot be read as YAML.
     """

@@ -100,7 +100,7 @@ class AttentionConfig(Section):
     """The attention of a recurrent decoder."""
 
     score: Annotated[Options, parts.SCORES] = parts.SCORES.choose()
-    """the score function; `seq2attn list` shows the formulas; `none` is no attention"""
+    """the score function; `seq2attn list` shows the formulas; `none` means no attention"""
     heads: Heads = 1
     """attentions at once, each of projections of width model.hidden / heads"""
     mask_padding: bool = True

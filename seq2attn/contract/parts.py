@@ -172,7 +172,7 @@ def _reason(
 
 
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
-    """Find the options of which no other value changes the results.
+    """Find the options whose other values change no result.
 
     results_with: what the part computes with these options, and defaults for the others.
     """

@@ -31,7 +31,7 @@ TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "CP932", "GB18030")
 Kind = tuple[str, str, str, float, str]
-"""a kind of file, what its first line that is no comment and more than a share of all lines look
+"""a kind of file, what its first line that is not a comment and more than a share of all lines look
 like, what helps"""
 NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
     ("compressed", "\x1f\udc8b.*", ".*", 0, "First: gunzip FILE"),

@@ -196,7 +196,7 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if what stands in the first row is no value of its column but a name of it: all
+    """Return True if what stands in the first row is the name of its column and not a value: all
     others are numbers, features or a few values, or have other symbols or another script.
     """
     if not name or name in cells or len(cells) < 10:
@@ -269,7 +269,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
         return [], False
     if chosen[0].role == "segments":
         chosen.reverse()
-    # With such a column, a line may compare two words, of which neither is the other's answer.
+    # With such a column, a line may compare two words, neither of which is the other's answer.
     is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)
     sure = len(chosen) == 2 and len(tags) < 2 and not is_classified
     return [*chosen[:2], *tags[:1]], sure

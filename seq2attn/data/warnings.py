@@ -223,7 +223,7 @@ def _variants(sources: Texts) -> Iterator[Oddity]:
 
 def _comments(targets: Texts) -> Iterator[Oddity]:
     """Warn of targets such as `K AE T # US`: what follows ` #` is a comment if it has a word that
-    is no symbol of the targets.
+    is not a symbol of the targets.
     """
     commented = [target for target in targets if " #" in target]
     symbols = set(parts_of([target.partition(" #")[0] for target in targets]))

@@ -146,7 +146,7 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the empty
-    string if N is no product of these.
+    string if N is not a product of these.
 
     by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
     which change with the query at `place` of each row. In the right order nothing else changes.

@@ -32,7 +32,7 @@ class Watch(TorchDispatchMode):
     """Records the uses of weights over `length` keys.
 
     queries: how many rows weights usually have, beside 1. constant: where parameters lie in memory,
-    whose products are no uses of weights. change: returns the weights that take the place of those
+    whose products use no weights. change: returns the weights that take the place of those
     of a use. freeze: returns what takes the place of its result.
     """
 
@@ -112,7 +112,7 @@ class Watch(TorchDispatchMode):
         axis = long[0] - terms.dim()  # from the end, as operands may have fewer axes
         has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
         if not has_width and all((one >= 0).all() for one in operands):
-            return terms  # weights times a mask, of which the sum is taken
+            return terms  # weights times a mask, to be summed
         wide = [has_width or one.numel() < terms.numel() for one in operands]
         if product.shape == terms.shape:
             # leading axes of length 1, so that all operands have the same number of axes

@@ -22,7 +22,7 @@ from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
 
 WIDTHS = (48, 32)  # of queries and keys, one after the other, which many numbers of heads divide
-NARROW = 3  # sizes of layers that are no widths
+NARROW = 3  # sizes of layers that are not widths
 HINT = (
     "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
     "calls it and returns what it returns."

@@ -110,7 +110,7 @@ def padding_amount(subject: Subject) -> Found:
 
 
 def empty_row(subject: Subject) -> Found:
-    """A row without valid keys is no error, and gives no NaN."""
+    """A row without valid keys raises no error and gives no NaN."""
     if not subject.has_mask:
         return
     valid = subject.given.valid.clone()

@@ -176,7 +176,7 @@ def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
     """Yield which half or third of the rows of a weight has no gradient while the others have one:
     in a joint projection to queries, keys and values, one of them is then not used.
 
-    inputs: the widths of layers; a part that has another size is no projection.
+    inputs: the widths of layers; a part of another size is not a projection.
     """
     for parts in (2, 3):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]

@@ -150,7 +150,7 @@ class _Child:
 
     def end(self) -> None:
         """End the process, and those that it started."""
-        with contextlib.suppress(OSError, AttributeError):  # no groups where there is no fork
+        with contextlib.suppress(OSError, AttributeError):  # without fork there are no groups
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
         self.process.join()

@@ -138,7 +138,7 @@ def with_width(subject: Subject, attention: Any, width: int) -> Subject:
 
 def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
     """Yield what the arguments may be, the likeliest first: all combinations of what may be meant,
-    of which the last one varies fastest.
+    the last of which varies fastest.
     """
     needed, said = required(function_of(attention)), said_of(attention)
     lengths = [S, *_lengths_of(module_of(attention))]  # of sources

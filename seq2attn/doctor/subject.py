@@ -48,9 +48,9 @@ class Subject:
     """it attends to itself: L = S"""
     orders: Sequence[str] = ()
     """how rows, heads and queries follow each other in the weights of each use, such as "bhl"; ""
-    if what was multiplied there is no weights"""
+    if what was multiplied there is not weights"""
     outputs: Sequence[int] = ()
-    """indices of the returned tensors that are no weights"""
+    """indices of the returned tensors that are not weights"""
     shown: Sequence[int] = ()
     """indices of the returned tensors that are weights"""
     told: Sequence[tuple[str, Any]] = ()
@@ -93,7 +93,7 @@ class Subject:
 
     def run(self, given: Inputs, **changes: Any) -> Result:
         """Call it, and arrange what it returns, and the weights that it uses, in the layouts that
-        `observed` found. The output is all tensors that are no weights, side by side; if there are
+        `observed` found. The output is all tensors that are not weights, side by side; if there are
         weights alone, they are the output.
         """
         returned, uses = self.raw(given, **changes)
@@ -172,7 +172,7 @@ class Subject:
     @cached_property
     def last_use(self) -> int | None:
         """The index of the last use of weights that changes the result, or else of the last one;
-        None if there is none, or if something was caught that is no weights
+        None if there is none, or if something else than weights was caught
         """
         if not all(self.orders) or not self.orders:
             return None
@@ -308,7 +308,7 @@ def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
 
 def _orders(subject: Subject) -> list[str]:
     """Return how rows, heads and queries follow each other in the weights of each use (see
-    `order_of`). The empty string stands for what is caught as well but is no weights: features of
+    `order_of`). The empty string stands for what is caught but is not weights: features of
     keys, which linear attention sums over the keys for all queries at once.
     """
     given = subject.given.free

@@ -33,7 +33,7 @@ class Entry:
     group: str = ""
     """codes may follow from a group of others"""
     follows: str = ""
-    """codes and groups after which it is no news, with spaces between them"""
+    """codes and groups that imply this finding, with spaces between them"""
     ends: bool = False
     """after it, nothing else can be judged"""
     crash: bool = False

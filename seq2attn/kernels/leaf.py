@@ -92,7 +92,7 @@ _WRITTEN = _methods()
 def leaf_for(model: Model) -> Leaf | None:
     """Return a function `(batch, resets) -> Decoded` that computes what `model` does, faster.
 
-    None if there is none: it is only for recurrent models of which no weight is parametrized, no
+    None if there is none: it is only for recurrent models in which no weight is parametrized, no
     part of this package has a changed method, and a cell or the attention is built in and without
     forward hooks. It reads the model's weights whenever it is called; the model must stay as it is.
 

@@ -94,7 +94,7 @@ class Layer(nn.Module):
 
 
 class RecurrentEncoder(Encoder):
-    """`recurrent`: layers of cells (Cho et al. 2014), of which each reads both directions of the
+    """`recurrent`: layers of cells (Cho et al. 2014), each of which reads both directions of the
     one below.
     """
 

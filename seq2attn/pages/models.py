@@ -210,7 +210,7 @@ def _describe(part: Any) -> dict[str, str]:
 
 
 def _examples(task: Task, first: Sequence[str]) -> list[str]:
-    """Return `first`, then those of `WORDS` of which a task on strings has all letters, then
+    """Return `first`, then those of `WORDS` whose letters a task on strings all has, then
     strings that the task draws: `EXAMPLES` in all, or all of `first` if these are more.
     """
     vocabulary = task.source_vocabulary

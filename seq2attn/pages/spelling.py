@@ -213,5 +213,5 @@ _SPELLED: dict[str, Callable[[fx.Node, Given], list[Any]]] = {
     "rsub": _reverse_difference,
     "square": lambda _, given: ["pow", given["self"], 2],
 }
-"""operations that are written with other arguments than torch's; `["same", x]` is no operation: the
-result is x itself"""
+"""operations that are written with other arguments than torch's; `["same", x]` stands for x itself,
+without an operation"""

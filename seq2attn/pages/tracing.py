@@ -141,7 +141,7 @@ def line_of(node: fx.Node) -> str:
     """Return where an operation of a graph was called, such as " (odd.py, line 11: return query @
     keys.mT)"; empty if torch has not kept it.
 
-    Torch keeps lines of `forward` functions, of which this is the innermost. Where that is one of
+    Torch keeps lines of `forward` functions; this is the innermost of them. Where that is one of
     seq2attn or torch, the innermost module of a plug-in that it was called within is named, too:
     " (OddScore: scores.py, line 11: ...)".
     """

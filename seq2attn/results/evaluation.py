@@ -336,7 +336,7 @@ def untrained_note(rows: Iterable[Row]) -> list[str]:
 
 
 def lines_left_out(evaluations: Iterable[Evaluation]) -> list[str]:
-    """Return a sentence for each file of which malformed lines were left out."""
+    """Return a sentence for each file some of whose malformed lines were left out."""
     counts: dict[str, int] = {}
     for evaluation in evaluations:
         counts |= evaluation.left_out or {}

@@ -126,7 +126,7 @@ function contrast() {
   return told.length ? `They differ in the ${told.join("; the ")}` : ""
 }
 
-// The model of which a number is largest.
+// The model for which a number is largest.
 function modelWithMost(rate) {
   const [one, other] = views
   return (rate(other) > rate(one) ? other : one).spec.name

@@ -58,7 +58,7 @@ class Explanation {
     }
   }
 
-  // The node that made a value; of an input, weight or constant, one of nothing.
+  // The node that made a value; for an input, weight or constant, a node without arguments.
   maker(place) {
     return this.graph.makers.get(place) ?? {inputs: [], args: []}
   }
@@ -69,8 +69,8 @@ class Explanation {
     return single(place === undefined ? value : this.values[place])
   }
 
-  // The place of the tensor that a view, such as a slice, shows a part of; a tensor that is no view
-  // is its own base. Views of views are followed. An operation such as `split` makes a list of
+  // The place of the tensor that a view, such as a slice, shows a part of; any other tensor is its
+  // own base. Views of views are followed. An operation such as `split` makes a list of
   // tensors; then it is the tensor that was split.
   base(place) {
     const {data} = this.values[place]
@@ -256,8 +256,8 @@ class Explanation {
   // The formula of a product of matrices: for one element a row of the one times a column of the
   // other, "s · hⱼ"; for a vector of elements a matrix of weights times a vector, "W s". cells: the
   // elements' numbers, counted row by row in `shape`. The vectors of the first product of two
-  // vectors are kept, since the page draws them. Two elements [0, 1] of the weights stand for all:
-  // that is no single number.
+  // vectors are kept, since the page draws them. Of the weights, two elements [0, 1] stand for all:
+  // enough to show that they are several.
   multiplied({operation, args}, cells, shape) {
     const places = args.map(value => this.graph.placeOf(value))
     const sizes = places.map(place => this.values[place].shape)

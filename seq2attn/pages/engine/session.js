@@ -102,10 +102,9 @@ class Session {
     }
   }
 
-  // Runs the cell of one layer and direction along its inputs, of which `length` are no padding. A
-  // backward one reads these in reverse, and the padding after them, so that padding changes
-  // nothing. Returns its outputs by position, and its state after the last token that is no
-  // padding.
+  // Runs the cell of one layer and direction along its inputs: `length` tokens, then padding. A
+  // backward one reads the tokens in reverse before the padding, so that padding changes nothing.
+  // Returns its outputs by position, and its state after the last token that it reads.
   readLine(name, inputs, length) {
     const graph = this.model.graphs[name]
     const order = [...inputs.keys()]
