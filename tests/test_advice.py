@@ -51,6 +51,10 @@ GIVEN = {  # a file -> what it holds, and the options that its refusal has to na
         {"delimiter": ",", "columns": 4, "source_column": 2, "target_column": 3}
         | {"target_separator": " "},
     ),
+    "sigmorphon.txt": (  # features in small letters
+        lines(lambda at, word: f"{word}\tcase={'nadg'[at % 4]},number=pl\t{word}x"),
+        {"target_column": 3, "features_column": 2, "features_separator": ","},
+    ),
     "lemmas.csv": (  # several forms ask for the lemma, in whatever order
         "base,word\n" + lines(lambda _, word: f"{word},{word}x\n{word},yo{word}"),
         {"delimiter": ",", "source_column": "word", "target_column": "base"},

@@ -35,7 +35,7 @@ OTHER = (
 )
 NAME = "|".join([*(name for pair in NAMED for name in pair), OTHER])
 FEATURES = r"|feat.*|.*tags?|msd|morph.*|infl.*|gram.*"
-TAG = r"[A-Z0-9_][\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing
+TAG = r"([A-Z0-9_]|[a-z]+=)[\w.+:{}()\[\]/,=*;|-]*"  # V;PST, Case=Nom|Number=Sing, case=nom
 PLAIN = r"[A-Za-z][\w .()/-]*|"  # a name in a header
 
 
@@ -236,7 +236,7 @@ def role(cells: Texts) -> str:
     has_digits = share_of(r".*\d.*", filled) > 0.9
     if share_of(r"https?:.*", filled) > 0.9 or (has_digits and different > 0.95 * len(filled)):
         return "id"
-    parts = re.split("[;|]", ";".join(filled))
+    parts = re.split("[;|,]", ";".join(filled))
     if (  # V;PST or Case=Nom|Number=Sing: few different parts, in capitals or with a value
         share_of(TAG, filled) > 0.95
         and 3 < len(set(parts)) < 0.2 * len(parts)
