@@ -204,6 +204,7 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "No two of them look like source and answer: 1 (id, such as '0.')",
         ),
         ("a.xml", "<?xml version='1.0'?>\n<a>\n<b>abc</b>\n</a>\n", "It is XML."),
+        ("a.txt", "EU NNP B-NP B-ORG\nrejects VBZ B-VP O\n\n" * 9, "It is no file of pairs."),
         ("a.txt", "\\gll ab-c ab\\\\\nX-PST Y\\\\\n\\glt 'z'\n" * 9, "It is interlinear glosses."),
         (
             "a.csv",

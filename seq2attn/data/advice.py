@@ -79,7 +79,7 @@ UNDIVIDED: tuple[Kind, ...] = (  # files whose lines no delimiter splits
     (
         "interlinear glosses",
         ".*",
-        r".*\w[-=.]([A-Z]{2}|[1-3][A-Z]).*",  # eat-PST, go-3SG
+        r".*\w\w[-=.]([A-Z]{2}|[1-3][A-Z]).*",  # eat-PST, go-3SG; not B-LOC, a tag of entities
         0.15,
         "choose two lines of each block between blank lines: "
         rf"awk -v RS= -F '\n' -v OFS='\t' '{{print $1, $2}}' FILE {TO}",
