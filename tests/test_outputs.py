@@ -43,6 +43,15 @@ def test_the_folder_of_a_file_is_made_once_there_is_something_to_write(cli, line
     assert Path("new/folder", file).stat().st_size > 100
 
 
+def test_a_table_for_a_paper_has_a_row_for_each_length_of_strings(cli):
+    cli("eval tiny --lengths 1 3 --samples 4 --latex t.tex").check()
+    lines = Path("t.tex").read_text().splitlines()
+    assert "% brackets: 95 % intervals; 4 strings of each length" in lines
+    rows = [line.split(" & ") for line in lines if " & " in line]
+    assert [row[0] for row in rows] == ["length", "1", "3"]
+    assert [len(row) for row in rows] == [2, 2, 2]
+
+
 def test_an_empty_file_is_replaced(cli):
     Path("new.tsv").touch()  # as `mktemp` makes it
     cli("eval tiny --lengths 3 --samples 2 --errors new.tsv").check()

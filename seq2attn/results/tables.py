@@ -20,7 +20,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
     """
     of_files = {name: one for name, one in evaluations.items() if one.get("wer")}
     tables = [_rates_table(of_files)] if of_files else []
-    return [*tables, _accuracy_table(evaluations)]
+    return [*tables, _accuracy_table(evaluations, "--json has every measure")]
 
 
 def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -34,7 +34,7 @@ def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
     return Table(columns, rows, f"error rates on {', '.join(sorted(files))}")
 
 
-def _accuracy_table(evaluations: Mapping[str, Evaluation]) -> Table:
+def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table:
     """Return exact match, with a row for each family and length that any of them has."""
     places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
@@ -47,12 +47,10 @@ def _accuracy_table(evaluations: Mapping[str, Evaluation]) -> Table:
     families = {family for family, _ in places}
     columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
     columns += map(Column, evaluations)
-    notes = [
-        *untrained_note(places.values()),
-        "--json has every measure",
-        *lines_left_out(evaluations.values()),
-    ]
-    return Table(columns, rows, "exact match", notes)
+    left_out = lines_left_out(evaluations.values())
+    return Table(
+        columns, rows, "exact match", [*untrained_note(places.values()), *notes, *left_out]
+    )
 
 
 def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
@@ -93,32 +91,27 @@ def _test(evaluations: Mapping[str, Evaluation]) -> str:
 def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int]) -> Table:
     """Return a table for a paper of the evaluations of several runs, by their names: of words of
     the same file the error rates, and each run's difference from the first; of strings that a task
-    draws, exact match by length. seeds: of their training; an ensemble has none.
+    draws, exact match, a row for each length. seeds: of their training; an ensemble has none.
     """
     first, baseline = next(iter(evaluations.items()))
-    has_rates = baseline.get("wer") is not None  # of a file of pairs
-    places = [] if has_rates else baseline.by_length("exact_match")
+    if baseline.get("wer") is None:  # of strings that a task draws
+        count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
+        trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
+        return _accuracy_table(evaluations, count, *trained)
     columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
-    columns += [Column(f"length {length_label(place)}", right=True) for place in places]
-    notes = ["brackets: 95 % intervals; n: strings of a length, words or lines"]
-    if has_rates:
-        columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
-        columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
-        if len(evaluations) > 1:
-            notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
+    columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
+    columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
     rows: list[list[object]] = []
     for name, one in evaluations.items():
-        count = one.words if has_rates else one.rows[0].samples
-        row: list[object] = [name, seeds.get(name), count]
-        row += [one.get("exact_match", place.length, place.family) for place in places]
-        if has_rates:
-            paired = None if one is baseline else one.paired(baseline)
-            row += [one.get("wer"), one.get("ser")]
-            row += [paired and paired.difference, paired and paired.p]
-        rows.append(row)
-    title = baseline.data["name"] if baseline.data else "exact match"
-    notes += [*untrained_note(places), *lines_left_out(evaluations.values())]
-    return Table(columns, rows, title, notes)
+        paired = None if one is baseline else one.paired(baseline)
+        rates = one.get("wer"), one.get("ser")
+        difference = paired and paired.difference, paired and paired.p
+        rows.append([name, seeds.get(name), one.words, *rates, *difference])
+    notes = ["brackets: 95 % intervals; n: words or lines"]
+    if len(evaluations) > 1:
+        notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
+    notes += lines_left_out(evaluations.values())
+    return Table(columns, rows, baseline.data["name"] if baseline.data else "", notes)
 
 
 def errors_table(evaluation: Evaluation) -> Table:
