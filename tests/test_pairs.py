@@ -56,6 +56,7 @@ def make(tmp_path, train=TRAIN, dev="ba\ty x\n", **options):
         ("\nab\tx y\n\n \t\nb\ty\n", "utf-8"),  # blank lines between paradigms
         ("ab\tx y\nb\ty\n", "utf-8-sig"),
         ("ab\tx y\r\nb\ty\r\n", "utf-16"),
+        ("ab\tx y\nb\ty\n", "utf-32"),
     ],
     ids=ascii,
 )
@@ -127,9 +128,9 @@ def test_a_cell_may_hold_more_than_a_value(tmp_path, content, options, pairs):
         ("a\tx,\n", {"target_alternatives": ","}, "line 1: the target (column 2) is empty"),
         ("a\ty\ufeffz\n", {}, "line 1: a byte order mark, as where two files were joined"),
         (
-            "Word\tIPA\na\tx\n",
+            "WORD\tIPA\na\tx\n",
             {"source_column": "word"},
-            "task.source_column: 'word' names no column; did you mean 'Word'? the header has",
+            "task.source_column: 'word' names no column; did you mean 'WORD'? the header has",
         ),
         ("x\tx\na\tx\n", {"target_column": "x"}, "'x' names several columns; the header has"),
         ("a\tx\nb\nc\n", {"skip_bad": 1}, "2 of 3 lines cannot be read\n  2 lines (2, 3): columns"),

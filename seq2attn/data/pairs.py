@@ -63,7 +63,7 @@ class PairFile:
 
 
 def load_pairs(path: Path, form: Format) -> PairFile:
-    """Load a file in UTF-8, or in UTF-16 with a byte order mark, that has one source a line.
+    """Load a file in UTF-8, or in UTF-16 or -32 with a byte order mark, that has one source a line.
 
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
     them.
@@ -117,6 +117,8 @@ def _read_file(path: Path) -> tuple[bytes, str]:
         if size > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes; train on a part of it")
         data = path.read_bytes()
+        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):  # begins as UTF-16's does
+            return data, data.decode("utf-32")
         if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return data, data.decode("utf-16")
         return data, data.decode("utf-8-sig", "surrogateescape")
