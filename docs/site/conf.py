@@ -51,7 +51,7 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 ]
 PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
     "scaled": (
-        "attention",
+        "attention: a cause, or a picture?",
         "Type a word: a trained model reverses it and shows where it looks for each letter.",
     ),
     "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
@@ -81,7 +81,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "s · h of a GRU's states, divided by √D and not: these start soft without it.",
     ),
     "scores": (
-        "additive score and dot product",
+        "temperature, of an additive score and a dot product",
         "A product and a sum with tanh: what does a temperature do to each?",
     ),
     "general": (

@@ -189,7 +189,7 @@ const STOPS = [
     }
   },
   {
-    title: "Sharper weights: without √D",
+    title: "Sharper: without √D",
     of: view => masked(view) && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
     start: () => choose(1, null),
