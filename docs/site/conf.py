@@ -57,7 +57,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
     "bottleneck": (
         "bottleneck",
-        "Everything through one vector: how long may a string be, without attention?",
+        "Everything through one vector: which strings come through without attention?",
     ),
     "race": (
         "with and without attention, in training",
@@ -81,7 +81,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "s · h of a GRU's states, divided by √D and not: these start soft without it.",
     ),
     "scores": (
-        "temperature, of an additive score and a dot product",
+        "temperature of two scores",
         "A product and a sum with tanh: what does a temperature do to each?",
     ),
     "general": (

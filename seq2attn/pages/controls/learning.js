@@ -84,10 +84,10 @@ const LEARNING_STOPS = [
       const own = view.right.map((_, t) =>
         view.symbol(view.now.steps[t].likeliest)
       )
-      return `After its own letters it wrote ${answerOf(view, view.before)}:
-        ${rightLetters(view, view.before)} are right. After the right ones it would write
-        ${own.join("")}: ${rightLetters(view, view.now)} are right. A wrong letter misleads the
-        next.`
+      return `After its own letters it wrote ${answerOf(view, view.before)}, with
+        ${rightLetters(view, view.before)} of ${own.length} letters right; after the right ones it
+        would write ${own.join("")}, with ${rightLetters(view, view.now)} right. A wrong letter
+        misleads the next.`
     }
   }
 ]

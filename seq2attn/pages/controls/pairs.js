@@ -75,7 +75,7 @@ const PAIR_STOPS = [
     act: () => choose(firstWrong(loser), null),
     tell: () => {
       const largest = each(view => {
-        if (!view.attends) return "none: it has no attention"
+        if (!view.attends) return "no position, without attention"
         const {weight, ...found} = strongest(view, state.step)
         if (isEven(view, state.step)) return `no position: all have ${weight}`
         return `${place(found)}, with ${weight}`
@@ -96,8 +96,8 @@ const PAIR_STOPS = [
     act: () => type(textOf(loser, 5)),
     tell: () => `${judged(loser)}
       What attention does not bring has to come through one vector, the encoder's last state, as wide
-      for a long string as for a short one: packing a few letters is learned soon, many late.
-      ${sampled()}`
+      for a long string as for a short one: a bottleneck. A few letters come through soon, many only
+      after long training. ${sampled()}`
   },
   {
     title: "Longer than in training",
