@@ -69,15 +69,14 @@ const LEARNING_STOPS = [
   {
     title: "Teacher forcing by hand",
     of: without,
-    guess: () => ["fewer", "as many", "more"],
-    truth: view => {
-      const more =
-        rightLetters(view, view.now) - rightLetters(view, view.before)
-      return ["fewer", "as many", "more"][1 + Math.sign(more)]
-    },
+    guess: () => ["more", "not more"],
+    truth: view =>
+      rightLetters(view, view.now) > rightLetters(view, view.before)
+        ? "more"
+        : "not more",
     ask: view => `${judged(view)} Now put the right letters in its mouth: each step then reads the
       right letter before it, as in training, whatever the model would write. Of the letters that it
-      would write itself, how many are right?`,
+      would write itself, will more be right?`,
     press: "Put them in",
     act: view => view.right.forEach((id, t) => hold("write", t, id)),
     tell: view => {

@@ -220,12 +220,9 @@ const STOPS = [
     tell: view => {
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
-      const mixed =
-        is.value < 0.9
-          ? ": its context is a mixture of several positions"
-          : ""
       return `${compared(view)}.
-        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}${mixed}.`
+        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}: the flatter, the
+        more the context is a mixture of several positions.`
     }
   },
   {
