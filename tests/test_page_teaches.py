@@ -127,6 +127,22 @@ def test_what_attention_read_reaches_coverage_and_the_cell_of_bahdanau(opened):
         assert told.startswith(f"You guessed {verdict}")
 
 
+def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
+    run = opened("letters")
+    written = "views[0][result].steps.map(step => views[0].symbol(step.likeliest))"
+    told, free, given = run(
+        f"{press(1)} return [{TOLD}, ...['before', 'now'].map(result => {written})]"
+    )
+    right = "egnaro"
+    counts = [sum(map(str.__eq__, right, letters)) for letters in (free, given)]
+    said = re.search(r"with\s+(\d) of 6 letters right; .* write (\S+), with (\d) right", told)
+    assert [int(said[1]), int(said[3])] == counts
+    assert said[2] == "".join(given[:6])
+    assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
+    assert run("return [batches(), state.write.size]") == [300, 6]
+    assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
+
+
 def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")

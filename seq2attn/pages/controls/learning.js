@@ -78,7 +78,7 @@ const LEARNING_STOPS = [
       right letter before it, as in training, whatever the model would write. Of the letters that it
       would write itself, will more be right?`,
     press: "Put them in",
-    act: view => view.right.forEach((id, t) => hold("write", t, id)),
+    act: ({right}) => set({write: new Map(right.entries())}),
     tell: view => {
       const own = view.right.map((_, t) =>
         view.symbol(view.now.steps[t].likeliest)
