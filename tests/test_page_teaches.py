@@ -147,7 +147,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5. Of 40 strings" in told
+    assert "at 1, 2, 3, 4, 5: it never goes back. Of 40 strings" in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
@@ -160,7 +160,8 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert weights[1] < 1e-9  # is banned
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
     assert (
-        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
+        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5: it never"
+        in told
     )
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 

@@ -33,10 +33,8 @@ const PAIR_STOPS = [
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
-      const isStuck = peaks[0] === view.count && !isRight(view)
-      const why = isStuck ? " It begins at the end, and cannot go back." : ""
-      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}.${why}
-        ${sampled()}`
+      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
+        goes back. ${sampled()}`
     }
   },
   {
@@ -95,8 +93,8 @@ const PAIR_STOPS = [
     press: "Type it",
     act: () => type(textOf(loser, 5)),
     tell: () => `${judged(loser)}
-      What attention does not bring has to come through one vector, the encoder's last state, as wide
-      for a long string as for a short one: a bottleneck. A few letters come through soon, many only
+      What attention does not bring has to come through one vector, the encoder's last state, as
+      wide for a long string as for a short one: a bottleneck. A few letters come through soon, many only
       after long training. ${sampled()}`
   },
   {
