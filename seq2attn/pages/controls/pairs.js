@@ -94,8 +94,8 @@ const PAIR_STOPS = [
     act: () => type(textOf(loser, 5)),
     tell: () => `${judged(loser)}
       What attention does not bring has to come through one vector, the encoder's last state, as
-      wide for a long string as for a short one: a bottleneck. A few letters come through soon, many only
-      after long training. ${sampled()}`
+      wide for a long string as for a short one: a bottleneck. A few letters come through
+      soon, many only after long training. ${sampled()}`
   },
   {
     title: "Longer than in training",
