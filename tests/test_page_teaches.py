@@ -81,10 +81,11 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 
 @pytest.mark.parametrize("page, stops, guess, told", [
-    ("window", 2, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 2, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
-    ("scores", 2, 0, "“dot”: right. Scores go from -8.72 to 23.2 (dot) and -2.39 to 4.86"),
-    ("order", 1, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+    ("window", 3, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
+    ("coverage", 3, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
+    ("scores", 1, 0, "“dot”: right. The largest weight falls from .98 to .71 (dot) and from .69"),
+    ("order", 2, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+    ("bottleneck", 2, 0, "“additive”: wrong, it is “none”. none writes erutcetihcri. Step 12 is"),
 ])  # fmt: skip
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
     run = opened(page)
@@ -101,11 +102,52 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     assert "undefined" not in run(f"return {asked}")
 
 
+def test_what_attention_read_reaches_coverage_and_the_cell_of_bahdanau(opened):
+    """A step that is made to look elsewhere, and writes the same, moves the next one's weights
+    only where they depend on past attention.
+    """
+    at = "Array.from(view[result].steps[state.step].weights.data)"
+    rows = f"views.map(view => ['before', 'now'].map(result => {at}))"
+    for page, stop, step, place, one, other, verdict in (
+        ("coverage", 2, 8, 0, "plain", "coverage", "“plain”: wrong, it is “coverage”."),
+        ("order", 1, 2, 2, "luong", "bahdanau", "“bahdanau”: right."),
+    ):
+        run = opened(page)
+        told, names, weights, chosen = run(
+            f"{press(stop)} return [{TOLD}, views.map(({{spec}}) => spec.name), {rows}, "
+            "[state.step, state.position]]"
+        )
+        assert chosen == [step, place]
+        before, now = weights[names.index(one)]
+        assert before == now  # a state of letters alone
+        before, now = weights[names.index(other)]
+        assert now[place] < before[place] - 0.15
+        was, now = re.search(rf"(\.\d+), then (\.\d+) \({one}\)", told).groups()
+        assert was == now
+        assert told.startswith(f"You guessed {verdict}")
+
+
+def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
+    run = opened("letters")
+    written = "views[0][result].steps.map(step => views[0].symbol(step.likeliest))"
+    told, free, given = run(
+        f"{press(1)} return [{TOLD}, ...['before', 'now'].map(result => {written})]"
+    )
+    right = "egnaro"
+    counts = [sum(map(str.__eq__, right, letters)) for letters in (free, given)]
+    said = re.search(r"with\s+(\d) of 6 letters right; .* write (\S+), with (\d) right", told)
+    assert [int(said[1]), int(said[3])] == counts
+    assert said[2] == "".join(given[:6])
+    assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
+    assert run("return [batches(), state.write.size]") == [300, 6]
+    assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
+
+
 def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5; left of where the step before was, each is below .005." in told
+    assert "at 1, 2, 3, 4, 5: it never goes back. Of 40 strings" in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
@@ -118,7 +160,8 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert weights[1] < 1e-9  # is banned
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
     assert (
-        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5." in told
+        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5: it never"
+        in told
     )
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 
@@ -203,25 +246,15 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "You guessed “to the left”: right. The largest"
     )
     assert not run(f"return {WAITS}")
-    ends = "The last step still ends it: the end comes from the decoder's state."
-    assert run(f"{press(3)} return {TOLD}").endswith(ends)
+    ends = "The last step still ends it: there, its weights are only a picture."
+    assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
     assert run(f"return {last}") == [0, 1, 0, 0, 0]
     told = run(f"{press(4)} return {TOLD}")
-    step = "views[0][result].steps[1], l = views[0].spec.target.tokens.indexOf('l')"
-    both = run(
-        f"return ['before', 'now'].map(result => {{ const step = {step};"
-        "return [Array.from(step.weights.data), Array.from(step.logits.data), l]; })"
-    )
-    told = re.search(
-        r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*); the probability "
-        r"of l was (.*) and is (\S+)\.",
-        told,
-    )
-    weights = [max(weights) for weights, _, _ in both]
-    chances = [shares(logits)[place] for _, logits, place in both]
-    expected = [weights[1], weights[0], *chances]
-    assert list(map(float, told.groups())) == pytest.approx(expected, abs=0.006)
+    rows = "result => Array.from(views[0][result].steps[1].weights.data)"
+    before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
+    said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
+    assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
 
 
 def test_a_term_is_explained_to_the_keyboard(opened):

@@ -51,13 +51,17 @@ PARTS = [  # what parts of your own need, from `import seq2attn` and elsewhere
 ]
 PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hint
     "scaled": (
-        "attention",
+        "attention: a cause, or a picture?",
         "Type a word: a trained model reverses it and shows where it looks for each letter.",
     ),
     "train": ("training", "Press Train, and watch attention form in a model that knows nothing."),
+    "bottleneck": (
+        "bottleneck",
+        "Everything through one vector: which strings come through without attention?",
+    ),
     "race": (
-        "bottleneck: with and without attention",
-        "Everything through one vector, or attention: which model has more strings right?",
+        "with and without attention, in training",
+        "The same two, trained before your eyes: which one learns faster?",
     ),
     "letters": (
         "teacher forcing",
@@ -72,8 +76,12 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "√D in training",
         "s · W h with W of variance 1, divided by √D and not, trained on the same batches.",
     ),
+    "gru": (
+        "√D where it costs time",
+        "s · h of a GRU's states, divided by √D and not: these start soft without it.",
+    ),
     "scores": (
-        "additive score and dot product",
+        "temperature of two scores",
         "A product and a sum with tanh: what does a temperature do to each?",
     ),
     "general": (
@@ -97,6 +105,19 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "hard monotonic attention, stuck",
         "Hard monotonic attention was to reverse: it cannot go back.",
     ),
+}
+NEXT = {  # a page -> one that goes on from it
+    "scaled": "bottleneck",
+    "bottleneck": "race",
+    "race": "letters",
+    "unmasked": "scaled",
+    "root": "division",
+    "division": "gru",
+    "gru": "root",
+    "scores": "general",
+    "order": "monotonic",
+    "window": "coverage",
+    "monotonic": "stuck",
 }
 
 MENDED = {
@@ -226,11 +247,20 @@ def link_to_copies(app, doctree):
 
 
 def copy_models(app, error):
-    """Copy the pages that run a model, which the landing page shows, with a way back to it."""
-    back = '<body>\n<a id="back" href="../index.html">All models</a>'
-    for name in () if error else html_context["pages"]:
+    """Copy the pages that run a model, which the landing page shows, with a way back to it, and a
+    way on.
+    """
+    pages = {} if error else html_context["pages"]
+    for name in pages:
+        links = '<a id="back" href="../index.html">All models</a>'
+        following = NEXT.get(name)
+        if following in pages:
+            links += f' <a href="{following}.html">Next: {pages[following][0]}</a>'
         page = (ROOT / f"docs/{name}.html").read_text("utf-8")
-        (app.outdir / f"docs/{name}.html").write_text(page.replace("<body>", back, 1), "utf-8")
+        page = page.replace(
+            "<body>", f'<body>\n<nav class="onward" aria-label="pages">{links}</nav>', 1
+        )
+        (app.outdir / f"docs/{name}.html").write_text(page, "utf-8")
 
 
 def begin_at_landing_page(app, page, template, context, doctree):

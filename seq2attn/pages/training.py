@@ -90,7 +90,12 @@ def training_settings(config: Config) -> dict[str, Any]:
     for step in range(training.warmup):
         rate = learning_rate(training, step, steps)
         warmup.append(rate / training.learning_rate)
-    return {"warmup": warmup, "rate": training.learning_rate, "seed": config.seed}
+    return {
+        "warmup": warmup,
+        "rate": training.learning_rate,
+        "seed": config.seed,
+        "steps": training.steps,
+    }
 
 
 def drawing(config: Config, task: Task) -> tuple[Call, Graph]:

@@ -1,16 +1,27 @@
 // Stops of the tour of a page that trains.
 
-// Batches, after which an exam is due.
-const TRAINED = 300
-const RACED = 200
+// The batches of a stop: as many as the config trains, but at most 300, for which one can wait. A
+// config that counts epochs has no steps, and a page that trains nothing no such stop.
+const batches = () => Math.min(300, data.models[0].training?.steps || 300)
 const percent = share => `${Math.round(100 * share)} %`
 const latest = () => training.exams.at(-1)?.[1] ?? []
 
-function trainTo(batches) {
-  if (training.step > batches) resetTraining()
-  state.until = batches
-  by("train-until").value = batches
-  if (training.step < batches) setTraining(true)
+function trainForStop() {
+  state.until = batches()
+  if (training.step > state.until) resetTraining()
+  by("train-until").value = state.until
+  if (training.step < state.until) setTraining(true)
+}
+
+// Of the letters that a model would write itself in what it was given, how many are right.
+const rightLetters = ({right}, {steps}) =>
+  right.filter((id, t) => steps[t]?.likeliest === id).length
+
+// How soft attention is before training, of two models that attend.
+function softness() {
+  if (training.step || !bothAttend()) return ""
+  const largest = each(view => strongest(view, 0).weight)
+  return `Before training, the largest weight of step 1 is ${largest}.`
 }
 
 const LEARNING_STOPS = [
@@ -19,17 +30,18 @@ const LEARNING_STOPS = [
     of: () => data.models.length === 2,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
-    ask: () => `Both get the same batches. ${contrast()}.
-      Which one will have more strings right after ${RACED} batches?`,
-    press: `Train ${RACED} batches`,
-    act: () => trainTo(RACED),
+    ask: () => `Both get the same batches. ${contrast()}. ${softness()}
+      Which one will have more strings right after ${batches()} batches?`,
+    press: `Train ${batches()} batches`,
+    act: trainForStop,
     tell: () => {
       const share = each(({number}) => percent(latest()[number].whole))
       const loss = each(({number}) =>
         training.losses[number].at(-1).toFixed(2)
       )
       return `${share} of ${EXAM.strings} new strings are right, all as long as the longest of
-        training. The losses are ${loss}. One string alone may be luck: look at the shares.`
+        training. The losses are ${loss}. One string alone may be luck: look at the shares. This is
+        who learns faster, not what either can learn: train on, and watch “Right by length”.`
     }
   },
   {
@@ -43,15 +55,38 @@ const LEARNING_STOPS = [
       return whole > 0.25 * given ? "about half as many" : "hardly any"
     },
     ask: () => `In training the model writes each letter after the right ones (teacher forcing).
-      In use it writes after its own. Train ${TRAINED} batches: of its letters many will be right.
+      In use it writes after its own. Train ${batches()} batches: of its letters many will be right.
       Will as many strings be right as letters?`,
-    press: `Train ${TRAINED} batches`,
-    act: () => trainTo(TRAINED),
+    press: `Train ${batches()} batches`,
+    act: trainForStop,
     tell: () => {
       const [{given, own, whole}] = latest()
       return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
         its own: a wrong letter misleads the next. And ${percent(whole)} of the strings are right: a
         string needs all its letters.`
+    }
+  },
+  {
+    title: "Teacher forcing by hand",
+    of: without,
+    guess: () => ["more", "not more"],
+    truth: view =>
+      rightLetters(view, view.now) > rightLetters(view, view.before)
+        ? "more"
+        : "not more",
+    ask: view => `${judged(view)} Now put the right letters in its mouth: each step then reads the
+      right letter before it, as in training, whatever the model would write. Of the letters that it
+      would write itself, will more be right?`,
+    press: "Put them in",
+    act: ({right}) => set({write: new Map(right.entries())}),
+    tell: view => {
+      const own = view.right.map((_, t) =>
+        view.symbol(view.now.steps[t].likeliest)
+      )
+      return `After its own letters it wrote ${answerOf(view, view.before)}, with
+        ${rightLetters(view, view.before)} of ${own.length} letters right; after the right ones it
+        would write ${own.join("")}, with ${rightLetters(view, view.now)} right. A wrong letter
+        misleads the next.`
     }
   }
 ]

@@ -33,14 +33,8 @@ const PAIR_STOPS = [
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
-      const behind =
-        mostBehind(view) < 0.005
-          ? "; left of where the step before was, each is below .005"
-          : ""
-      const isStuck = peaks[0] === view.count && !isRight(view)
-      const why = isStuck ? " It begins at the end, and cannot go back." : ""
-      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}${behind}.${why}
-        ${sampled()}`
+      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
+        goes back. ${sampled()}`
     }
   },
   {
@@ -79,6 +73,7 @@ const PAIR_STOPS = [
     act: () => choose(firstWrong(loser), null),
     tell: () => {
       const largest = each(view => {
+        if (!view.attends) return "no position, without attention"
         const {weight, ...found} = strongest(view, state.step)
         if (isEven(view, state.step)) return `no position: all have ${weight}`
         return `${place(found)}, with ${weight}`
@@ -90,20 +85,35 @@ const PAIR_STOPS = [
   },
   {
     title: "A shorter string",
-    of: () => rivals() && hasWindow(),
+    of: () => rivals() && (hasWindow() || !loser.attends),
     ...rightOrWrong,
     truth: () => rightOrWrong.truth(loser),
-    ask: () => `The first windows of ${loser.spec.name} are in the wrong place.
-      Will it be right on “${textOf(loser, 5)}”?`,
+    ask: () =>
+      `Will ${loser.spec.name} be right on “${textOf(loser, 5)}”, of 5 symbols?`,
     press: "Type it",
     act: () => type(textOf(loser, 5)),
     tell: () => `${judged(loser)}
-      What its windows miss has to come through the state, as without attention:
-      a few letters get through.`
+      What attention does not bring has to come through one vector, the encoder's last state, as
+      wide for a long string as for a short one: a bottleneck. A few letters come through
+      soon, many only after long training. ${sampled()}`
+  },
+  {
+    title: "Longer than in training",
+    of: () => rivals() && hasWindow(),
+    guess: () => ["both", ...modelNames(), "neither"],
+    truth: rightOnes,
+    ask: ({
+      spec: {trained}
+    }) => `What is a window good for? In training, strings had
+      ${trained.join(" to ")} symbols. Which will be right on one of ${trained[1] + 6}?`,
+    press: "Type it",
+    act: view => type(textOf(view, view.spec.trained[1] + 6)),
+    tell: () => `${sampled()} Where a window leads to the right place, it still does so in strings
+      that are longer than those of training; scaled.html, without one, gets lost there.`
   },
   {
     title: "What has been read",
-    of: () => rivals() && winner.spec.parts.history?.name === "coverage",
+    of: () => rivals() && remembers(),
     covered: true,
     guess: positions,
     truth: view => positions(view)[leastRead()],
@@ -128,33 +138,42 @@ const PAIR_STOPS = [
     }
   },
   {
-    title: "How a score is made",
-    of: () => differing("score"),
-    covered: true,
+    title: "Does it know where it has looked?",
+    of: () => rivals() && (blank() || remembers()),
     guess: modelNames,
-    truth: () => modelWithMost(({scale: [low, high]}) => high - low),
-    ask: () => `${contrast()}. Whose scores lie further apart?`,
-    press: "Show them",
-    act: view => {
-      choose(1, null)
-      showScores(view)
+    truth: () => modelWithMost(moved),
+    start: () => choose(blank() ? 2 : firstWrong(loser), null),
+    ask: view => `Let all attention of step ${state.step} go to ${positions(view)[leastRead()]}; the
+      letter that it writes is held. Which model will look elsewhere in step ${state.step + 1}?`,
+    press: "Set both weights to 1",
+    act: ({right}) => {
+      const t = state.step
+      const {j} = strongest(winner, t)
+      hold("write", t - 1, right[t - 1])
+      setWeight(t - 1, leastRead(), 1)
+      choose(t, j)
     },
-    tell: () => {
-      const why = contrast().includes("tanh")
-        ? "A product grows with query and key; each tanh in the sum is at most 1."
-        : ""
-      const ranges = each(({scale}) => scale.map(short).join(" to "))
-      return `Scores go from ${ranges}. ${why}`
+    tell: view => {
+      const there = each(({now, before}) =>
+        [before, now].map(weightThere).map(short).join(", then ")
+      )
+      const why = remembers()
+        ? "Only coverage remembers it: C has grown there, and its scores with w C have changed"
+        : `The context goes into the cell of bahdanau, so that its state knows. luong, as here,
+          attends after its cell, which has read the letter alone`
+      return `The weight of ${positions(view)[state.position]} in step ${state.step + 1} was
+        ${there}. ${why}.`
     }
   },
   {
     title: "Flatter weights",
-    of: () => differing("score"),
+    of: () => differing("score") && bothAttend(),
+    covered: true,
     guess: modelNames,
     truth: () => modelWithMost(view => strongest(view, state.step).value),
     start: () => choose(1, null),
-    ask: () =>
-      "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",
+    ask: () => `${contrast()}. The temperature 3 divides all scores by 3. Which model keeps the
+      larger weight in step 2?`,
     press: "Temperature 3",
     act: () => set({temperature: 3}),
     tell: () => {
@@ -163,12 +182,22 @@ const PAIR_STOPS = [
       const both = each(
         view => `from ${weight(view, view.before)} to ${weight(view)}`
       )
-      return `The largest weight falls ${both}. Scores that lie far apart stay apart.`
+      const ranges = each(({scale}) => scale.map(short).join(" to "))
+      return `The largest weight falls ${both}. Scores go from ${ranges}: those that lie far apart
+        stay apart. Below 1, a temperature sharpens: move the slider to the left.`
     }
   }
 ]
 
 const hasWindow = () => loser.map?.centres[0].length
+const bothAttend = () => views.every(({attends}) => attends)
+const remembers = () => winner.spec.parts.history?.name === "coverage"
+
+// The weight of the chosen cell, and how much a change has moved it.
+const weightThere = ({steps}) =>
+  steps[state.step].weights.data[state.position]
+const moved = ({before, now}) =>
+  Math.abs(weightThere(now) - weightThere(before))
 
 // The model whose first query is 0.
 const blank = () =>
@@ -189,15 +218,6 @@ const oneWay = () => views.find(({whyFixed}) => whyFixed)
 function rightOnes() {
   const right = views.filter(isRight).map(({spec}) => spec.name)
   return right.length === 1 ? right[0] : right.length ? "both" : "neither"
-}
-
-// The largest weight to the left of where the step before looked.
-function mostBehind(view) {
-  const rows = writing(view).map(t => view.now.steps[t].weights.data)
-  const behind = rows
-    .slice(1)
-    .map((row, k) => Math.max(0, ...row.slice(0, peak(rows[k]))))
-  return Math.max(0, ...behind)
 }
 
 // The two likeliest symbols of the step that is shown, with their probabilities.

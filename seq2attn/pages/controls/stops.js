@@ -108,16 +108,6 @@ const STOPS = [
     }
   },
   {
-    title: "Step after step",
-    of: without,
-    ask: () =>
-      "Next, the decoding is played. What changes from step to step, and what does not?",
-    press: "Play",
-    act: play,
-    tell: () =>
-      "The decoder's state changes. The vector it began with stays as it was."
-  },
-  {
     title: "How a score is made",
     of: masked,
     covered: true,
@@ -137,7 +127,7 @@ const STOPS = [
     }
   },
   {
-    title: "Move its attention",
+    title: "A cause, or only a picture?",
     of: forcible,
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
@@ -157,10 +147,10 @@ const STOPS = [
       if (now === before)
         return `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
       const end = endsAsBefore(view)
-        ? "still ends it: the end comes from the decoder's state"
+        ? "still ends it: there, its weights are only a picture"
         : "does not end it"
-      return `It writes ${now}, not ${before}. ${compared(view)}: the letter came through the
-        attention. The last step ${end}.`
+      return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the weight is a
+        cause. The last step ${end}.`
     }
   },
   {
@@ -199,12 +189,12 @@ const STOPS = [
     }
   },
   {
-    title: "Without √D",
+    title: "Sharper: without √D",
     of: view => masked(view) && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
     start: () => choose(1, null),
     ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
-      Undo that now, after training: will the answer stay the same?`,
+      Undo that after training, by the temperature 1/√D: will the answer stay the same?`,
     press: "Without √D",
     act: view => {
       set({temperature: unscaled(view)})
@@ -213,7 +203,7 @@ const STOPS = [
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
       return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
-        is ${is.weight}: sharper. The page root.html shows why one divides before training.`
+        is ${is.weight}: a temperature below 1 sharpens. Why one divides: root.html.`
     }
   },
   {
@@ -230,12 +220,9 @@ const STOPS = [
     tell: view => {
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
-      const mixed =
-        is.value < 0.9
-          ? ": its context is a mixture of several positions"
-          : ""
       return `${compared(view)}.
-        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}${mixed}.`
+        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}: the flatter, the
+        more the context is a mixture of several positions.`
     }
   },
   {
@@ -255,27 +242,6 @@ const STOPS = [
     }
   },
   {
-    title: "Put words in its mouth",
-    of: without,
-    ask: view => `At each step the model reads what it wrote last.
-      What follows if its first symbol is changed to ${view.symbol(3)}?`,
-    press: "Change it",
-    act: () => hold("write", 0, 3),
-    tell: view =>
-      `${compared(view)}. What it has yet to write comes from its state.`
-  },
-  {
-    title: "As long as in training",
-    of: without,
-    ...rightOrWrong,
-    ask: ({spec: {trained}}) =>
-      `In training, strings had ${trained.join(" to ")} symbols. Will the longest be right?`,
-    press: "Type one",
-    act: view => type(textOf(view, view.spec.trained[1]), state.features),
-    tell: view =>
-      `${judged(view)} The longer the string, the more has to fit into the vector.`
-  },
-  {
     title: "Longer than in training",
     of: view => !unmasked(view),
     ...rightOrWrong,
@@ -288,7 +254,7 @@ const STOPS = [
       type(textOf(view, view.spec.trained[1] + 6), state.features)
       choose(Math.max(0, firstWrong(view)), null)
     },
-    tell: view => `${judged(view)} ${tooLong(view)} Now try your own string.`
+    tell: view => `${judged(view)} Now try your own string.`
   }
 ]
 
@@ -299,28 +265,13 @@ function weightsAt(view, t) {
   )
 }
 
-// What came of moving the attention of the first step, at the second: where it looks now, and
-// how likely the symbol is that it wrote before.
+// What came of moving the attention of the first step, at the second: where it looks now.
 function tellNext(view) {
-  const [before, now] = [view.before, view.now].map(result => result.steps[1])
-  if (!now || !before) return "There is no second step."
+  if (view.now.steps.length < 2) return "There is no second step."
   const [from, to] = weightsAt(view, 1)
-  const [first, after] = [before, now].map(step =>
-    short(chancesOf(step)[before.likeliest])
-  )
-  const symbol = view.symbol(before.likeliest)
-  const chances = `the probability of ${symbol} was ${first} and is ${after}.`
   return to.j === from.j
-    ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight};
-      ${chances} The decoder's state knows how far it is.`
-    : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1};
-      ${chances} It goes on from where it was.`
-}
-
-function tooLong(view) {
-  if (!view.spec.attends) return "The vector was never asked to hold as much."
-  const t = firstWrong(view)
-  if (t < 0) return ""
-  const {j} = strongest(view, t)
-  return `Step ${t + 1} is the first that is wrong: it attends to position ${j + 1}.`
+    ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight}. The
+      decoder's state knows how far it is: of the place, the row above was only a picture.`
+    : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1}: it goes
+      on from where it was.`
 }
