@@ -29,8 +29,8 @@ const sumOf = numbers => numbers.reduce((sum, one) => sum + one, 0)
 const median = numbers =>
   numbers.sort((one, other) => one - other)[(numbers.length - 1) / 2]
 
-// How much of a gradient passes a softmax with these weights a: the norm of its Jacobian,
-// diag(a) - a aᵀ, as a share of that of equal weights.
+// How much of a gradient passes a softmax with these weights a: the norm of its Jacobian, diag(a) -
+// a aᵀ, as a share of that of equal weights.
 function passed(weights) {
   const power = n => sumOf(weights.map(a => a ** n))
   const square = power(2) - 2 * power(3) + power(2) ** 2
@@ -66,8 +66,8 @@ function show() {
   const D = width()
   const deviation = deviationOf(D)
   const scores = products(D, deviation, normals(chosen.seed))
-  say(by("width-value"), `${D}`)
-  say(by("deviation"), `each of deviation ${deviation.toFixed(2)}`)
+  setText(by("width-value"), `${D}`)
+  setText(by("deviation"), `each of deviation ${deviation.toFixed(2)}`)
   showKeys(0, scores)
   showKeys(
     1,
@@ -110,14 +110,14 @@ function showMedians(D, {largest, passes}) {
   const named = numbers =>
     numbers.map(value => Number(value.toPrecision(2))).join(" and ")
   const [undivided, divided] = passes
-  say(by("largest"), `The best of 8 weights: ${named(largest)}.`)
-  say(
+  setText(by("largest"), `The best of 8 weights: ${named(largest)}.`)
+  setText(
     by("passes"),
     `The gradient that passes the softmax: ${named(passes)}, where that of equal weights is 1.`
   )
   const isLost = undivided < 0.5 * divided
   const why = kind() === "gru" ? ofGRU(largest) : ofVariance1(D, isLost)
-  say(by("so"), why)
+  setText(by("so"), why)
   by("so").classList.toggle("lost", isLost)
 }
 
@@ -155,7 +155,7 @@ function prepareGuesses() {
 function change() {
   chosen.guess = null
   for (const one of by("guesses").children) one.ariaPressed = "false"
-  say(by("verdict"), "")
+  setText(by("verdict"), "")
   show()
 }
 
@@ -169,14 +169,14 @@ function uncover() {
   if (chosen.guess !== null) {
     const wrong = `wrong, it is ${short(found)}`
     const verdict = chosen.guess === nearest ? "right" : wrong
-    say(by("verdict"), `You guessed ${short(chosen.guess)}: ${verdict}.`)
+    setText(by("verdict"), `You guessed ${short(chosen.guess)}: ${verdict}.`)
   }
   show()
 }
 
 by("numbers").oninput = change
 by("width").oninput = () => {
-  say(by("verdict"), "") // it was about another width
+  setText(by("verdict"), "") // it was about another width
   show()
 }
 by("take-gru").onclick = () => {

@@ -1,4 +1,4 @@
-// What a person changes: weights, positions, symbols that were written.
+// What the user changes: weights, positions, symbols that were written.
 
 function choose(t, j) {
   state.step = t
@@ -27,7 +27,7 @@ function possible(force, t, j, weight) {
 }
 
 // Ban a place, "t,j" for position j at step t or "j" for all steps, or allow it again. What is
-// banned cannot keep a weight that a person has set.
+// banned cannot keep a weight that the user has set.
 function ban(place) {
   if (!state.ban.delete(place)) {
     state.ban.add(place)

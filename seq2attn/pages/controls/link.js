@@ -77,8 +77,8 @@ function fragment(moment = false) {
   return `${fields}`
 }
 
-// The opposite of `fragment`: put the state of an address into the page. Fields that are missing
-// or make no sense keep their usual values.
+// The opposite of `fragment`: put the state of an address into the page. Fields that are missing or
+// make no sense keep their usual values.
 function restore(text) {
   const fields = new URLSearchParams(text)
   const {text: typed, features} = state

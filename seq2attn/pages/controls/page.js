@@ -1,4 +1,4 @@
-// The page: what a person types and changes, and what the models make of it.
+// The page: what the user types and changes, and what the models make of it.
 
 // Let every model answer the string again, then draw. A string that a model cannot read is a
 // message on the page.
@@ -13,8 +13,8 @@ function update() {
   draw()
 }
 
-// Draw the page as the state is. A page that trains hides its models until its worker has sent
-// the first weights.
+// Draw the page as the state is. A page that trains hides its models until its worker has sent the
+// first weights.
 function draw() {
   const shown = views.filter(view => view.now)
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
@@ -41,8 +41,8 @@ function keepWithin(name, shown) {
   if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
-// The line below the string: what is wrong with it, with a button for a spelling that the model
-// can read, where there is one.
+// The line below the string: what is wrong with it, with a button for a spelling that the model can
+// read, where there is one.
 function drawMessage() {
   const {problem, offer} =
     views.find(view => view.problem !== undefined) ?? {}
@@ -61,7 +61,7 @@ function drawMessage() {
 // Let the controls show the state, which a link or another control may have changed.
 function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
-  say(by("temperature-value"), short(state.temperature))
+  setText(by("temperature-value"), short(state.temperature))
   by("unscaled").checked = isUnscaled()
   by("padding").value = paddingOf(shownModel())
   by("beside").checked = state.beside
@@ -76,7 +76,7 @@ function cellName(key) {
   return other ? `step ${one}, position ${other}` : `position ${one}`
 }
 
-// What a person can change, and how the bar says it: of a value, or of each that a person has set,
+// What the user can change, and how the bar says it: of a value, or of each that the user has set,
 // with its key.
 const SAID = {
   temperature: value =>
@@ -103,7 +103,7 @@ function changes() {
   return found
 }
 
-// A button for each change that a person has made; pressing it undoes the change.
+// A button for each change that the user has made; pressing it undoes the change.
 function drawChanges() {
   const made = changes().map(([text, undo]) => {
     const act = () => {
@@ -158,12 +158,13 @@ function prepareControls() {
   by("beside").closest("label").hidden = data.models.some(
     model => !model.attends || model.mask_padding
   )
-  if (!attends) say(by("hint"), "Retype a symbol of the answer.")
-  else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
+  if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
+  else if (!canForce())
+    setText(by("hint"), "Ban a position, or retype a symbol.")
 }
 
-// The field for the string, buttons with examples, and a button for each symbol, for those that
-// a keyboard lacks.
+// The field for the string, buttons with examples, and a button for each symbol, for those that a
+// keyboard lacks.
 function prepareText({features, symbols}) {
   const examples = new Set(data.models.flatMap(model => model.examples))
   by("features-label").hidden = !features

@@ -56,7 +56,7 @@ function showPlaying() {
   document.body.classList.toggle("playing", Boolean(playing))
   for (const view of views) {
     const toggle = view.find(".play")
-    say(toggle, playing ? "❚❚ pause" : "▶ play")
+    setText(toggle, playing ? "❚❚ pause" : "▶ play")
     toggle.ariaLabel = `${playing ? "pause" : "play"} the decoding`
   }
 }

@@ -15,10 +15,10 @@ function sample({spec, count}) {
   return counted(SAMPLE).map(() => counted(count).map(draw).join(separator))
 }
 
-// How many of some strings a model has right. padding: how many empty positions follow a string
-// of so many symbols, as in a batch with a longer one.
+// How many of some strings a model has right. padding: how many empty positions follow a string of
+// so many symbols, as in a batch with a longer one.
 function countRight(view, texts, padding = () => 0) {
-  const {model} = view.plain
+  const {model} = view.untouchedSession
   const session = new Session(model)
   const isRightText = text => {
     const {ids, plain, bound, count} = tokenise(view.spec, text, "")

@@ -1,10 +1,10 @@
-// What a person has typed, chosen and changed.
+// What the user has typed, chosen and changed.
 
 const MOST_PADDING = 8
 
 const untouched = unchanged()
 
-// The state before a person does anything: the first example, without changes.
+// The state before the user does anything: the first example, without changes.
 function initial() {
   const [{examples, training: own}] = data.models
   const [text, features = ""] = (examples[0] ?? "").split("\t")

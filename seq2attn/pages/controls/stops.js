@@ -299,8 +299,8 @@ function weightsAt(view, t) {
   )
 }
 
-// What came of moving the attention of the first step, at the second: where it looks now, and
-// how likely the symbol is that it wrote before.
+// What came of moving the attention of the first step, at the second: where it looks now, and how
+// likely the symbol is that it wrote before.
 function tellNext(view) {
   const [before, now] = [view.before, view.now].map(result => result.steps[1])
   if (!now || !before) return "There is no second step."

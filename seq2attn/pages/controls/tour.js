@@ -22,8 +22,8 @@ function cover(on, shows = () => true) {
   draw()
 }
 
-// Begin a stop of the tour, with the first example and without changes. On a narrow screen the
-// card covers the lower part: what the stop is about goes to the top.
+// Begin a stop of the tour, with the first example and without changes. On a narrow screen the card
+// covers the lower part: what the stop is about goes to the top.
 function visit(wanted) {
   if (playing) pause()
   state.numbers = false
@@ -51,11 +51,11 @@ function showCard(stop, number, count) {
   const isLast = number + 1 === count
   const whose = STOPS.includes(stop) && nameBeside(view.spec)
   const title = whose ? `${stop.title} (${whose})` : stop.title
-  say(card("h2"), `${number + 1} of ${count}: ${title}`)
-  say(card(".asked"), flowing(stop.ask(view)))
-  say(card(".told"), "")
-  say(card(".act"), stop.press)
-  say(card(".next-stop"), isLast ? "Done" : "Next")
+  setText(card("h2"), `${number + 1} of ${count}: ${title}`)
+  setText(card(".asked"), flowing(stop.ask(view)))
+  setText(card(".told"), "")
+  setText(card(".act"), stop.press)
+  setText(card(".next-stop"), isLast ? "Done" : "Next")
   card(".guesses").replaceChildren(...(stop.guess?.(view) ?? []).map(guess))
   card(".leave").onclick = leave
   card(".back").onclick = () => visit(number - 1)
@@ -101,7 +101,7 @@ function act(stop, view) {
   stop.act(view)
   const told = () => {
     card(".next-stop").disabled = false
-    say(card(".told"), answered(stop, view))
+    setText(card(".told"), answered(stop, view))
     makeRoom()
     if (stop.act === play) cover(false)
   }

@@ -15,17 +15,17 @@ function tell(kind, more = {}) {
   training.worker.postMessage({kind, rate, seed, mask, until, ...more})
 }
 
-// What a page that trains has more than others: controls and charts, and a worker. Temperature
-// and padding are grey there, since training ignores them.
+// What a page that trains has more than others: controls and charts, and a worker. Temperature and
+// padding are grey there, since training ignores them.
 function prepareTraining() {
   const begins =
     data.models.length > 1 ? "These models begin" : "This model begins"
   for (const id of ["train", "train-help"]) by(id).hidden = false
-  say(
+  setText(
     by("intro"),
     `${begins} untrained: press Train, and watch the answer become right.`
   )
-  say(by("mask-name"), "mask it, in training too")
+  setText(by("mask-name"), "mask it, in training too")
   for (const id of ["temperature", "unscaled", "padding"]) {
     const label = by(id).closest("label")
     label.classList.add("aside")
@@ -50,8 +50,8 @@ function resetTraining() {
   showTraining()
 }
 
-// Let the controls of training show the state and set it. The worker hears of another learning
-// rate with the page's next message; another seed begins again.
+// Let the controls of training show the state and set it. The worker hears of another learning rate
+// with the page's next message; another seed begins again.
 function listenToTraining() {
   const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
   const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
@@ -115,8 +115,8 @@ function endTraining() {
   setTimeout(goOn)
 }
 
-// Add the results of a batch to what the charts show: the losses, exams where there was one, and
-// by length the share that is right, in which a batch counts less the older it is.
+// Add the results of a batch to what the charts show: the losses, exams where there was one, and by
+// length the share that is right, in which a batch counts less the older it is.
 function count({lengths, losses, right, exams}) {
   if (exams) training.exams.push([training.losses[0].length + 1, exams])
   for (const [k, loss] of losses.entries()) {
@@ -136,9 +136,9 @@ function showTraining() {
   const rate = state.rate.toPrecision(2)
   const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
   const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
-  say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
+  setText(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
   by("train").dataset.step = step // styles ask whether it is 0
-  say(by("train-now"), step ? `after ${batches}` : "untrained")
-  say(by("train-rate-value"), share < 1 ? warming : rate)
+  setText(by("train-now"), step ? `after ${batches}` : "untrained")
+  setText(by("train-rate-value"), share < 1 ? warming : rate)
   drawTraining()
 }
