@@ -1,11 +1,15 @@
-// Stops of the tour of a page that trains.
+// Stops of the guided tour for a page that trains. stops.js says what the fields of a stop are.
 
-// Batches, after which an exam is due.
+// How many batches each of the two stops trains: after so many, the worker has just held an exam, a
+// test on new strings.
 const TRAINED = 300
 const RACED = 200
 const percent = share => `${Math.round(100 * share)} %`
+
+// The results of the last exam, for each model.
 const latest = () => training.exams.at(-1)?.[1] ?? []
 
+// Train until so many batches have been seen, from the beginning if there have been more.
 function trainTo(batches) {
   if (training.step > batches) resetTraining()
   state.until = batches

@@ -130,9 +130,8 @@ function tileKey(view, event, t) {
 // symbol. Returns whether the key was used: not if it is a command such as Ctrl+C, has a name such
 // as "Tab", or is a space that the model does not write, which presses the button as usual.
 function typeAt(view, event, t) {
-  const isCommand = event.ctrlKey || event.metaKey || event.altKey
   const isCharacter = Array.from(event.key).length === 1
-  if (isCommand || !isCharacter) return false
+  if (isCommand(event) || !isCharacter) return false
   const id = view.spec.target.tokens.indexOf(event.key)
   if (id >= 0) hold("write", t, id)
   else if (event.key === " ") return false

@@ -20,6 +20,12 @@ const copyOf = id => by(id).content.firstElementChild.cloneNode(true)
 const button = (textContent, onclick, more = {}) =>
   make("button", {type: "button", textContent, onclick, ...more})
 
+// The label around a control.
+const labelOf = id => by(id).closest("label")
+
+// Whether a key is pressed with Ctrl, Alt or Meta: it is a command to the browser, not typed.
+const isCommand = event => event.ctrlKey || event.metaKey || event.altKey
+
 // Replace the children of an element. If one of the old ones had the focus, the new one in its
 // place gets it: otherwise whoever uses the keyboard would lose their place at each redrawing.
 function refill(element, children) {
