@@ -98,7 +98,7 @@ const CELL_KEYS = {
 
 // Act on a key that was pressed anywhere but in a text field: arrows move the chosen cell of the
 // map, others change it, and the rest are left to the browser. It is about `active`, the model that
-// the user touched last. Up and down leave the position as it is, which may be "not chosen".
+// the user touched last. ↑ and ↓ leave the chosen position as it is: null if none is chosen.
 function mapKey(event) {
   if (!active.now) return // no answer yet: a link had a text that the model cannot read
   const {key} = event

@@ -20,7 +20,7 @@ function trainTo(batches) {
 const LEARNING_STOPS = [
   {
     title: "Who learns faster?",
-    of: () => data.models.length === 2,
+    of: () => !hasOneModel,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
     ask: () => `Both get the same batches. ${contrast()}.
@@ -38,7 +38,7 @@ const LEARNING_STOPS = [
   },
   {
     title: "Letters and strings",
-    of: () => data.models.length === 1,
+    of: () => hasOneModel,
     covered: true,
     guess: () => ["nearly as many", "about half as many", "hardly any"],
     truth: () => {

@@ -76,7 +76,7 @@ function readWritten(entries) {
 // up to it.
 function fragment(withBatch = false) {
   const shown = {...state, until: (withBatch && training.step) || null}
-  const usual = {...initial(), text: null, features: ""}
+  const usual = {...initial(), text: null, features: ""} // so that the text is always written
   const fields = new URLSearchParams()
   for (const [name, {write}] of Object.entries(FIELDS)) {
     const textOf = value => (value === null ? "" : write(value))
@@ -152,7 +152,7 @@ const FILE_CELL = 46 // pixels of the page that a cell has, with its share of th
 // file attention.png. It is painted anew on a canvas of its own, without the frame of the chosen
 // cell.
 function save() {
-  const view = active.map ? active : views.find(({map}) => map)
+  const view = [active, ...views].find(({map}) => map)
   if (!view) return
   const map = {...view.map, chosen: null}
   const room = FILE_CELL * map.columns.length

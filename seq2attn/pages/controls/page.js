@@ -52,7 +52,7 @@ function drawMessage() {
   }
   by("message").replaceChildren(...parts)
   by("message").classList.toggle("problem", Boolean(problem))
-  by("text").ariaInvalid = String(Boolean(problem))
+  by("text").ariaInvalid = Boolean(problem)
 }
 
 // Set the controls from the state, which a link or another control may have changed. The slider of
@@ -65,8 +65,7 @@ function drawControls() {
   by("beside").checked = state.beside
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
-  by("numbers").ariaPressed = String(state.numbers)
-  document.body.classList.toggle("numbered", state.numbers)
+  by("numbers").ariaPressed = state.numbers
 }
 
 // The name of a place, "t,j" or "j": "step 2, position 1" or "position 1".
@@ -88,35 +87,38 @@ const CHANGE_NAMES = {
   write: (id, t) => `step ${t + 1} writes ${views[0].symbol(id)}`
 }
 
-// All changes that the user has made: [name, a function that undoes it]. A field of the state
-// either has one value, which differs from the usual one if the user has changed it, or is a Map or
-// Set, in which each entry is a change.
-function changes() {
-  const found = []
+// A button for each change that the user has made. A field of the state either has one value, which
+// differs from the usual one if the user has changed it, or is a Map or Set, in which each entry is
+// a change.
+function changeButtons() {
+  const buttons = []
+  const add = (name, undo) => buttons.push(changeButton(name, undo))
   for (const [field, nameOf] of Object.entries(CHANGE_NAMES)) {
     const value = state[field]
     const usual = untouched[field]
     if (value instanceof Object) {
       for (const [key, entry] of value.entries())
-        found.push([nameOf(entry, key), () => value.delete(key)])
+        add(nameOf(entry, key), () => value.delete(key))
     } else if (value !== usual) {
       const reset = () => Object.assign(state, {[field]: usual})
-      found.push([nameOf(value), reset])
+      add(nameOf(value), reset)
     }
   }
-  return found
+  return buttons
 }
 
-// Draw a button for each change that the user has made, which undoes it. Many scroll sideways; the
-// latest is brought into view.
+// A button that names a change and undoes it.
+function changeButton(name, undo) {
+  const undoAndUpdate = () => {
+    undo()
+    update()
+  }
+  return button(`${name} ✕`, undoAndUpdate, {title: "undo"})
+}
+
+// Draw the changes that the user has made. Many scroll sideways; the latest is brought into view.
 function drawChanges() {
-  const buttons = changes().map(([name, undo]) => {
-    const undoAndUpdate = () => {
-      undo()
-      update()
-    }
-    return button(`${name} ✕`, undoAndUpdate, {title: "undo"})
-  })
+  const buttons = changeButtons()
   const box = by("changes")
   by("hint").hidden = buttons.length > 0
   refill(box, buttons)
@@ -153,11 +155,8 @@ function start() {
 
 // Fill the head of the page: the facts about its model, if it has only one; two have their own.
 function prepareHeader(first) {
-  const isAlone = data.models.length === 1
-  by("about").replaceChildren(...(isAlone ? describe(first) : []))
-  by("about").hidden = !isAlone
-  by("models").className = isAlone ? "" : "two"
-  by("save").hidden = !data.models.some(model => model.attends)
+  if (hasOneModel) by("about").replaceChildren(...describe(first))
+  else by("models").className = "two"
 }
 
 // Hide the controls that mean nothing to the models of this page: all for models without attention;
@@ -167,6 +166,7 @@ function prepareControls() {
   const attends = data.models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
     labelOf(id).hidden = !attends
+  by("save").hidden = !attends
   labelOf("unscaled").hidden = !data.models.every(dividesByRoot)
   labelOf("beside").hidden = data.models.some(
     model => !model.attends || model.mask_padding
@@ -215,7 +215,7 @@ function take(text, features) {
 function listen() {
   listenToText()
   listenToControls()
-  document.addEventListener("keydown", onKey)
+  document.onkeydown = onKey
   addEventListener("resize", redraw)
   addEventListener("hashchange", () => location.reload())
   matchMedia("(prefers-color-scheme: dark)").onchange = redraw
@@ -227,21 +227,15 @@ function redraw() {
   draw()
 }
 
-// Decode at each letter that is typed. ↑ and ↓ choose the step while the field has the focus.
+// Decode at each letter that is typed.
 function listenToText() {
   for (const name of ["text", "features"]) {
-    by(name).addEventListener("input", ({target}) => {
+    by(name).oninput = ({target}) => {
       if (playing) pause()
       state[name] = target.value
       update()
-    })
+    }
   }
-  by("text").addEventListener("keydown", event => {
-    const move = {ArrowDown: 1, ArrowUp: -1}[event.key]
-    if (!move) return
-    choose(state.step + move, state.position)
-    event.preventDefault()
-  })
 }
 
 // Let the controls set the state. `bind`: whenever the control with this id changes, the field of
@@ -249,11 +243,12 @@ function listenToText() {
 // empty positions there are: each switches the other off. Masking as in training is kept as null,
 // which is no change.
 function listenToControls() {
-  const bind = (id, field, read) =>
-    by(id).addEventListener("input", ({target}) => {
+  const bind = (id, field, read) => {
+    by(id).oninput = ({target}) => {
       state[field] = read(target)
       update()
-    })
+    }
+  }
   const isUsual = checked =>
     data.models.every(model => model.mask_padding === checked)
   bind("unscaled", "temperature", ({checked}) =>
@@ -278,18 +273,22 @@ function listenToControls() {
   by("take-tour").onclick = () => visit(0)
 }
 
+// Whether a key belongs to the field that has the focus, where letters are typed and arrows move. ↑
+// and ↓ do not belong to the field of the string, which has one line: they choose the step.
+function isForField({key, target}) {
+  const isForStep = target === by("text") && /^Arrow(Up|Down)$/.test(key)
+  return !isForStep && target.closest("select, input:not([type=checkbox])")
+}
+
 // A key that was pressed anywhere on the page, and was not handled by the element itself. Escape
-// undoes all, or leaves the tour. In a text field other keys are typed; elsewhere n and p act on
-// the page, and the rest on the map, but for Enter on a button, which presses it.
+// undoes all, or leaves the tour; n and p act on the page, and all others on the map. Enter on a
+// button only presses it.
 function onKey(event) {
   const {key, target} = event
-  if (isCommand(event) || event.defaultPrevented) return
-  const isTyped = target.closest("select, input:not([type=checkbox])")
   const isPress = key === "Enter" && target.closest("button, summary")
-  if (key === "Escape") {
-    if (state.tour === null) undoAll()
-    else leave()
-  } else if (isTyped || isPress) return
+  if (isCommand(event) || event.defaultPrevented || isPress) return
+  if (key === "Escape") (state.tour === null ? undoAll : leave)()
+  else if (isForField(event)) return
   else if (key === "n") toggleNumbers()
   else if (key === "p") togglePlay()
   else mapKey(event)

@@ -30,7 +30,7 @@ const PAIR_STOPS = [
       one position, and a weight is the probability of being there. Both were trained on the task
       ${oneWay().spec.about.task}. Will both get “${state.text}” right, one of them, or neither?`,
     press: "Uncover both",
-    act: () => choose(Math.max(0, firstWrong(oneWay())), null),
+    act: () => chooseFirstWrong(oneWay()),
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
@@ -77,10 +77,10 @@ const PAIR_STOPS = [
         Which one is wrong on “${state.text}”?`
     },
     press: "Uncover both",
-    act: () => choose(firstWrong(loser), null),
+    act: () => chooseFirstWrong(loser),
     tell: () => {
       const largest = each(view => {
-        const {shown, ...found} = strongest(view, state.step)
+        const {shown, ...found} = strongest(view)
         if (isEven(view, state.step)) return `no position: all have ${shown}`
         return `${place(found)}, with ${shown}`
       })
@@ -108,7 +108,7 @@ const PAIR_STOPS = [
     covered: true,
     guess: positions,
     truth: view => positions(view)[leastRead()],
-    start: () => choose(firstWrong(loser), null),
+    start: () => chooseFirstWrong(loser),
     ask: () => `Coverage is there so that no position is read twice, and none is left out. C adds
       up the attention that each position has had. Which one has had the least in
       ${winner.spec.name} before step ${state.step + 1}, the first that ${loser.spec.name} gets
@@ -152,7 +152,7 @@ const PAIR_STOPS = [
     title: "Flatter weights",
     of: () => differing("score"),
     guess: modelNames,
-    truth: () => modelWithMost(view => strongest(view, state.step).weight),
+    truth: () => modelWithMost(view => strongest(view).weight),
     start: () => choose(1, null),
     ask: () =>
       "The temperature 3 divides all scores by 3. Which keeps the larger weight in step 2?",

@@ -14,9 +14,9 @@ function answerOf(view, {steps} = view.now) {
   return written.map(step => view.wrote(step)).join("")
 }
 
-// The source position that step t attends to most: {j, symbol, weight, shown: the weight as text}.
-// By default it is about the decoding with the user's changes.
-function strongest(view, t, {steps} = view.now) {
+// The source position that step t attends to most: {j, symbol, weight, shown: the weight as text};
+// by default the chosen step of the decoding with the user's changes.
+function strongest(view, t = state.step, {steps} = view.now) {
   const {data: weights} = steps[t].weights
   const j = peak(weights)
   const weight = weights[j]
@@ -27,8 +27,10 @@ const place = ({symbol, j}) => `${symbol}, position ${j + 1}`
 const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1))
 const letters = view => [...new Set(view.sources.slice(0, view.count))]
 
+// The first step that writes a wrong symbol; -1 if none does, or it is not known.
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
+const chooseFirstWrong = view => choose(Math.max(0, firstWrong(view)), null)
 
 // The first step that writes another symbol because of the user's changes; 0 if none does.
 function firstChanged({now, before}) {
@@ -67,7 +69,7 @@ function taught(view) {
 function compared(view) {
   const now = answerOf(view)
   const before = answerOf(view, view.before)
-  return isSame(view)
+  return now === before
     ? `The answer stays ${now}`
     : `The answer was ${before} and is now ${now}`
 }
@@ -107,10 +109,10 @@ function rivals() {
   return loser && winner
 }
 
-// Whether the page has two models with different parts of a kind, such as "score".
+// Whether the models have different parts of a kind, such as "score": with one model never.
 function differing(kind) {
   const names = new Set(views.map(({spec}) => spec.parts[kind]?.name))
-  return views.length === 2 && names.size === 2
+  return names.size === 2
 }
 
 // "0.31 (dot) and 0.28 (scaled)": what a function says of each model.

@@ -22,7 +22,7 @@ const yesIfSame = {
 }
 const mostAttended = {
   guess: positions,
-  truth: view => positions(view)[strongest(view, state.step).j]
+  truth: view => positions(view)[strongest(view).j]
 }
 const rightOrWrong = {
   guess: () => ["right", "wrong"],
@@ -84,7 +84,7 @@ const STOPS = [
     press: "Uncover it",
     act: draw,
     tell: view => {
-      const {shown, ...found} = strongest(view, state.step)
+      const {shown, ...found} = strongest(view)
       return `It attends to ${place(found)}, with the weight ${shown},
         and writes ${view.wrote(view.now.steps[state.step])}.`
     }
@@ -96,7 +96,7 @@ const STOPS = [
       It has no attention: there is no map. What does a step need to know of the source?`,
     press: "Show what it knows",
     act: () => light("vector"),
-    tell: view => `One vector, the row "one vector": ${bottleneck(view).vector.sum}.
+    tell: view => `One vector, the row "one vector": ${new BottleneckParts(view).vector().sum}.
       Everything has to fit in there.`
   },
   {
@@ -139,7 +139,7 @@ const STOPS = [
     act: showScores,
     tell: view => {
       const {score} = view.spec.parts
-      return `Position ${strongest(view, state.step).j + 1}.
+      return `Position ${strongest(view).j + 1}.
         The row shows how its score is made${score ? `: ${score.summary}` : ""}.
         The softmax makes weights of the scores.`
     }
@@ -294,7 +294,7 @@ const STOPS = [
     press: "Type a longer one",
     act: view => {
       type(textOf(view, view.spec.trained[1] + 6), state.features)
-      choose(Math.max(0, firstWrong(view)), null)
+      chooseFirstWrong(view)
     },
     tell: view => `${judged(view)} ${tooLong(view)} Now try your own string.`
   }

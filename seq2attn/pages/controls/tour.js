@@ -21,16 +21,17 @@ function tourStops() {
 }
 
 // Hide the cells of the maps, or show them: in those rows t for which shows(t).
-function cover(isCovered, shows = () => true) {
+function cover(isCovered = false, shows = () => true) {
   document.body.classList.toggle("covered", isCovered)
   isUncovered = shows
   draw()
 }
 
-// Go to a stop of the tour, counted from 0; after the last one, to the last. Each stop begins with
-// the first example and without changes, whatever the user did at the one before; its own start
-// comes after that. On a narrow screen the card covers the lower part, so that what the stop is
-// about is scrolled to the top.
+// Go to a stop of the guided tour, by its number from 0: a stop asks a question, offers a button to
+// press, and tells the result. Numbers beyond the last go to the last. Each stop begins with the
+// first example and without changes, whatever the user did at the one before; its own start comes
+// after that. On a narrow screen the card covers the lower part, so that what the stop is about is
+// scrolled to the top.
 function visit(number) {
   if (playing) pause()
   state.numbers = false
@@ -40,7 +41,7 @@ function visit(number) {
   state.tour = Math.min(number, stops.length - 1)
   const stop = stops[state.tour]
   stop.start?.(shownModel())
-  cover(Boolean(stop.covered))
+  cover(stop.covered)
   showCard(stop, state.tour, stops.length)
   light(null)
   const subject = by(training.worker ? "train" : "models")
@@ -52,9 +53,9 @@ function visit(number) {
 
 const card = selector => by("tour").querySelector(selector)
 
-// Fill the card with the question of a stop, of so many, and let its buttons leave the tour, go
-// back, do what the stop does, and go on. On a page of two models the title names the model that a
-// stop about one model is about.
+// Fill the card of the guided tour with a stop's question, and let the buttons of the card leave
+// the tour, go back, do what the stop does, and go on. stop: as stops.js has it; number: from 0, of
+// `count`. On a page of two models the title names the model, if the stop is about one of them.
 function showCard(stop, number, count) {
   const view = shownModel()
   const isLast = number + 1 === count
@@ -98,15 +99,15 @@ function showAsked(isAsking) {
 function guess(text) {
   const press = ({target}) => {
     for (const other of target.parentNode.children)
-      other.ariaPressed = String(other === target)
+      other.ariaPressed = other === target
   }
   return button(text, press, {ariaPressed: "false"})
 }
 
-// Do what a stop does when its button is pressed: uncover the map, act, and tell what came of it.
-// If the act has started playing or training, that is told when playing or training ends;
-// `afterwards` is called then. While it plays, the rows of the map appear step by step; then all
-// are uncovered.
+// Do what a stop of the guided tour does when its button is pressed: uncover the map, act, and tell
+// the result. If `stop.act` has started to play the decoding or to train, the result is told when
+// that ends: `afterwards` is called then. While the decoding plays, `stop.shows` uncovers the map
+// row by row; after that all rows are shown.
 function act(stop, view) {
   cover(false, stop.shows)
   showAsked(false)
@@ -115,7 +116,7 @@ function act(stop, view) {
     card(".next-stop").disabled = false
     setText(card(".told"), resultText(stop, view))
     makeRoom()
-    if (stop.act === play) cover(false)
+    if (stop.act === play) cover()
   }
   if (playing || training.playing) afterwards = tellResult
   else tellResult()
@@ -135,6 +136,6 @@ function leave() {
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
-  cover(false)
+  cover()
   undoAll()
 }

@@ -24,8 +24,7 @@ function tell(kind, more = {}) {
 // padding are greyed, because they act on what is shown, not on training. A link to a moment of
 // training starts it at once.
 function prepareTraining() {
-  const begins =
-    data.models.length > 1 ? "These models begin" : "This model begins"
+  const begins = hasOneModel ? "This model begins" : "These models begin"
   for (const id of ["train", "train-help"]) by(id).hidden = false
   setText(
     by("intro"),
@@ -63,9 +62,9 @@ function resetTraining() {
 // means other first weights, so that training begins anew. A new end is told to the worker at once.
 function listenToTraining() {
   const wholeNumber = ({value}) => Math.max(0, Math.floor(Number(value) || 0))
-  const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
-    by(`train-${name}`)
-  )
+  const rate = by("train-rate")
+  const seed = by("train-seed")
+  const until = by("train-until")
   rate.value = Math.log10(state.rate)
   seed.value = state.seed
   until.value = state.until ?? ""
@@ -129,9 +128,9 @@ function endTraining() {
 }
 
 // Add the results of a batch to what the charts show. lengths: of its strings; losses: of each
-// model; right[model][string]: 1 or 0; exams: the results of a test, every 20 batches. In the
-// shares by length older batches count less and less: all that was counted before is multiplied by
-// RECENT.
+// model; right[model][string]: 1 or 0; exams: after every 20th batch the results of a test on new
+// strings, else null. In the shares by length older batches count less and less: all that was
+// counted before is multiplied by RECENT.
 function addBatch({lengths, losses, right, exams}) {
   // before its loss is added: the losses so far are one fewer than the batches
   if (exams) training.exams.push([training.losses[0].length + 1, exams])

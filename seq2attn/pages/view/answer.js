@@ -16,7 +16,7 @@ const DIFFERENCES = {
 function drawAnswer(view, isChanged) {
   const [answer, untouched] = view.root.querySelectorAll(".answer")
   const [heading, tiles] = answer.children
-  const text = (isChanged ? "with your changes" : "answer") + verdict(view)
+  const text = headingText(view, isChanged)
   view.differences = differences(view)
   setText(heading, text)
   setIfChanged(heading, "title", text) // the whole of it, where the heading is cut off
@@ -26,9 +26,9 @@ function drawAnswer(view, isChanged) {
     drawTiles(view, untouched.lastElementChild, view.before, false)
 }
 
-// Which steps write another symbol than without the user's changes: a Map from the step t to "✓" if
-// the symbol became right by the changes, "✗" if it became wrong, and "≠" if it was and is wrong,
-// or the right answer is not known.
+// Which steps write another symbol with the user's changes (view.now) than without them
+// (view.before): a Map from the step t to "✓" if the symbol became right by the changes, "✗" if it
+// became wrong, and "≠" if it was wrong and still is, or if the right answer is not known.
 function differences(view) {
   const signs = new Map()
   for (const [t, step] of view.now.steps.entries()) {
@@ -51,22 +51,20 @@ function isRight({now: {steps, finished}, right}) {
   return right.every((id, t) => steps[t].written === id)
 }
 
-// What the heading says after "answer", such as " · ✗ wrong · right is olleh". Where the task does
-// not know the right answer, nothing is said of it. A model that this page is about to train is not
-// called wrong before its first batch.
-function verdict(view) {
+// The heading of an answer, such as "answer · ✗ wrong · right is olleh". If the task does not know
+// the right answer, nothing is said of it. A model that this page is about to train is not called
+// wrong before its first batch.
+function headingText(view, isChanged) {
   const isWrong = view.right && !isRight(view)
   const isUntrained = view.spec.training && !training.step
   const wrong = isUntrained ? "not trained yet" : "✗ wrong"
-  const notes = [
+  const parts = [
+    isChanged ? "with your changes" : "answer",
     view.right && (isWrong ? wrong : "✓ right"),
     lengthNote(view),
     isWrong && `right is ${rightText(view)}`
   ]
-  return notes
-    .filter(Boolean)
-    .map(note => ` · ${note}`)
-    .join("")
+  return parts.filter(Boolean).join(" · ")
 }
 
 function lengthNote({count, spec: {trained}}) {

@@ -44,15 +44,15 @@ function drawBars(view, step, t) {
   showColumn(view, view.columns[view.position()].symbol)
 }
 
-// Draw the column of source position j at step t: for each kind of bar a line for each head, and
-// the mean over heads, which is also kept as `mean`. A number is shown if the user wants numbers,
-// or set this weight.
+// Draw the column of source position j at step t: three bars, for its score, softmax and weight. In
+// a bar each head has a line; `ofPosition` takes the heads' numbers from an array (heads, S). The
+// mean over heads is kept as `mean`, and written below the bar if the user wants numbers, or has
+// set this weight.
 function drawColumn(view, step, t, j) {
   const {sources, map} = view
   const column = view.columns[j]
   const isForced = view.isForced(t, j)
   const isOutside = map.outside(t, j)
-  const scales = {score: view.scale, softmax: [0, 1], weight: [0, 1]}
   const titles = {weight: view.whyFixed || "drag to set the weight"}
   for (const [kind, field] of Object.entries(BARS)) {
     const values = ofPosition(step[field].data, j, sources.length)
@@ -62,7 +62,7 @@ function drawColumn(view, step, t, j) {
     const title = isOutside ? "outside the window" : (titles[kind] ?? "")
     column[kind].mean = mean
     setText(number, isNumbered ? short(mean) : "")
-    drawLines(bar, values, scales[kind])
+    drawLines(bar, values, kind === "score" ? view.scale : [0, 1])
     bar.classList.toggle("outside", isOutside)
     setIfChanged(bar, "title", title)
   }
@@ -150,29 +150,28 @@ function prepareSlider(view, slider, j) {
     tabIndex: 0,
     ariaValueMin: 0,
     ariaValueMax: 1,
-    ariaDisabled: String(isFixed)
+    ariaDisabled: isFixed
   })
   if (isFixed) return
   // Measured when dragging begins: the first change may move the bar under the pointer.
   let box = null
   const setFromPointer = ({clientY}) =>
     setWeight(state.step, j, (box.bottom - clientY) / box.height)
-  const on = (name, act) => slider.addEventListener(name, act)
-  on("pointerdown", event => {
+  slider.onpointerdown = event => {
     box = slider.getBoundingClientRect()
     slider.setPointerCapture(event.pointerId)
     state.position = j
     setFromPointer(event)
-  })
-  on("pointermove", event => {
+  }
+  slider.onpointermove = event => {
     if (slider.hasPointerCapture(event.pointerId)) setFromPointer(event)
-  })
-  on("dblclick", () => release(state.step, j))
-  on("keydown", event => {
+  }
+  slider.ondblclick = () => release(state.step, j)
+  slider.onkeydown = event => {
     const change = SLIDER_KEYS[event.key]
     if (!change) return
     state.position = j
     setWeight(state.step, j, Number(slider.ariaValueNow) + change)
     event.preventDefault() // otherwise the page would scroll
-  })
+  }
 }

@@ -85,7 +85,7 @@ function drawTraining() {
 }
 
 // The name of a model, if the page has two; "" if it has one, which needs no name.
-const nameBeside = ({name}) => (data.models.length > 1 ? name : "")
+const nameBeside = ({name}) => (hasOneModel ? "" : name)
 
 // Draw the loss of each batch. A line marks the loss of a guess in which all symbols are equally
 // likely, ln(number of symbols): a model that has learned anything is below it.
@@ -108,7 +108,7 @@ function drawLosses(canvas) {
 // right after the right ones, those after its own, and whole strings. Of two models only whole
 // strings are drawn: six curves could not be told apart.
 function drawExams(canvas) {
-  const shares = data.models.length > 1 ? {whole: " strings"} : SHARES
+  const shares = hasOneModel ? SHARES : {whole: " strings"}
   const curves = data.models.flatMap((model, k) =>
     Object.entries(shares).map(([share, name]) => [
       nameBeside(model) + name,

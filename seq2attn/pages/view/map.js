@@ -31,9 +31,8 @@ function mapLayout({columns, rows}, room, most) {
 
 // Paints a map with a pen. What it shows, `map`, comes from `changedMap` in maps.js: {columns,
 // rows: symbols; weights[t][j]; chosen: [t, j] or null; centres[t]: positions of the window's
-// centres; different: Map t -> sign; held: Set of "t,j" whose weights the user set; and functions:
-// banned(t, j), masked(j), outside(t, j): outside the window, shown(t): whether the tour does not
-// hide the row}. look: colours by name.
+// centres; different: Map t -> sign; and functions: forced(t, j): whether the user set the weight,
+// banned(t, j), masked(j), outside(t, j): outside the window}. look: colours by name.
 class MapPainter {
   constructor(pen, map, layout, look) {
     Object.assign(this, {pen, map, look}, layout)
@@ -44,14 +43,14 @@ class MapPainter {
     return [this.left + j * this.cell, this.top + t * this.cell]
   }
 
-  // Paint names of columns and rows, then the cells of the rows that are not hidden. The frame of
-  // the chosen cell comes last, because it lies over the neighbouring cells.
+  // Paint names of columns and rows, then the cells of the rows that the tour does not hide. The
+  // frame of the chosen cell comes last, because it lies over the neighbouring cells.
   paint() {
     const {columns, rows, weights, chosen} = this.map
     for (const [j, symbol] of columns.entries()) this.column(symbol, j)
     for (const [t, symbol] of rows.entries()) this.row(symbol, t)
     for (const t of weights.keys()) {
-      if (!this.map.shown(t)) continue
+      if (!isUncovered(t)) continue
       for (const j of columns.keys()) this.mark(t, j)
       this.markCentres(t)
     }
@@ -91,7 +90,7 @@ class MapPainter {
       this.strike(t, j, 0.75, 0.25, 0.25, 0.75, look.held)
     }
     if (map.masked(j)) this.strike(t, j, 0.3, 0.7, 0.7, 0.3, "#9aa6b1")
-    if (map.held.has(`${t},${j}`)) this.frame(t, j, 2, look.held, 3)
+    if (map.forced(t, j)) this.frame(t, j, 2, look.held, 3)
   }
 
   // Fill a cell with the colour of its weight, from the 256 that the page has for 0 to 1; and write
@@ -116,8 +115,9 @@ class MapPainter {
     this.strike(t, j, 0.5, 1, 1, 0.5, look.line, 1.5)
   }
 
-  // Draw a line within a cell from (x, y) to (toX, toY), which are shares of the cell's size: (0,
-  // 0) is its upper left corner, (1, 1) the lower right one.
+  // Draw a line within cell (t, j). It goes from (x, y) to (toX, toY), which are shares of the
+  // cell's size: from (0, 0) to (1, 1) is the diagonal from the upper left corner to the lower
+  // right one.
   strike(t, j, x, y, toX, toY, colour, thickness = 2) {
     const {pen, cell} = this
     const [left, top] = this.corner(t, j)

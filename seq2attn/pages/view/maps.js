@@ -12,15 +12,14 @@ function isOutside({allowed, weights: {data: weights}}, j) {
 // A click on the map chooses the cell below the pointer, and lets keys act on this model.
 function listenToMap(view) {
   const {canvas} = view
-  canvas.addEventListener("click", ({clientX, clientY}) => {
+  canvas.onclick = ({offsetX, offsetY}) => {
     const {left, top, cell} = view.layout
-    const bounds = canvas.getBoundingClientRect()
-    const t = Math.floor((clientY - bounds.top - top) / cell)
-    const j = Math.floor((clientX - bounds.left - left) / cell)
+    const t = Math.floor((offsetY - top) / cell)
+    const j = Math.floor((offsetX - left) / cell)
     active = view
     choose(t, j)
     canvas.focus()
-  })
+  }
 }
 
 // Draw the map, and if the user has changed anything the map without the changes: beside it if both
@@ -83,11 +82,10 @@ function changedMap(view) {
     ...mapOf(view, view.now),
     columns: view.sources,
     chosen: [state.step, view.position()],
-    held: new Set(view.whyFixed ? [] : state.force.keys()),
+    forced: (t, j) => view.isForced(t, j),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
     masked: j => j >= view.ids.length && masksPadding(),
-    different: view.differences,
-    shown: t => isUncovered(t)
+    different: view.differences
   }
 }
 
@@ -99,7 +97,7 @@ function untouchedMap(view) {
     ...mapOf(view, view.before),
     columns: view.sources.slice(0, view.before.width),
     chosen: null,
-    held: new Set(),
+    forced: () => false,
     banned: () => false,
     different: new Map()
   }
@@ -140,9 +138,9 @@ function drawTools(view) {
   const isWritten = t in view.now.steps
   tools.hidden = !isWritten
   if (isWritten) setText(text, cellText(view, t, j))
-  forceAll.ariaPressed = String(isAllForced)
-  banHere.ariaPressed = String(state.ban.has(cell))
-  banEverywhere.ariaPressed = String(state.ban.has(`${j}`))
+  forceAll.ariaPressed = isAllForced
+  banHere.ariaPressed = state.ban.has(cell)
+  banEverywhere.ariaPressed = state.ban.has(`${j}`)
   forceAll.disabled = Boolean(view.whyFixed)
   forceAll.title = view.whyFixed
   undo.disabled = !isForced

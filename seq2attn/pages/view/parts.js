@@ -1,5 +1,6 @@
-// What each part of a decoding step computes, at the chosen source position, as `drawRow` takes it:
-// {sum: a formula with its numbers; why: sentences; vectors: {name: numbers}}.
+// What each part of a decoding step computes, at the chosen source position. A class for each kind
+// of model has a method for each part, such as `score`, which returns what `drawRow` takes: {sum: a
+// formula with its numbers; why: sentences; vectors: {name: numbers}}.
 //
 // Formulas are read off the graphs that the model runs on: `prepare` computes keys and values from
 // the source, `step` computes one step. So a score that somebody has written is explained as well.
@@ -50,44 +51,59 @@ function encoding({layers, parts: {encoder}}) {
   return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
-// Explain the last part of step t: the symbol that is written, and its probability. It depends on
-// the state and, with attention, on the context; where weights cannot be set (view.whyFixed, hard
-// monotonic attention), the probabilities that each position gives are mixed by the weights.
-function output(view, step, t) {
-  const share = chancesOf(step)[step.written]
-  const mixed = view.attends ? "State and context give" : "The state gives"
-  const givers = view.whyFixed
-    ? "Each position, by itself and as much as its weight α, gives"
-    : mixed
-  const isYours = state.write.has(t)
-  const choice = isYours ? "What you chose" : "The likeliest"
-  return {
-    sum: `p(${view.wrote(step)}) = ${share.toFixed(3)}`,
-    why: `${givers} each symbol a probability. ${choice} is written, and read at the next step.`
+// The part that every model has.
+class StepParts {
+  constructor(view, step, t) {
+    Object.assign(this, {view, step, t, parts: view.spec.parts})
+  }
+
+  // Explain the last part: the symbol that is written, and its probability. It depends on the state
+  // and, with attention, on the context; where weights cannot be set (view.whyFixed, hard monotonic
+  // attention), the probabilities that each position gives are mixed by the weights.
+  output() {
+    const {view, step, t} = this
+    const share = chancesOf(step)[step.written]
+    const mixed = view.attends ? "State and context give" : "The state gives"
+    const givers = view.whyFixed
+      ? "Each position, by itself and as much as its weight α, gives"
+      : mixed
+    const isYours = state.write.has(t)
+    const choice = isYours ? "What you chose" : "The likeliest"
+    return {
+      sum: `p(${view.wrote(step)}) = ${share.toFixed(3)}`,
+      why: `${givers} each symbol a probability. ${choice} is written, and read at the next step.`
+    }
   }
 }
 
-// Explain a model without attention: its states, and the one vector that the decoder starts from,
-// of all numbers in its first state (an LSTM's has two tensors, and each layer has its own).
-function bottleneck(view) {
-  const states = picked(view.session().encoded.first, "state.cell")
-  const vector = Object.values(states).flatMap(state => [...numbersOf(state)])
-  const why = `This model has no attention.
-    All that the decoder ever knows of the source is this one vector, the encoder's last state.
-    However long the string is, it has to fit in here: a bottleneck.`
-  const sum = `${view.count} symbols → ${vector.length} numbers`
-  return {
-    states: {why: encoding(view.spec)},
-    vector: {sum, why, vectors: {"": vector}}
+// A model without attention.
+class BottleneckParts extends StepParts {
+  states() {
+    return {why: encoding(this.view.spec)}
+  }
+
+  // Explain the one vector that the decoder starts from: all numbers of its first state, of which
+  // an LSTM has two tensors, and each layer its own.
+  vector() {
+    const {view} = this
+    const states = picked(view.session().encoded.first, "state.cell")
+    const vector = Object.values(states).flatMap(one => [...numbersOf(one)])
+    return {
+      sum: `${view.count} symbols → ${vector.length} numbers`,
+      why: `This model has no attention.
+        All that the decoder ever knows of the source is this one vector, the encoder's last state.
+        However long the string is, it has to fit in here: a bottleneck.`,
+      vectors: {"": vector}
+    }
   }
 }
 
-// Explains step t of a model with attention, at the chosen position j.
-class AttentionParts {
+// A model with attention: step t is explained at the chosen position j.
+class AttentionParts extends StepParts {
   // Scores and softmax of a step have the shape (heads, S). Of several heads, the one is explained
   // that attends most to position j: `cell` is the index of (head, j) in their flat arrays.
   constructor(view, step, t) {
-    Object.assign(this, {view, step, t, parts: view.spec.parts})
+    super(view, step, t)
     this.j = view.position()
     this.subscript = sub(this.j + 1) // of h₁, counted from 1
     this.width = view.now.width // S, the source positions with padding
@@ -98,11 +114,12 @@ class AttentionParts {
     this.explainStep()
   }
 
-  // Find out how key and value of position j are made of the encoder's state there, hⱼ: their
-  // formulas come from the operations of the graph `prepare`. A recurrent encoder's states are an
-  // input of this graph. Of any other encoder, its values are taken as the states, provided that
-  // the keys are made of them too. They are not in a Transformer, for example: then `states` is
-  // null, and key and value are only called k and v.
+  // Find out how key and value of position j are made of the encoder's state there, hⱼ. An
+  // `Explanation` writes a number of a graph as a formula: it goes back through the operations that
+  // computed the number, until values that have a name. Here that is hⱼ, and the graph is
+  // `prepare`. A recurrent encoder's states are an input of this graph. Of any other encoder, the
+  // values are taken as its states, provided that the keys are made of them too. In a Transformer
+  // they are not: then `encoderStates` is null, and key and value are only called k and v.
   explainMemory() {
     const {subscript} = this
     const {encoded, model} = this.view.session()
@@ -110,13 +127,13 @@ class AttentionParts {
     const isRecurrent = graph.at("states") !== undefined
     const name = isRecurrent ? "states" : "memory.values"
     const place = graph.at(name)
-    const values = encoded.again() // of every operation
+    const values = encoded.again() // what every operation computed
     this.prepared = new Explanation(graph, values, {
       [name]: () => formula(`h${subscript}`)
     })
     const isKeyed =
       isRecurrent || (place && this.prepared.reads("memory.keys", name))
-    this.states = isKeyed ? values[place] : null
+    this.encoderStates = isKeyed ? values[place] : null
     this.keyFormula = this.memoryFormula("memory.keys", `k${subscript}`)
     this.valueFormula = this.memoryFormula("memory.values", `v${subscript}`)
   }
@@ -126,22 +143,23 @@ class AttentionParts {
   memoryFormula(name, otherwise) {
     const {graph, values} = this.prepared
     const place = graph.at(name)
-    if (!this.states || place === undefined) return formula(otherwise)
+    if (!this.encoderStates || place === undefined) return formula(otherwise)
     const depth = product(values[place].shape.slice(2))
     return this.prepared.term(place, counted(depth, this.j * depth))
   }
 
   // Find out how the numbers of this step are made: formulas for the score e of position j, for its
-  // softmax p in terms of e, and for its weight α in terms of p. They come from the operations of
-  // the graph `step`, back to those values that have a name: the query s, the keys, and C, what a
-  // history keeps of the weights of past steps. `past` has the numbers of C by position, if C is
-  // one number a position that the score reads.
+  // softmax p in terms of e, and for its weight α in terms of p. An `Explanation` goes back through
+  // the operations of the graph `step` until values that have a name: the query s, the keys, and C,
+  // which is what a history keeps of the weights of past steps. If C is one number a position, and
+  // the score reads it, `past` has these numbers.
   explainStep() {
     const graph = this.view.session().model.graphs.step
-    const values = this.step.trace() // of every operation
-    const past = values[graph.at("state.past")]
+    const values = this.step.trace() // what every operation computed
+    const past = values[graph.at("state.past")] // undefined without a history
     const isRow = past?.shape.length === 3 && past.shape[1] === 1 // (1, 1, S)
     const layers = Object.keys(picked(graph.spec.inputs, "memory.layers")) // a Transformer's
+    // how a value with a name is written
     const names = {query: () => formula("s")}
     for (const name of ["memory.keys", ...layers])
       names[name] = () => this.keyFormula
@@ -170,39 +188,27 @@ class AttentionParts {
     }
   }
 
-  // The explanations of all parts, by the names of PARTS.
-  all() {
-    return {
-      states: this.ofStates(),
-      query: this.ofQuery(),
-      score: this.ofScore(),
-      softmax: this.ofSoftmax(),
-      weight: this.ofWeight(),
-      context: this.ofContext()
-    }
-  }
-
-  // The encoder's state at a position, from `states` (1, S, H).
+  // The encoder's state at a position, from `encoderStates` (1, S, H).
   stateAt(j) {
-    return [...numbersOf(select(this.states, 1, j))]
+    return [...numbersOf(select(this.encoderStates, 1, j))]
   }
 
-  ofStates() {
+  states() {
     const why = encoding(this.view.spec)
-    if (!this.states)
+    if (!this.encoderStates)
       return {why: `${why} Keys k and values v are made of these.`}
     return {why, vectors: {[`h${this.subscript}`]: this.stateAt(this.j)}}
   }
 
   // The query of the head that is explained.
-  query() {
+  queryNumbers() {
     const {data: numbers} = this.step.query
     const size = numbers.length / this.heads
     return [...numbers.slice(this.head * size, (this.head + 1) * size)]
   }
 
   // Explain the query: what it is, which head's is shown, and its numbers.
-  ofQuery() {
+  query() {
     const {heads, head, parts} = this
     const {decoder} = parts
     const isState = "The decoder's state: what this step looks for"
@@ -212,18 +218,18 @@ class AttentionParts {
     const which = heads > 1 && `Head ${head + 1} of ${heads} is shown.`
     return {
       why: sentences(what, which, this.firstQuery()),
-      vectors: {"": this.query()}
+      vectors: {"": this.queryNumbers()}
     }
   }
 
   // A sentence if the query is not yet the decoder's own, as at the first step: it is 0, or the
   // same numbers as the encoder's last state. "" otherwise.
   firstQuery() {
-    const query = this.query()
+    const query = this.queryNumbers()
     const last = this.view.ids.length - 1
     if (!query.some(Boolean))
       return "It is still 0, as the decoder's first state is here."
-    const lastState = this.states ? this.stateAt(last) : []
+    const lastState = this.encoderStates ? this.stateAt(last) : []
     if (query.join() !== lastState.join()) return ""
     return `It is still the encoder's last state, from which the key of position ${last + 1} is
       made: once trained, the two may fit for that reason.`
@@ -232,11 +238,13 @@ class AttentionParts {
   // Explain the score of position j: the score's own formula from the catalogue, then how the model
   // computes it. If it reads what a history keeps of past weights, C, the history is explained
   // here, and C is drawn.
-  ofScore() {
+  score() {
     const {j, subscript, past} = this
     const {score, history} = this.parts
     const general = score ? written(score.formula) : ""
-    const width = general.includes("√D") ? `, D = ${this.query().length}` : ""
+    const width = general.includes("√D")
+      ? `, D = ${this.queryNumbers().length}`
+      : ""
     const value = this.step.scores.data[this.cell]
     const here = chain(`e${subscript}`, this.scoreFormula, value)
     const which = score ? `: ${score.name}, ${score.summary}` : ""
@@ -268,7 +276,7 @@ class AttentionParts {
 
   // Explain the softmax of position j, and whatever decides what takes part in it: a normaliser in
   // place of the softmax, the window, a scale by the source's length, the temperature, the mask.
-  ofSoftmax() {
+  softmax() {
     const {normaliser, window: around, scalable} = this.parts
     const isUsual = !normaliser || normaliser.name === "softmax"
     const usual =
@@ -306,7 +314,7 @@ class AttentionParts {
   // history is explained here, unless the score reads it and has explained it. Weights that cannot
   // be set (view.whyFixed) are those of hard monotonic attention, whose formulas have logarithms:
   // sums over all paths by which the attention can have come here.
-  ofWeight() {
+  weight() {
     const {subscript, view, scoreReadsPast, parts} = this
     const paths = "A number beside ln p sums up the paths that lead here."
     const value = this.step.weights.data[this.j]
@@ -354,7 +362,7 @@ class AttentionParts {
   // Explain the context: the mean of all values, weighted by α. Its sum is written with the term of
   // position j in numbers and "…" for the others. Values are called h where they are made of the
   // encoder's states, else v.
-  ofContext() {
+  context() {
     const {valueFormula} = this
     const sign = valueFormula.text.includes("h") ? "h" : "v"
     const weight = short(this.step.weights.data[this.j])

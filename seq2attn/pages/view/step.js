@@ -1,82 +1,48 @@
 // The panel of one decoding step: a diagram of its parts, bars, the likeliest symbols, and a row
-// for each part, with its formula. A part is a key of PARTS: an intermediate result of the step.
+// for each part, with its formula. A part is an intermediate result of the step, such as "score";
+// page.html has a box for each in its diagram (.stages), whose class is the name of the part.
 
-// The parts in the order in which they are computed: [sign, name, what it means].
-const PARTS = {
-  states: [
-    "h",
-    "states",
-    "What the encoder has read up to each position, as a vector."
-  ],
-  query: [
-    "s",
-    "query",
-    "What the step looks for, as a vector: it is compared with every key."
-  ],
-  score: [
-    "e",
-    "scores",
-    "How well the query fits each position's key: one number a position."
-  ],
-  softmax: [
-    "p",
-    "softmax",
-    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio."
-  ],
-  weight: ["α", "weights", "How much of each position the step reads."],
-  context: [
-    "c",
-    "context",
-    "What the step reads: the mean of all positions, each counted with its weight."
-  ],
-  vector: [
-    "s₀",
-    "one vector",
-    "All that a model without attention knows of the source."
-  ],
-  output: [
-    "y",
-    "output",
-    "A probability for each symbol that could be written."
-  ]
-}
-const WITHOUT_ATTENTION = ["states", "vector", "output"]
+const OF_ATTENTION = ["query", "score", "softmax", "weight", "context"]
 const SHOWN_NEXT = 5
 
-// Prepare the panel when the page is built: its buttons, and for each part that the model has a row
-// and a box in the diagram. A model without attention has one vector in place of query to context.
-// One whose weights cannot be set has no context: its weights are probabilities of being at a
-// position, and it mixes the answers of the positions, not what stands there.
+// Prepare the panel when the page is built: its buttons, and a row for each part that the model
+// has; the boxes of other parts are removed from the diagram. A model without attention has one
+// vector in place of the parts of attention. One whose weights cannot be set has no context: its
+// weights are probabilities of being at a position, and it mixes the answers of the positions, not
+// what stands there.
 function buildStep(view) {
   const onMove = steps => () => choose(state.step + steps, state.position)
   view.find(".previous").onclick = onMove(-1)
   view.find(".next").onclick = onMove(1)
   view.find(".play").onclick = togglePlay
-  view.find(".attending").hidden = !view.attends
-  const absent = ["vector", view.whyFixed && "context"]
-  const parts = Object.keys(PARTS).filter(part => !absent.includes(part))
-  view.parts = view.attends ? parts : WITHOUT_ATTENTION
+  const absent = view.attends
+    ? ["vector", view.whyFixed && "context"]
+    : OF_ATTENTION
   view.rows = {}
-  for (const part of view.parts) addRow(view, part)
+  for (const box of [...view.find(".stages").children]) {
+    if (absent.includes(box.className)) box.remove()
+    else addRow(view, box)
+  }
+  view.parts = Object.keys(view.rows)
 }
 
-// Add the row that explains a part, and the part's box in the diagram: a button that highlights the
-// part and scrolls to its row.
-function addRow(view, part) {
-  const [sign, name, tip] = PARTS[part]
+// Add the row that explains the part of a box in the diagram, such as "h states". A click on the
+// box highlights the part and scrolls to its row.
+function addRow(view, box) {
+  const part = box.className
+  const [sign, name] = [...box.childNodes].map(node =>
+    node.textContent.trim()
+  )
   const row = copyOf("part")
-  const show = () => {
-    light(part)
-    row.scrollIntoView({block: "nearest", behavior: "smooth"})
-    row.focus({preventScroll: true}) // a plain focus() would scroll without being smooth
-  }
-  const box = button("", show, {className: part, "data-tip": tip})
-  box.append(make("b", {textContent: sign}), ` ${name}`)
   setText(row.firstElementChild, `${name} ${sign}`)
   row.ariaLabel = name
   view.rows[part] = row
   view.find(".parts").append(row)
-  view.find(".stages").append(box)
+  box.onclick = () => {
+    light(part)
+    row.scrollIntoView({block: "nearest", behavior: "smooth"})
+    row.focus({preventScroll: true}) // a plain focus() would scroll without being smooth
+  }
 }
 
 // Draw the chosen step, or this model's last one if it has fewer steps: of two models on a page,
@@ -87,11 +53,9 @@ function drawStep(view) {
   drawHeading(view, steps, t)
   if (view.attends) drawBars(view, steps[t], t)
   drawLikeliest(view, steps[t], view.before.steps[t], t)
-  const explanations = view.attends
-    ? new AttentionParts(view, steps[t], t).all()
-    : bottleneck(view)
-  explanations.output = output(view, steps[t], t)
-  for (const part of view.parts) drawRow(view, part, explanations[part])
+  const Parts = view.attends ? AttentionParts : BottleneckParts
+  const parts = new Parts(view, steps[t], t)
+  for (const part of view.parts) drawRow(view, part, parts[part]())
   showLit(view)
 }
 

@@ -2,6 +2,7 @@
 
 // {models, colours: of weights 0 to 1 in 256 levels, signs: {symbol: what is shown for it}}
 const data = readData(by("data"))
+const hasOneModel = data.models.length === 1 // otherwise the page compares two
 
 // Parse the models. If the text does not match its checksum, because the file was damaged, this
 // throws; the script stops, and the page keeps its sentence that it is damaged.

@@ -18,9 +18,8 @@ function describe({about, parts: {score}}) {
     ...ABOUT,
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  const isAlone = data.models.length === 1
   const facts = Object.entries(about).filter(
-    ([name]) => isAlone || name !== "run"
+    ([name]) => hasOneModel || name !== "run"
   )
   return facts.flatMap(([name, value], k) => {
     const tip = tips[name]

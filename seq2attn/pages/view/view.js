@@ -24,18 +24,15 @@ class View {
     listenToTools(this)
   }
 
-  // Fill in what does not depend on an answer: name, facts, and the legend of the map's colours. If
-  // this is the page's only model, the head of the page has name and facts already. Keys act on the
-  // model that had the focus last.
+  // Fill in what does not depend on an answer: name, facts, and the legend of the map's colours.
+  // Keys act on the model that had the focus last. (The style sheet hides name and facts of a
+  // page's only model, which the head of the page has, and of a model without attention all that
+  // shows weights.)
   prepareHeading() {
     const {find, spec} = this
-    const isAlone = data.models.length === 1
     const colours = `linear-gradient(90deg, ${data.colours})`
     setText(find("h2"), spec.name)
-    find("h2").classList.toggle("unseen", isAlone)
     find(".about").replaceChildren(...describe(spec))
-    find(".about").hidden = isAlone
-    find(".maps").hidden = !this.attends
     find("figcaption i").style.background = colours
     this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
@@ -50,11 +47,11 @@ class View {
     const slider = this.find(".snapshot input")
     this.find(".snapshot").hidden = snapshots.length < 2
     slider.max = snapshots.length - 1
-    slider.addEventListener("input", () => {
+    slider.oninput = () => {
       state.snapshots[this.number] = Number(slider.value)
       this.load()
       update()
-    })
+    }
     this.load()
   }
 
@@ -162,7 +159,7 @@ class View {
   // needs 14 pixels, or 38 with numbers, and the names of the rows need 60.
   isLong() {
     const {length} = this.sources
-    const share = data.models.length > 1 ? 0.18 : 0.42 // of the window
+    const share = hasOneModel ? 0.42 : 0.18 // of the window
     const width = length * (state.numbers ? 38 : 14) + 60
     return length > LONG || width > innerWidth * share
   }
