@@ -87,11 +87,10 @@ function fragment(withBatch = false) {
 }
 
 // The opposite of `fragment`: set the state from an address. Fields that the address lacks, or that
-// make no sense, have their initial values, but the text stays.
+// make no sense there, get their initial values.
 function restore(address) {
   const fields = new URLSearchParams(address)
-  const {text, features} = state
-  Object.assign(state, initial(), {text, features})
+  Object.assign(state, initial())
   for (const [name, {read}] of Object.entries(FIELDS)) {
     const value = fields.has(name) ? read(fields.get(name)) : undefined
     if (value !== undefined) state[name] = value

@@ -20,9 +20,9 @@ function tell(kind, more = {}) {
   training.worker.postMessage({kind, rate, seed, mask, until, ...more})
 }
 
-// Turn the page into one that trains: show controls and charts, and start a worker. Temperature and
-// padding are greyed, because they act on what is shown, not on training. A link to a moment of
-// training starts it at once.
+// Turn the page into one that trains: show controls and charts, and start a worker. The tips of
+// temperature and padding say that they act on what is shown, not on training; the style sheet
+// greys them. A link to a moment of training starts it at once.
 function prepareTraining() {
   const begins = hasOneModel ? "This model begins" : "These models begin"
   for (const id of ["train", "train-help"]) by(id).hidden = false
@@ -32,9 +32,8 @@ function prepareTraining() {
   )
   setText(by("mask-name"), "mask it, in training too")
   for (const id of ["temperature", "unscaled", "padding"]) {
-    const label = labelOf(id)
-    label.classList.add("aside")
-    label.dataset.tip += " It changes what you see, and nothing in training."
+    labelOf(id).dataset.tip +=
+      " It changes what you see, and nothing in training."
   }
   resetTraining()
   listenToTraining()
