@@ -273,22 +273,23 @@ function listenToControls() {
   by("take-tour").onclick = () => visit(0)
 }
 
-// Whether a key belongs to the field that has the focus, where letters are typed and arrows move. ↑
-// and ↓ do not belong to the field of the string, which has one line: they choose the step.
-function isForField({key, target}) {
+// Whether a key belongs to the element that has the focus: in a field letters are typed and arrows
+// move, and Enter presses a button. ↑ and ↓ do not belong to the field of the string, which has one
+// line: they choose the step.
+function isForElement({key, target}) {
   const isForStep = target === by("text") && /^Arrow(Up|Down)$/.test(key)
-  return !isForStep && target.closest("select, input:not([type=checkbox])")
+  const isInField = target.closest("select, input:not([type=checkbox])")
+  const isPress = key === "Enter" && target.closest("button, summary")
+  return isPress || (isInField && !isForStep)
 }
 
 // A key that was pressed anywhere on the page, and was not handled by the element itself. Escape
-// undoes all, or leaves the tour; n and p act on the page, and all others on the map. Enter on a
-// button only presses it.
+// undoes all, or leaves the tour; n and p act on the page, and all others on the map.
 function onKey(event) {
-  const {key, target} = event
-  const isPress = key === "Enter" && target.closest("button, summary")
-  if (isCommand(event) || event.defaultPrevented || isPress) return
+  const {key} = event
+  if (isCommand(event) || event.defaultPrevented) return
   if (key === "Escape") (state.tour === null ? undoAll : leave)()
-  else if (isForField(event)) return
+  else if (isForElement(event)) return
   else if (key === "n") toggleNumbers()
   else if (key === "p") togglePlay()
   else mapKey(event)

@@ -151,8 +151,7 @@ class AttentionParts extends StepParts {
   // Find out how the numbers of this step are made: formulas for the score e of position j, for its
   // softmax p in terms of e, and for its weight α in terms of p. An `Explanation` goes back through
   // the operations of the graph `step` until values that have a name: the query s, the keys, and C,
-  // which is what a history keeps of the weights of past steps. If C is one number a position, and
-  // the score reads it, `past` has these numbers.
+  // which is what a history keeps of the weights of past steps.
   explainStep() {
     const graph = this.view.session().model.graphs.step
     const values = this.step.trace() // what every operation computed
@@ -168,15 +167,21 @@ class AttentionParts extends StepParts {
       new Explanation(graph, values, {...names, ...more})
     const {cell, j} = this
     this.scores = explain({})
-    this.scoreReadsPast =
-      Boolean(past) && this.scores.reads("scores", "state.past")
-    const isShown = isRow && this.scoreReadsPast && this.heads === 1
-    this.past = isShown ? [...numbersOf(past)] : null
+    this.explainPast(past, isRow)
     const softmax = explain({scores: this.rowFormula("e")})
     const weights = explain({softmax: this.rowFormula("p")})
     this.scoreFormula = this.scores.of("scores", cell)
     this.softmaxFormula = softmax.of("softmax", cell)
     this.weightFormula = weights.of("weights", j)
+  }
+
+  // Find out whether the score reads C, the tensor `past` that a history keeps of past weights. If
+  // it does, and C is one number a position (isRow), this.past has these numbers, to be shown.
+  explainPast(past, isRow) {
+    this.scoreReadsPast =
+      Boolean(past) && this.scores.reads("scores", "state.past")
+    const isShown = isRow && this.scoreReadsPast && this.heads === 1
+    this.past = isShown ? [...numbersOf(past)] : null
   }
 
   // How an `Explanation` writes elements of a row of numbers, given their indices: "e₂" for one of
