@@ -293,7 +293,7 @@ def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
     weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
     expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
     assert_allclose(weights, expected, atol=WEIGHTS)
-    assert "Move its attention" not in browser.run("return tourStops().map(stop => stop.title)")
+    assert "Move its attention" not in browser.run("return tourSteps().map(stop => stop.title)")
     assert browser.console() == []
 
 

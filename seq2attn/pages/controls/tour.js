@@ -13,7 +13,7 @@ function shownModel() {
 
 // The stops that make sense for this page. A page of two models has those about their difference,
 // or if there are none, those about one model.
-function tourStops() {
+function tourSteps() {
   const fitting = stops => stops.filter(stop => stop.of(shownModel()))
   if (training.worker) return fitting(LEARNING_STOPS)
   const pair = fitting(PAIR_STOPS)
@@ -37,7 +37,7 @@ function visit(number) {
   state.numbers = false
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
-  const stops = tourStops() // asks the models about their answers to the example
+  const stops = tourSteps() // asks the models about their answers to the example
   state.tour = Math.min(number, stops.length - 1)
   const stop = stops[state.tour]
   stop.start?.(shownModel())
