@@ -15,7 +15,8 @@ function normals(seed) {
   }
 }
 
-// The products of a query with each key, of D numbers of this deviation each.
+// Draw a query and KEYS keys of D normal numbers each, with this standard deviation, and return the
+// query's product with each key: its undivided scores.
 function products(D, deviation, normal) {
   const sums = new Array(KEYS).fill(0)
   for (let i = 0; i < D; i++) {
@@ -29,50 +30,58 @@ const sumOf = numbers => numbers.reduce((sum, one) => sum + one, 0)
 const median = numbers =>
   numbers.sort((one, other) => one - other)[(numbers.length - 1) / 2]
 
-// How much of a gradient passes a softmax with these weights a: the norm of its Jacobian,
-// diag(a) - a aᵀ, as a share of that of equal weights.
+// How much of a gradient passes back through a softmax whose weights are a: the Frobenius norm of
+// its Jacobian, diag(a) - a aᵀ, as a share of that for equal weights. It is 1 for a soft softmax
+// and near 0 for one that has decided. The square of the norm is Σa² - 2 Σa³ + (Σa²)²; for n equal
+// weights (n - 1) / n².
 function passed(weights) {
   const power = n => sumOf(weights.map(a => a ** n))
   const square = power(2) - 2 * power(3) + power(2) ** 2
-  return Math.sqrt(Math.max(0, square) / ((KEYS - 1) / KEYS ** 2))
+  const ofEqualWeights = (KEYS - 1) / KEYS ** 2
+  return Math.sqrt(Math.max(0, square) / ofEqualWeights)
 }
 
-// Of many draws: the median of the largest weight and of what passes, undivided and divided.
+// What the page states, as medians of many draws: {largest: [undivided, divided], the largest of
+// the weights; passes: [undivided, divided], how much of a gradient passes}. Both are computed from
+// the same draws, which are the same each time.
 function medians(D, deviation) {
   const normal = normals(7)
   const largest = [[], []]
   const passes = [[], []]
   for (let n = 0; n < DRAWS; n++) {
     const scores = products(D, deviation, normal)
-    for (const [k, by] of [1, Math.sqrt(D)].entries()) {
-      const weights = probabilities(scores.map(score => score / by))
-      largest[k].push(Math.max(...weights))
-      passes[k].push(passed(weights))
+    for (const [way, divisor] of [1, Math.sqrt(D)].entries()) {
+      const weights = probabilities(scores.map(score => score / divisor))
+      largest[way].push(Math.max(...weights))
+      passes[way].push(passed(weights))
     }
   }
   return {largest: largest.map(median), passes: passes.map(median)}
 }
 
-// uncovered: the kinds of numbers whose weights have been seen; after both, the page sums up.
+// What the user has chosen. The page covers the weights of each kind of numbers, "one" (of variance
+// 1) or "gru", until the user has guessed; `uncovered` has the kinds that are not covered any more.
 const chosen = {seed: 1, uncovered: new Set(), guess: null}
 const width = () => WIDTHS[by("width").value]
 const kind = () => by("numbers").value
 
+// The standard deviation of the numbers. A state of D numbers with the length L has about L / √D.
 function deviationOf(D) {
   return kind() === "gru" ? UNTRAINED / Math.sqrt(D) : 1
 }
 
+// Draw the page from the chosen width and kind of numbers: two tables of the same keys, with scores
+// as they are and divided by √D. Once this kind is uncovered, medians of many draws follow, and
+// after both kinds what that means for training.
 function show() {
   const D = width()
   const deviation = deviationOf(D)
   const scores = products(D, deviation, normals(chosen.seed))
-  say(by("width-value"), `${D}`)
-  say(by("deviation"), `each of deviation ${deviation.toFixed(2)}`)
-  showKeys(0, scores)
-  showKeys(
-    1,
-    scores.map(score => score / Math.sqrt(D))
-  )
+  setText(by("width-value"), `${D}`)
+  setText(by("deviation"), `each of deviation ${deviation.toFixed(2)}`)
+  const divided = scores.map(score => score / Math.sqrt(D))
+  showKeys("way-0", scores)
+  showKeys("way-1", divided)
   const isUncovered = chosen.uncovered.has(kind())
   by("ask").hidden = isUncovered
   by("found").hidden = !isUncovered
@@ -81,46 +90,49 @@ function show() {
   if (isUncovered) showMedians(D, medians(D, deviation))
 }
 
-// A row for each key: its score and its weight.
-function showKeys(way, scores) {
+// Fill the table with this id with a row for each key: name, score, the weight as a bar, and as a
+// number.
+function showKeys(id, scores) {
   const weights = probabilities(scores)
   const best = Math.max(...weights)
   const rows = scores.map((score, j) => {
-    const share = `${(100 * weights[j]).toFixed(1)}%`
-    const bar = make("i", {className: weights[j] === best ? "best" : ""})
-    bar.style.width = share
-    const cells = [
-      `h${"₁₂₃₄₅₆₇₈"[j]}`,
-      score.toFixed(1).replace("-0.0", "0.0")
-    ].map(textContent => make("td", {textContent}))
-    const weight = make("td", {textContent: weights[j].toFixed(3)})
+    const weight = weights[j]
+    const bar = make("i", {className: weight === best ? "best" : ""})
+    bar.style.width = `${(100 * weight).toFixed(1)}%`
+    const name = `h${sub(j + 1)}`
+    const number = score.toFixed(1).replace("-0.0", "0.0")
     return make(
       "tr",
       {},
-      ...cells,
+      make("td", {textContent: name}),
+      make("td", {textContent: number}),
       make("td", {className: "size"}, bar),
-      weight
+      make("td", {textContent: weight.toFixed(3)})
     )
   })
-  by(`way-${way}`).replaceChildren(...rows)
+  by(id).replaceChildren(...rows)
 }
 
+// State the medians of many draws, and what follows from them: that without the division the
+// softmax has decided (`isLost`: less than half of the gradient passes that passes with it), or
+// not. The button that leads to the other kind of numbers goes once the user has been there.
 function showMedians(D, {largest, passes}) {
   by("next").hidden = chosen.uncovered.has("gru")
-  const named = numbers =>
+  const both = numbers =>
     numbers.map(value => Number(value.toPrecision(2))).join(" and ")
   const [undivided, divided] = passes
-  say(by("largest"), `The best of 8 weights: ${named(largest)}.`)
-  say(
+  setText(by("largest"), `The best of 8 weights: ${both(largest)}.`)
+  setText(
     by("passes"),
-    `The gradient that passes the softmax: ${named(passes)}, where that of equal weights is 1.`
+    `The gradient that passes the softmax: ${both(passes)}, where that of equal weights is 1.`
   )
   const isLost = undivided < 0.5 * divided
   const why = kind() === "gru" ? ofGRU(largest) : ofVariance1(D, isLost)
-  say(by("so"), why)
+  setText(by("so"), why)
   by("so").classList.toggle("lost", isLost)
 }
 
+// What the medians say for states of an untrained GRU.
 function ofGRU([undivided]) {
   const soft =
     undivided < 0.25
@@ -130,6 +142,7 @@ function ofGRU([undivided]) {
     ${UNTRAINED} whatever their width: PyTorch's initialisation divides already.`
 }
 
+// What the medians say for numbers of variance 1.
 function ofVariance1(D, isLost) {
   if (isLost)
     return "Without the division the softmax has decided before anything is learned."
@@ -139,11 +152,12 @@ function ofVariance1(D, isLost) {
 
 // ---- the guess ----
 
+// Add a button for each guess; the last one that is pressed stays pressed, and counts.
 function prepareGuesses() {
   for (const value of GUESSES) {
     const press = ({target}) => {
       for (const other of by("guesses").children)
-        other.ariaPressed = String(other === target)
+        other.ariaPressed = other === target
       chosen.guess = value
     }
     by("guesses").append(button(short(value), press, {ariaPressed: "false"}))
@@ -151,32 +165,37 @@ function prepareGuesses() {
   by("uncover").onclick = uncover
 }
 
-// Show the other kind of numbers: covered, with a question, until they were uncovered once.
+// Begin with another kind of numbers, without a guess. Its weights are covered, with a question,
+// unless they have been uncovered before.
 function change() {
   chosen.guess = null
-  for (const one of by("guesses").children) one.ariaPressed = "false"
-  say(by("verdict"), "")
+  for (const guess of by("guesses").children) guess.ariaPressed = "false"
+  setText(by("verdict"), "")
   show()
 }
 
+// Uncover the weights of this kind of numbers, and say whether the guess was right: whether, of the
+// four guesses, it is nearest to the median of the largest weight without the division.
 function uncover() {
   const D = width()
   const [found] = medians(D, deviationOf(D)).largest
+  const distance = value => Math.abs(value - found)
   const nearest = GUESSES.reduce((best, value) =>
-    Math.abs(value - found) < Math.abs(best - found) ? value : best
+    distance(value) < distance(best) ? value : best
   )
+  const {guess} = chosen
   chosen.uncovered.add(kind())
-  if (chosen.guess !== null) {
+  if (guess !== null) {
     const wrong = `wrong, it is ${short(found)}`
-    const verdict = chosen.guess === nearest ? "right" : wrong
-    say(by("verdict"), `You guessed ${short(chosen.guess)}: ${verdict}.`)
+    const verdict = guess === nearest ? "right" : wrong
+    setText(by("verdict"), `You guessed ${short(guess)}: ${verdict}.`)
   }
   show()
 }
 
 by("numbers").oninput = change
 by("width").oninput = () => {
-  say(by("verdict"), "") // it was about another width
+  setText(by("verdict"), "") // it was about another width
   show()
 }
 by("take-gru").onclick = () => {

@@ -1,4 +1,6 @@
-// What a person changes: weights, positions, symbols that were written.
+// What the user changes in a decoding: weights that are set, positions that are banned, symbols
+// that are written in place of the model's own. `state` (state.js) keeps it; t is a step, j a
+// source position, and "t,j" a cell of the attention map.
 
 function choose(t, j) {
   state.step = t
@@ -6,6 +8,8 @@ function choose(t, j) {
   draw()
 }
 
+// Keep a change: hold("force", "t,j", weight) or hold("write", t, id of a symbol). A weight that is
+// set replaces a ban of its cell.
 function hold(kind, key, value) {
   state[kind].set(key, value)
   if (kind === "force") state.ban.delete(key)
@@ -17,7 +21,8 @@ function setWeight(t, j, weight) {
     hold("force", `${t},${j}`, possible(state.force, t, j, weight))
 }
 
-// The weight of a cell, within what the other weights that are set in its row leave.
+// The weight that cell (t, j) gets when the user asks for `weight`, to three digits: what the other
+// set weights of step t, in `force`, leave of 1 at the most, and 0 at the least.
 function possible(force, t, j, weight) {
   let left = 1
   for (const [cell, other] of force) {
@@ -26,10 +31,11 @@ function possible(force, t, j, weight) {
   return Math.round(1000 * between(weight, 0, left)) / 1000
 }
 
-// Ban a place, "t,j" for position j at step t or "j" for all steps, or allow it again. What is
-// banned cannot keep a weight that a person has set.
+// Ban a place, or allow it again if it is banned. place: "t,j" for position j at step t, "j" for
+// position j at all steps. A ban releases the weights that the user has set there.
 function ban(place) {
-  if (!state.ban.delete(place)) {
+  const wasBanned = state.ban.delete(place)
+  if (!wasBanned) {
     state.ban.add(place)
     for (const cell of state.force.keys()) {
       if (cell === place || cell.endsWith(`,${place}`))
@@ -39,7 +45,8 @@ function ban(place) {
   update()
 }
 
-// Undo what was changed in a cell; if nothing was, what was written at its step.
+// Undo what the user changed in a cell, or if that is nothing, the symbol that was written at its
+// step.
 function release(t, j) {
   const isForced = state.force.delete(`${t},${j}`)
   const isBanned = state.ban.delete(`${t},${j}`)
@@ -52,13 +59,13 @@ function undoAll() {
   update()
 }
 
-// ---- a score that is divided by √D, as the catalogue writes it: the temperature 1/√D takes that
-// back ----
+// ---- "without √D": scores that the model divides by √D are multiplied by it again, which is what
+// the temperature 1/√D does ----
 
 const dividesByRoot = ({parts: {score}}) =>
   Boolean(score?.formula.includes("sqrt(D)"))
 
-// √D of a head.
+// √D, where D is how many numbers the query of one head has. query: (heads, D), scores: (heads, S).
 function rootOf({now, sources}) {
   const {query, scores} = now.steps[0]
   return Math.sqrt((query.data.length * sources.length) / scores.data.length)
@@ -75,12 +82,13 @@ function isUnscaled() {
 // ---- keys ----
 
 const MOVES = {
+  // [down, right]
   ArrowUp: [-1, 0],
   ArrowDown: [1, 0],
   ArrowLeft: [0, -1],
   ArrowRight: [0, 1]
 }
-const ACTS = {
+const CELL_KEYS = {
   Enter: (t, j) => setWeight(t, j, 1),
   b: (t, j) => ban(`${t},${j}`),
   B: (_, j) => ban(`${j}`),
@@ -88,9 +96,11 @@ const ACTS = {
   Backspace: release
 }
 
-// A key that is pressed on the map: arrows move the chosen cell, others change it.
+// Act on a key that was pressed anywhere but in a text field: arrows move the chosen cell of the
+// map, others change it, and the rest are left to the browser. It is about `active`, the model that
+// the user touched last. ↑ and ↓ leave the chosen position as it is: null if none is chosen.
 function mapKey(event) {
-  if (!active.now) return // no answer yet, of a link with a text that the model cannot read
+  if (!active.now) return // no answer yet: a link had a text that the model cannot read
   const {key} = event
   const j = active.position()
   if (Object.hasOwn(MOVES, key)) {
@@ -100,16 +110,19 @@ function mapKey(event) {
   event.preventDefault()
 }
 
-// Whether a key changes a cell, or would if the weights of the model could be set.
+// Change cell (t, j) as a key says: a digit sets the weight, 3 to 0.3, and Enter to 1; others are
+// in CELL_KEYS. Returns whether the key means anything. If it asks for a weight and the model's
+// weights cannot be set, a message says why instead.
 function actOn(key, t, j) {
-  const isWeight = key === "Enter" || /^[0-9]$/.test(key)
-  if (!isWeight && !Object.hasOwn(ACTS, key)) return false
+  const isDigit = /^[0-9]$/.test(key)
+  const isWeight = isDigit || key === "Enter"
+  if (!isDigit && !Object.hasOwn(CELL_KEYS, key)) return false
   if (isWeight && active.whyFixed) {
     toast(active.whyFixed)
     return true
   }
   state.position = j
-  if (Object.hasOwn(ACTS, key)) ACTS[key](t, j)
-  else setWeight(t, j, Number(key) / 10)
+  if (isDigit) setWeight(t, j, Number(key) / 10)
+  else CELL_KEYS[key](t, j)
   return true
 }

@@ -1,11 +1,14 @@
-// Stops of the tour of a page that trains.
+// Stops of the guided tour for a page that trains. stops.js says what the fields of a stop are.
 
 // The batches of a stop: as many as the config trains, but at most 300, for which one can wait. A
 // config that counts epochs has no steps, and a page that trains nothing no such stop.
 const batches = () => Math.min(300, data.models[0].training?.steps || 300)
 const percent = share => `${Math.round(100 * share)} %`
+
+// The results of the last exam, for each model.
 const latest = () => training.exams.at(-1)?.[1] ?? []
 
+// Train as long as a stop asks, from the beginning if there have been more batches.
 function trainForStop() {
   state.until = batches()
   if (training.step > state.until) resetTraining()
@@ -20,14 +23,14 @@ const rightLetters = ({right}, {steps}) =>
 // How soft attention is before training, of two models that attend.
 function softness() {
   if (training.step || !bothAttend()) return ""
-  const largest = each(view => strongest(view, 0).weight)
+  const largest = each(view => strongest(view, 0).shown)
   return `Before training, the largest weight of step 1 is ${largest}.`
 }
 
 const LEARNING_STOPS = [
   {
     title: "Who learns faster?",
-    of: () => data.models.length === 2,
+    of: () => !hasOneModel,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
     ask: () => `Both get the same batches. ${contrast()}. ${softness()}
@@ -46,7 +49,7 @@ const LEARNING_STOPS = [
   },
   {
     title: "Letters and strings",
-    of: () => data.models.length === 1,
+    of: () => hasOneModel,
     covered: true,
     guess: () => ["nearly as many", "about half as many", "hardly any"],
     truth: () => {

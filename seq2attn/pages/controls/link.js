@@ -1,5 +1,8 @@
-// The address, which has everything that is shown after its #; and the map as a file.
+// The address of the page, which after its # has all that is shown, such as "text=hello&step=2";
+// and the map as a file.
 
+// How fields of the state are written in an address and read from it: {write: value -> text, read:
+// text -> value, or undefined if the text makes no sense}.
 const asText = {write: String, read: text => text.slice(0, 10000)}
 const asFlag = {
   write: value => `${Number(value)}`,
@@ -11,7 +14,8 @@ const asNumber = (least, most) => ({
     Number(text) >= least && Number(text) <= most ? Number(text) : undefined
 })
 
-// A whole number, which is counted from `least` in the address and from 0 in the state, or is none.
+// A whole number from `least` to `most` in the address, where steps and positions are counted from
+// 1; `first` there is 0 in the state.
 const asCount = (least, most, first = least) => ({
   write: value => `${value + first}`,
   read: text => {
@@ -20,14 +24,14 @@ const asCount = (least, most, first = least) => ({
   }
 })
 
-// Entries such as 0,1;2,3.
+// A Map or Set as entries such as "0,1;2,3"; those that do not have the pattern are left out.
 const asEntries = (pattern, read) => ({
   write: entries => [...entries].join(";"),
   read: text => read(text.split(";").filter(entry => pattern.test(entry)))
 })
 const numbersIn = entry => entry.split(",").map(Number)
 
-// How the address has the fields of the state, and what makes sense of it.
+// How the address has each field of the state that it keeps.
 const FIELDS = {
   text: asText,
   features: asText,
@@ -48,14 +52,18 @@ const FIELDS = {
   write: asEntries(/^\d{1,4},\d{1,4}$/, readWritten)
 }
 
+// Weights that are set, Map "t,j" -> weight, from entries "t,j,weight": within what is possible,
+// and none if the weights of no model can be set.
 function readForce(entries) {
   const force = new Map()
-  for (const [t, j, weight] of canForce() ? entries.map(numbersIn) : []) {
+  const allowed = canForce() ? entries : []
+  for (const [t, j, weight] of allowed.map(numbersIn)) {
     force.set(`${t},${j}`, possible(force, t, j, weight))
   }
   return force
 }
 
+// Symbols that the user wrote, Map t -> id, from entries "t,id": ids that every model has.
 function readWritten(entries) {
   const symbols = Math.min(
     ...data.models.map(({target}) => target.tokens.length)
@@ -63,46 +71,48 @@ function readWritten(entries) {
   return new Map(entries.map(numbersIn).filter(([, id]) => id < symbols))
 }
 
-// What the state has beyond the usual, as the address has it. moment: with the batch that training
-// has come to.
-function fragment(moment = false) {
-  const shown = {...state, until: (moment && training.step) || null}
-  const usual = {...initial(), text: null, features: ""}
+// The state as an address has it, "text=hello&step=2": the text, and those fields that differ from
+// the initial state. withBatch: also the batch that training has come to, so that the link trains
+// up to it.
+function fragment(withBatch = false) {
+  const shown = {...state, until: (withBatch && training.step) || null}
+  const usual = {...initial(), text: null, features: ""} // so that the text is always written
   const fields = new URLSearchParams()
   for (const [name, {write}] of Object.entries(FIELDS)) {
-    const written = values =>
-      values[name] === null ? "" : write(values[name])
-    if (written(shown) !== written(usual)) fields.set(name, written(shown))
+    const textOf = value => (value === null ? "" : write(value))
+    const text = textOf(shown[name])
+    if (text !== textOf(usual[name])) fields.set(name, text)
   }
   return `${fields}`
 }
 
-// The opposite of `fragment`: put the state of an address into the page. Fields that are missing
-// or make no sense keep their usual values.
-function restore(text) {
-  const fields = new URLSearchParams(text)
-  const {text: typed, features} = state
-  Object.assign(state, initial(), {text: typed, features})
+// The opposite of `fragment`: set the state from an address. Fields that the address lacks, or that
+// make no sense there, get their initial values.
+function restore(address) {
+  const fields = new URLSearchParams(address)
+  Object.assign(state, initial())
   for (const [name, {read}] of Object.entries(FIELDS)) {
     const value = fields.has(name) ? read(fields.get(name)) : undefined
     if (value !== undefined) state[name] = value
   }
 }
 
-let waiting = 0
+let waiting = 0 // the timer of `remember`
 
-// Write the state into the address, when nothing has changed for a moment.
+// Write the state into the address once it has not changed for 0.2 seconds: browsers allow only so
+// many changes of the address in a time, and a slider makes many.
 function remember() {
   clearTimeout(waiting)
   waiting = setTimeout(() => {
     try {
       history.replaceState(null, "", `#${fragment()}`)
     } catch {
-      // a browser may refuse it for files
+      // some browsers refuse it for pages that are files
     }
   }, 200)
 }
 
+// Show a message at the edge of the window for four seconds.
 function toast(text) {
   by("toast").textContent = text
   by("toast").hidden = false
@@ -112,7 +122,7 @@ function toast(text) {
   }, 4000)
 }
 
-// Copy a link to what is shown; where the clipboard is not allowed, show the link.
+// Copy a link to what is on the screen; if the browser does not allow that, show the link.
 async function share() {
   const address = `${location.href.split("#")[0]}#${fragment(true)}`
   try {
@@ -124,7 +134,7 @@ async function share() {
   }
 }
 
-// On paper, maps are light.
+// The colours of a map in a file: light, because it may be printed.
 const PAPER = {
   text: "#171c21",
   soft: "#edf0f2",
@@ -133,15 +143,19 @@ const PAPER = {
   good: "#1a7f37",
   bad: "#b3261e"
 }
-const FINEST = 4 // pixels of the file for one of the page
-const LARGEST = 8000 // pixels of a side
+const FINEST = 4 // pixels of the file for one of the page, at the most
+const LARGEST = 8000 // pixels of a side of the file, at the most
+const FILE_CELL = 46 // pixels of the page that a cell has, with its share of the rows' names
 
-// Offer the map of the model that was touched last as a picture in a file.
+// Save the map of the model that the user touched last, or if it has none, of another one, as the
+// file attention.png. It is painted anew on a canvas of its own, without the frame of the chosen
+// cell.
 function save() {
-  const view = active.map ? active : views.find(one => one.map)
+  const view = [active, ...views].find(({map}) => map)
   if (!view) return
   const map = {...view.map, chosen: null}
-  const layout = mapLayout(map, 46 * map.columns.length, 76)
+  const room = FILE_CELL * map.columns.length
+  const layout = mapLayout(map, room, FILE_CELL)
   const {width, height} = layout
   const scale = Math.min(FINEST, LARGEST / Math.max(width, height))
   const canvas = make("canvas")

@@ -1,7 +1,7 @@
-// The page: what a person types and changes, and what the models make of it.
+// The page as a whole: it is built, computed, drawn, and listened to.
 
-// Let every model answer the string again, then draw. A string that a model cannot read is a
-// message on the page.
+// Decode the string with every model, then draw: what to call after any change of what the models
+// read, or of how they decode. What a model cannot read is said on the page, not thrown.
 function update() {
   for (const view of views) {
     try {
@@ -13,21 +13,18 @@ function update() {
   draw()
 }
 
-// Draw the page as the state is. A page that trains hides its models until its worker has sent
-// the first weights.
+// Draw the page from the state, without decoding: what to call after a choice. The chosen step and
+// position are first brought within what is there, since everything that follows draws them. A page
+// that trains hides its models until its worker has sent the first weights.
 function draw() {
-  const shown = views.filter(view => view.now)
+  const answered = views.filter(view => view.now)
   const isUntrained = views.some(view => view.spec.training && !view.learnt)
-  by("models").hidden = !shown.length
-  by("models").style.visibility = isUntrained ? "hidden" : "" // not trained by this page
-  keepWithin(
-    "step",
-    shown.map(view => view.now.steps)
-  )
-  keepWithin(
-    "position",
-    shown.map(view => view.sources)
-  )
+  by("models").hidden = !answered.length
+  by("models").style.visibility = isUntrained ? "hidden" : ""
+  const steps = answered.map(view => view.now.steps)
+  keepWithin("step", steps)
+  const sources = answered.map(view => view.sources)
+  keepWithin("position", sources)
   drawMessage()
   drawControls()
   drawChanges()
@@ -35,50 +32,51 @@ function draw() {
   remember()
 }
 
-// Whether chosen or not, a place is one of what is shown.
-function keepWithin(name, shown) {
-  const last = Math.max(1, ...shown.map(({length}) => length)) - 1
+// Let state[name], an index that may also be null for "not chosen", be one of the longest of
+// `lists`.
+function keepWithin(name, lists) {
+  const last = Math.max(1, ...lists.map(({length}) => length)) - 1
   if (state[name] !== null) state[name] = between(state[name], 0, last)
 }
 
-// The line below the string: what is wrong with it, with a button for a spelling that the model
-// can read, where there is one.
+// Draw the line below the string: why a model cannot read it, and a button for a spelling that it
+// can read, if there is one (such as small letters).
 function drawMessage() {
   const {problem, offer} =
     views.find(view => view.problem !== undefined) ?? {}
   const isEmpty = views.every(view => view.empty)
   const parts = [problem ?? (isEmpty ? "Type a string." : "")]
-  if (offer)
-    parts.push(
-      " · ",
-      button(`use ${offer}`, () => take(offer, state.features))
-    )
+  if (offer) {
+    const use = () => take(offer, state.features)
+    parts.push(" · ", button(`use ${offer}`, use))
+  }
   by("message").replaceChildren(...parts)
   by("message").classList.toggle("problem", Boolean(problem))
-  by("text").ariaInvalid = String(Boolean(problem))
+  by("text").ariaInvalid = Boolean(problem)
 }
 
-// Let the controls show the state, which a link or another control may have changed.
+// Set the controls from the state, which a link or another control may have changed. The slider of
+// the temperature has its logarithm, so that 1 is in the middle.
 function drawControls() {
   by("temperature").value = Math.log10(state.temperature)
-  say(by("temperature-value"), short(state.temperature))
+  setText(by("temperature-value"), short(state.temperature))
   by("unscaled").checked = isUnscaled()
   by("padding").value = paddingOf(shownModel())
   by("beside").checked = state.beside
   by("mask").checked = masksPadding()
   by("reset").disabled = !isChanged()
-  by("numbers").ariaPressed = String(state.numbers)
-  document.body.classList.toggle("numbered", state.numbers)
+  by("numbers").ariaPressed = state.numbers
 }
 
+// The name of a place, "t,j" or "j": "step 2, position 1" or "position 1".
 function cellName(key) {
-  const [one, other] = numbersIn(key).map(place => place + 1)
-  return other ? `step ${one}, position ${other}` : `position ${one}`
+  const [first, second] = numbersIn(key).map(index => index + 1)
+  return second ? `step ${first}, position ${second}` : `position ${first}`
 }
 
-// What a person can change, and how the bar says it: of a value, or of each that a person has set,
-// with its key.
-const SAID = {
+// How each change that the user can make is named on its button. Of a Map or Set of changes, such
+// as the weights that are set, each has a button of its own: it is named by its value and its key.
+const CHANGE_NAMES = {
   temperature: value =>
     isUnscaled() ? "without √D" : `temperature ${short(value)}`,
   padding: count => `padding ${count}`,
@@ -89,37 +87,49 @@ const SAID = {
   write: (id, t) => `step ${t + 1} writes ${views[0].symbol(id)}`
 }
 
-// What is changed: [text, act], which undoes it.
-function changes() {
-  const found = []
-  for (const [name, told] of Object.entries(SAID)) {
-    const value = state[name]
-    const reset = () => Object.assign(state, {[name]: untouched[name]})
+// A button for each change that the user has made. A field of the state either has one value, which
+// differs from the usual one if the user has changed it, or is a Map or Set, in which each entry is
+// a change.
+function changeButtons() {
+  const buttons = []
+  const add = (name, undo) => buttons.push(changeButton(name, undo))
+  for (const [field, nameOf] of Object.entries(CHANGE_NAMES)) {
+    const value = state[field]
+    const usual = untouched[field]
     if (value instanceof Object) {
-      for (const [key, one] of value.entries())
-        found.push([told(one, key), () => value.delete(key)])
-    } else if (value !== untouched[name]) found.push([told(value), reset])
-  }
-  return found
-}
-
-// A button for each change that a person has made; pressing it undoes the change.
-function drawChanges() {
-  const made = changes().map(([text, undo]) => {
-    const act = () => {
-      undo()
-      update()
+      for (const [key, entry] of value.entries())
+        add(nameOf(entry, key), () => value.delete(key))
+    } else if (value !== usual) {
+      const reset = () => Object.assign(state, {[field]: usual})
+      add(nameOf(value), reset)
     }
-    return button(`${text} ✕`, act, {title: "undo"})
-  })
-  by("hint").hidden = made.length > 0
-  refill(by("changes"), made)
-  by("changes").scrollLeft = 1e6 // to the latest
+  }
+  return buttons
 }
 
-// ---- the start ----
+// A button that names a change and undoes it.
+function changeButton(name, undo) {
+  const undoAndUpdate = () => {
+    undo()
+    update()
+  }
+  return button(`${name} ✕`, undoAndUpdate, {title: "undo"})
+}
 
-// Build the page: the state from its address, controls, and a view of each model.
+// Draw the changes that the user has made. Many scroll sideways; the latest is brought into view.
+function drawChanges() {
+  const buttons = changeButtons()
+  const box = by("changes")
+  by("hint").hidden = buttons.length > 0
+  refill(box, buttons)
+  box.scrollLeft = box.scrollWidth
+}
+
+// ---- building ----
+
+// Build the page: take the state from the address, prepare header and controls, make a View of each
+// model, and draw. Tips are prepared after the views, since views have tips too; a tour that the
+// link is in the middle of comes last, since it types and draws.
 function start() {
   by("back")?.toggleAttribute("hidden", self !== top) // the site's page around it leads there
   const [first] = data.models
@@ -128,48 +138,52 @@ function start() {
   prepareControls()
   prepareText(first.source)
   for (const [number, spec] of data.models.entries()) {
-    views.push(new View(spec, number))
-    by("models").append(views[number].root)
+    const view = new View(spec, number)
+    views.push(view)
+    by("models").append(view.root)
   }
-  ;[active] = views
+  active = views[0]
   listen()
   prepareTips()
   update()
   if (first.training) prepareTraining()
   showPlaying()
-  if (!matchMedia("(pointer: coarse)").matches) by("text").select() // typing works at once
+  const hasMouse = !matchMedia("(pointer: coarse)").matches
+  if (hasMouse) by("text").select() // one can type at once; a phone would open its keyboard
   if (state.tour !== null) visit(state.tour)
 }
 
+// Fill the head of the page: the facts about its model, if it has only one; two have their own.
 function prepareHeader(first) {
-  const isAlone = data.models.length === 1
-  by("about").replaceChildren(...(isAlone ? describe(first) : []))
-  by("about").hidden = !isAlone
-  by("models").className = isAlone ? "" : "two"
-  by("save").hidden = !data.models.some(model => model.attends)
+  if (hasOneModel) by("about").replaceChildren(...describe(first))
+  else by("models").className = "two"
 }
 
-// Hide the controls that none of the models has a use for.
+// Hide the controls that mean nothing to the models of this page: all for models without attention;
+// "without √D" if a score is not divided by it; and the padding that a longer string brings, unless
+// all models were trained without a mask, for which alone it matters.
 function prepareControls() {
   const attends = data.models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
-    by(id).closest("label").hidden = !attends
-  by("unscaled").closest("label").hidden = !data.models.every(dividesByRoot)
-  by("beside").closest("label").hidden = data.models.some(
+    labelOf(id).hidden = !attends
+  by("save").hidden = !attends
+  labelOf("unscaled").hidden = !data.models.every(dividesByRoot)
+  labelOf("beside").hidden = data.models.some(
     model => !model.attends || model.mask_padding
   )
-  if (!attends) say(by("hint"), "Retype a symbol of the answer.")
-  else if (!canForce()) say(by("hint"), "Ban a position, or retype a symbol.")
+  if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
+  else if (!canForce())
+    setText(by("hint"), "Ban a position, or retype a symbol.")
 }
 
-// The field for the string, buttons with examples, and a button for each symbol, for those that
-// a keyboard lacks.
+// Fill the field for the string, and add buttons: for examples, "string" or "string TAB features";
+// and for all symbols, since a keyboard may lack some.
 function prepareText({features, symbols}) {
   const examples = new Set(data.models.flatMap(model => model.examples))
   by("features-label").hidden = !features
-  for (const text of examples) {
-    const name = shownText(text).replace("␉", " ")
-    by("examples").append(button(name, () => take(...text.split("\t"))))
+  for (const example of examples) {
+    const name = shownText(example).replace("␉", " ")
+    by("examples").append(button(name, () => take(...example.split("\t"))))
   }
   for (const symbol of symbols) {
     by("symbols").append(button(shownSymbol(symbol), () => addSymbol(symbol)))
@@ -178,6 +192,7 @@ function prepareText({features, symbols}) {
   by("features").value = state.features
 }
 
+// Put a string into its field as if the user had typed it. What was chosen before is not kept.
 function type(text, features = "") {
   by("text").value = text
   by("features").value = features
@@ -200,7 +215,7 @@ function take(text, features) {
 function listen() {
   listenToText()
   listenToControls()
-  document.addEventListener("keydown", key)
+  document.onkeydown = onKey
   addEventListener("resize", redraw)
   addEventListener("hashchange", () => location.reload())
   matchMedia("(prefers-color-scheme: dark)").onchange = redraw
@@ -212,47 +227,45 @@ function redraw() {
   draw()
 }
 
-// Answer with each letter that is typed; ↑ and ↓ choose the step meanwhile.
+// Decode at each letter that is typed.
 function listenToText() {
   for (const name of ["text", "features"]) {
-    by(name).addEventListener("input", ({target}) => {
+    by(name).oninput = ({target}) => {
       if (playing) pause()
       state[name] = target.value
       update()
-    })
+    }
   }
-  by("text").addEventListener("keydown", event => {
-    const move = {ArrowDown: 1, ArrowUp: -1}[event.key]
-    if (!move) return
-    choose(state.step + move, state.position)
-    event.preventDefault()
-  })
 }
 
-// set: an input with this id sets this field of the state, to what `read` makes of the element.
+// Let the controls set the state. `bind`: whenever the control with this id changes, the field of
+// the state becomes what `read` makes of the control. "Padding" and "beside" both say how many
+// empty positions there are: each switches the other off. Masking as in training is kept as null,
+// which is no change.
 function listenToControls() {
-  const set = (id, name, read) =>
-    by(id).addEventListener("input", ({target}) => {
-      state[name] = read(target)
+  const bind = (id, field, read) => {
+    by(id).oninput = ({target}) => {
+      state[field] = read(target)
       update()
-    })
+    }
+  }
   const isUsual = checked =>
     data.models.every(model => model.mask_padding === checked)
-  set("unscaled", "temperature", ({checked}) =>
+  bind("unscaled", "temperature", ({checked}) =>
     checked ? unscaled(shownModel()) : 1
   )
-  set("temperature", "temperature", ({value}) =>
+  bind("temperature", "temperature", ({value}) =>
     Number((10 ** value).toPrecision(3))
   )
-  set("padding", "padding", ({value}) => {
-    state.beside = false // one or the other says how many
+  bind("padding", "padding", ({value}) => {
+    state.beside = false
     return Number(value)
   })
-  set("beside", "beside", ({checked}) => {
+  bind("beside", "beside", ({checked}) => {
     state.padding = 0
     return checked
   })
-  set("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
+  bind("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
   by("reset").onclick = undoAll
   by("share").onclick = share
   by("save").onclick = save
@@ -260,23 +273,26 @@ function listenToControls() {
   by("take-tour").onclick = () => visit(0)
 }
 
-// A key that is pressed anywhere. Those with Ctrl, Alt or Meta are the browser's, and in a text
-// field letters are text.
-function key(event) {
-  const {target} = event
-  if (
-    event.ctrlKey ||
-    event.metaKey ||
-    event.altKey ||
-    event.defaultPrevented
-  )
-    return
-  if (event.key === "Escape") (state.tour === null ? undoAll : leave)()
-  else if (target.closest("select, input:not([type=checkbox])")) return
-  else if (event.key === "n") toggleNumbers()
-  else if (event.key === "p") togglePlay()
-  else if (event.key !== "Enter" || !target.closest("button, summary"))
-    mapKey(event)
+// Whether a key belongs to the element that has the focus: in a field letters are typed and arrows
+// move, and Enter presses a button. ↑ and ↓ do not belong to the field of the string, which has one
+// line: they choose the step.
+function isForElement({key, target}) {
+  const isForStep = target === by("text") && /^Arrow(Up|Down)$/.test(key)
+  const isInField = target.closest("select, input:not([type=checkbox])")
+  const isPress = key === "Enter" && target.closest("button, summary")
+  return isPress || (isInField && !isForStep)
+}
+
+// A key that was pressed anywhere on the page, and was not handled by the element itself. Escape
+// undoes all, or leaves the tour; n and p act on the page, and all others on the map.
+function onKey(event) {
+  const {key} = event
+  if (isCommand(event) || event.defaultPrevented) return
+  if (key === "Escape") (state.tour === null ? undoAll : leave)()
+  else if (isForElement(event)) return
+  else if (key === "n") toggleNumbers()
+  else if (key === "p") togglePlay()
+  else mapKey(event)
 }
 
 function toggleNumbers() {
@@ -285,4 +301,4 @@ function toggleNumbers() {
 }
 
 start()
-by("damaged").remove()
+by("damaged").remove() // last: if the script stops before this, the page says that it is damaged

@@ -1,4 +1,5 @@
-// Stops of the tour about what two models differ in.
+// Stops of the guided tour for a page of two models, about the part in which they differ. stops.js
+// says what the fields of a stop are.
 const PAIR_STOPS = [
   {
     title: "What can step 1 look for?",
@@ -13,7 +14,7 @@ const PAIR_STOPS = [
     press: "Uncover both",
     act: () => choose(0, null),
     tell: () => {
-      const first = each(view => strongest(view, 0).weight)
+      const first = each(view => strongest(view, 0).shown)
       return `The largest weight of step 1 is ${first}. A score of the query 0 is the same for
         every key; the other one's cell has read the start before it attends. ${sampled()}
         The fault comes from starting at zeros, not at the encoder's last state, as is usual.`
@@ -29,7 +30,7 @@ const PAIR_STOPS = [
       one position, and a weight is the probability of being there. Both were trained on the task
       ${oneWay().spec.about.task}. Will both get “${state.text}” right, one of them, or neither?`,
     press: "Uncover both",
-    act: () => choose(Math.max(0, firstWrong(oneWay())), null),
+    act: () => chooseFirstWrong(oneWay()),
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
@@ -70,13 +71,13 @@ const PAIR_STOPS = [
         Which one is wrong on “${state.text}”?`
     },
     press: "Uncover both",
-    act: () => choose(firstWrong(loser), null),
+    act: () => chooseFirstWrong(loser),
     tell: () => {
       const largest = each(view => {
         if (!view.attends) return "no position, without attention"
-        const {weight, ...found} = strongest(view, state.step)
-        if (isEven(view, state.step)) return `no position: all have ${weight}`
-        return `${place(found)}, with ${weight}`
+        const {shown, ...found} = strongest(view)
+        if (isEven(view, state.step)) return `no position: all have ${shown}`
+        return `${place(found)}, with ${shown}`
       })
       return `${loser.spec.name} writes ${answerOf(loser)}.
         Step ${state.step + 1} is the first that is wrong.
@@ -117,7 +118,7 @@ const PAIR_STOPS = [
     covered: true,
     guess: positions,
     truth: view => positions(view)[leastRead()],
-    start: () => choose(firstWrong(loser), null),
+    start: () => chooseFirstWrong(loser),
     ask: () => `Coverage is there so that no position is read twice, and none is left out. C adds
       up the attention that each position has had. Which one has had the least in
       ${winner.spec.name} before step ${state.step + 1}, the first that ${loser.spec.name} gets
@@ -170,7 +171,7 @@ const PAIR_STOPS = [
     of: () => differing("score") && bothAttend(),
     covered: true,
     guess: modelNames,
-    truth: () => modelWithMost(view => strongest(view, state.step).value),
+    truth: () => modelWithMost(view => strongest(view).weight),
     start: () => choose(1, null),
     ask: () => `${contrast()}. The temperature 3 divides all scores by 3. Which model keeps the
       larger weight in step 2?`,
@@ -178,7 +179,7 @@ const PAIR_STOPS = [
     act: () => set({temperature: 3}),
     tell: () => {
       const weight = (view, result) =>
-        strongest(view, state.step, result).weight
+        strongest(view, state.step, result).shown
       const both = each(
         view => `from ${weight(view, view.before)} to ${weight(view)}`
       )
@@ -199,7 +200,7 @@ const weightThere = ({steps}) =>
 const moved = ({before, now}) =>
   Math.abs(weightThere(now) - weightThere(before))
 
-// The model whose first query is 0.
+// The model whose first query is 0, since its decoder starts from zeros.
 const blank = () =>
   views.find(
     ({attends, now}) => attends && !now.steps[0].query.data.some(Boolean)
@@ -207,28 +208,32 @@ const blank = () =>
 
 // Whether a step attends to all positions alike.
 function isEven({now}, t = 0) {
-  const {data: row} = now.steps[t].weights
-  return Math.max(...row) - Math.min(...row) < 1e-4
+  const {data: weights} = now.steps[t].weights
+  return Math.max(...weights) - Math.min(...weights) < 1e-4
 }
 
-// The model whose weights cannot be set, since it moves over the source.
+// The model of hard monotonic attention, which moves over the source in one direction. Its weights
+// cannot be set.
 const oneWay = () => views.find(({whyFixed}) => whyFixed)
 
-// Which models are right: a name, "both" or "neither".
+// Which of the two models are right: a name, "both" or "neither".
 function rightOnes() {
-  const right = views.filter(isRight).map(({spec}) => spec.name)
-  return right.length === 1 ? right[0] : right.length ? "both" : "neither"
+  const [name, other] = views.filter(isRight).map(({spec}) => spec.name)
+  return other ? "both" : (name ?? "neither")
 }
 
-// The two likeliest symbols of the step that is shown, with their probabilities.
+// The two likeliest symbols of the chosen step, with their probabilities: "a .51 and b .46".
 function likeliest({now, symbol}) {
   const step = now.steps[state.step]
   const chances = chancesOf(step)
-  const told = ranked(step).map(id => `${symbol(id)} ${short(chances[id])}`)
-  return told.slice(0, 2).join(" and ")
+  const [first, second] = ranked(step).map(
+    id => `${symbol(id)} ${short(chances[id])}`
+  )
+  return `${first} and ${second}`
 }
 
-// How many of some strings, of the length of the one that is shown, each model has right.
+// A sentence on how many of some random strings each model gets right, so that the one on the
+// screen is not taken for all. They have its length. "" if the page cannot tell what is right.
 function sampled() {
   const texts = sample(views[0])
   const counts = each(view => countRight(view, texts))

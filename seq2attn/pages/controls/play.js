@@ -1,34 +1,37 @@
-// Playing the decoding: part after part of a step, step after step.
+// Playing the decoding: part after part of a step is highlighted, step after step.
 
-const PACE = 900 // milliseconds a part of the first step that is played
-const FASTER = 350 // and of the others
+const PACE = 900 // milliseconds for a part of the first step that is played
+const FASTER = 350 // and for those of later steps
 
-let playing = 0
-let afterwards = null // what is done once, when playing ends
+let playing = 0 // the timer while it plays, else 0
+let afterwards = null // what the tour does once when playing, or training, ends
 
+// Highlight a part of the step, such as "score"; none with null.
 function light(part) {
   state.part = part
   for (const view of views) showLit(view)
 }
 
-// Show the parts of each step one after the other, from the chosen step to the last, or from the
-// first if the last is chosen. The first step that is played is slower, to be followed.
+// Play from the chosen step, or from the first if the last is chosen: each part of each step is
+// highlighted for a moment. The first step goes slower, so that it can be followed. Its parts begin
+// with the query: the encoder's states, the first of view.parts, are not computed in a step.
 function play() {
-  const view = views.find(one => one.attends && one.now) ?? views[0]
-  if (!view.now) return // no answer yet, of a link with a text that the model cannot read
+  const view = views.find(({attends, now}) => attends && now) ?? views[0]
+  if (!view.now) return // no answer yet: a link had a text that the model cannot read
   const {length} = view.now.steps
-  const from = state.step < length - 1 ? state.step : 0
-  const moments = counted(length - from, from).flatMap(t =>
-    view.parts.slice(1).map(part => [t, part])
+  const first = state.step < length - 1 ? state.step : 0
+  const [, ...parts] = view.parts
+  const moments = counted(length - first, first).flatMap(t =>
+    parts.map(part => [t, part])
   )
-  const tick = () => {
+  const showNext = () => {
     if (!moments.length) return pause()
     const [t, part] = moments.shift()
     choose(t, null)
     light(part)
-    playing = setTimeout(tick, t === from ? PACE : FASTER)
+    playing = setTimeout(showNext, t === first ? PACE : FASTER)
   }
-  tick()
+  showNext()
   showPlaying()
 }
 
@@ -37,11 +40,11 @@ function pause() {
   playing = 0
   light(null)
   showPlaying()
-  goOn()
+  runAfterwards()
 }
 
-// Do what waited for the end.
-function goOn() {
+// Do, once, what the tour left to do when playing or training ends.
+function runAfterwards() {
   const act = afterwards
   afterwards = null
   act?.()
@@ -56,7 +59,7 @@ function showPlaying() {
   document.body.classList.toggle("playing", Boolean(playing))
   for (const view of views) {
     const toggle = view.find(".play")
-    say(toggle, playing ? "❚❚ pause" : "▶ play")
+    setText(toggle, playing ? "❚❚ pause" : "▶ play")
     toggle.ariaLabel = `${playing ? "pause" : "play"} the decoding`
   }
 }

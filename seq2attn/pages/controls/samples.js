@@ -1,12 +1,13 @@
-// How many strings a model has right, of several.
+// Tests of a model on several strings at once, for the guided tour.
 
 const SAMPLE = 40
 const NEIGHBOUR = "alphabet"
 const WORDS = `cat dog pen hello world apple train seven orange
   pencil`.split(/\s+/)
 
-// Strings of the length of the one that is shown, drawn from all symbols; none where the task has
-// no rule that could judge them.
+// SAMPLE random strings, as long as the one on the screen. There are none if the page does not have
+// the task as a graph, `answer`, which computes the right answer to any string; and none for tasks
+// with features.
 function sample({spec, count}) {
   const {symbols, separator} = spec.source
   if (!spec.graphs.answer || spec.source.features?.length) return []
@@ -15,27 +16,29 @@ function sample({spec, count}) {
   return counted(SAMPLE).map(() => counted(count).map(draw).join(separator))
 }
 
-// How many of some strings a model has right. padding: how many empty positions follow a string
-// of so many symbols, as in a batch with a longer one.
-function countRight(view, texts, padding = () => 0) {
-  const {model} = view.plain
+// How many of these strings a model gets right, decoding without the user's changes. paddingFor:
+// how many empty positions follow a string of so many symbols, as in a batch with a longer string.
+function countRight(view, texts, paddingFor = () => 0) {
+  const {model} = view.untouchedSession
   const session = new Session(model)
-  const isRightText = text => {
+  const isAnsweredRight = text => {
     const {ids, plain, bound, count} = tokenise(view.spec, text, "")
-    const right = rightAnswer(model, text, plain)
-    const changes = {...unchanged(), padding: padding(count)}
+    const changes = {...unchanged(), padding: paddingFor(count)}
     const {steps, finished} = session.decode(ids, changes, bound)
     const written = steps.map(step => step.written)
-    return finished && `${written.slice(0, -1)}` === `${right}`
+    const withoutEnd = written.slice(0, -1)
+    const right = rightAnswer(model, text, plain)
+    return finished && withoutEnd.join() === right?.join()
   }
-  return texts.filter(isRightText).length
+  return texts.filter(isAnsweredRight).length
 }
 
+// Whether the right answers to these texts are known, and the model can read them.
 const knows = (spec, texts) =>
   spec.graphs.answer && texts.every(text => tokenise(spec, text, "").ids)
 
-// The empty positions that a text of so many symbols gets beside the neighbour.
+// How many empty positions a text of so many symbols has in a batch with NEIGHBOUR.
 const besides = count => Math.max(0, Array.from(NEIGHBOUR).length - count)
 
-// How many empty positions follow the string that is shown.
+// How many empty positions follow the string that is on the screen.
 const paddingOf = ({count}) => (state.beside ? besides(count) : state.padding)

@@ -1,47 +1,52 @@
-// What the tour says of the answers of the models.
+// What the guided tour says of the answers of the models: the questions at its stops are answered
+// from the numbers that the models have just computed.
+//
+// `view` is the View of one model; view.now is its decoding with the user's changes, view.before
+// the one without them: {steps, finished}.
 
-// The steps that write a symbol of the answer: all but the last, which writes its end.
+// The indices of the steps that write a symbol of the answer: all but the last, which writes the
+// end.
 const writing = ({now: {steps, finished}}) => counted(steps.length - finished)
 
+// The answer as a text, by default that with the user's changes.
 function answerOf(view, {steps} = view.now) {
   const written = steps.filter(step => step.written !== view.spec.eos)
   return written.map(step => view.wrote(step)).join("")
 }
 
-// Where a step attends most.
-function strongest(view, t, {steps} = view.now) {
-  const {data: row} = steps[t].weights
-  const j = peak(row)
-  return {
-    j,
-    symbol: view.sources[j],
-    value: row[j],
-    weight: short(row[j])
-  }
+// The source position that step t attends to most: {j, symbol, weight, shown: the weight as text};
+// by default the chosen step of the decoding with the user's changes.
+function strongest(view, t = state.step, {steps} = view.now) {
+  const {data: weights} = steps[t].weights
+  const j = peak(weights)
+  const weight = weights[j]
+  return {j, symbol: view.sources[j], weight, shown: short(weight)}
 }
 
 const place = ({symbol, j}) => `${symbol}, position ${j + 1}`
 const positions = view => view.sources.map((symbol, j) => symbol + sub(j + 1))
 const letters = view => [...new Set(view.sources.slice(0, view.count))]
 
+// The first step that writes a wrong symbol; -1 if none does, or it is not known.
 const firstWrong = view =>
   view.now.steps.findIndex((step, t) => view.isWrong(step, t))
+const chooseFirstWrong = view => choose(Math.max(0, firstWrong(view)), null)
 
-// The first step that the changes made write something else, or the first.
+// The first step that writes another symbol because of the user's changes; 0 if none does.
 function firstChanged({now, before}) {
   const isOther = (step, t) => step.written !== before.steps[t]?.written
   return Math.max(0, now.steps.findIndex(isOther))
 }
 
-// A position that the first step does not attend to by itself, with another symbol where there is
-// one.
+// A source position to which the user can move the attention of the first step: not the first
+// position, and another symbol than the step attends to by itself; 0 if there is none.
 function elsewhere(view) {
   const {symbol} = strongest(view, 0, view.before)
   const isOther = (other, j) => j > 0 && other !== symbol
   return Math.max(0, view.sources.slice(0, view.count).findIndex(isOther))
 }
 
-// Which way the largest weight moves while the answer is written.
+// Which way the attention moves from step to step, by the positions of the largest weights.
 function direction(view) {
   const peaks = writing(view).map(t => strongest(view, t).j)
   const moves = peaks.slice(1).map((j, k) => Math.sign(j - peaks[k]))
@@ -64,7 +69,7 @@ function taught(view) {
 function compared(view) {
   const now = answerOf(view)
   const before = answerOf(view, view.before)
-  return isSame(view)
+  return now === before
     ? `The answer stays ${now}`
     : `The answer was ${before} and is now ${now}`
 }
@@ -74,70 +79,80 @@ function judged(view) {
   return `It writes ${answerOf(view)}${isRight(view) ? ", which is right" : wrong}.`
 }
 
-// A string of so many symbols: the first example, over and over.
+// A string of so many symbols: the first example, repeated and cut off.
 function textOf(view, count) {
   const word = Array.from(data.models[0].examples[0].split("\t")[0])
   const symbols = counted(count).map(k => word[k % word.length])
   return symbols.join(view.spec.source.separator)
 }
 
-const total = numbers => numbers.reduce((sum, one) => sum + one, 0)
+const total = numbers => numbers.reduce((sum, number) => sum + number, 0)
 
-// The empty positions that a string lacks to be as long as the longest of training, and the share
-// of a step's attention that goes to empty positions.
+// How many empty positions make the string as long as the longest strings of training: at least 1.
 const lacking = view =>
   between(view.spec.trained[1] - view.count, 1, MOST_PADDING)
+
+// The share of a step's attention that goes to empty positions, which follow the string.
 const emptyShare = (view, t) =>
   total(view.now.steps[t].weights.data.slice(view.ids.length))
 
-// ---- two models ----
+// ---- pages of two models, which the tour compares ----
 
-// Of two models, the one that is wrong where the other is right.
+// The model that is wrong where the other one is right; set by `rivals`.
 let loser
 let winner
 
+// Find out which of two models is wrong and which is right. Returns whether there is one of each.
 function rivals() {
   loser = views.find(view => !isRight(view))
   winner = views.find(isRight)
   return loser && winner
 }
 
+// Whether the models have different parts of a kind, such as "score": with one model never.
 function differing(kind) {
   const names = new Set(views.map(({spec}) => spec.parts[kind]?.name))
-  return views.length === 2 && names.size === 2
+  return names.size === 2
 }
 
+// "0.31 (dot) and 0.28 (scaled)": what a function says of each model.
 const each = tellOne =>
   views.map(view => `${tellOne(view)} (${view.spec.name})`).join(" and ")
 const modelNames = () => views.map(view => view.spec.name)
 
-// What two models differ in, as a sentence: a formula for a score or a window, else a summary.
+// In which parts the two models differ, such as "They differ in the score: s · h (dot) and s · h /
+// √D (scaled)"; "" if in none. A score or a window is told by its formula, other parts by a
+// summary.
 function contrast() {
-  const called = ({name, formula, summary}, kind) => {
+  const formulaOrSummary = ({name, formula, summary}, kind) => {
     if (name === "none") return "nothing"
-    const isFormula = formula && /score|window/.test(kind)
-    return isFormula ? written(formula) : plainly(summary)
+    const hasFormula = formula && (kind === "score" || kind === "window")
+    return hasFormula ? written(formula) : plainly(summary)
   }
-  const told = ["score", "window", "history", "decoder"]
+  const contrasts = ["score", "window", "history", "decoder"]
     .filter(differing)
     .map(
-      kind => `${kind}: ${each(({spec}) => called(spec.parts[kind], kind))}`
+      kind =>
+        `${kind}: ${each(({spec}) => formulaOrSummary(spec.parts[kind], kind))}`
     )
-  return told.length ? `They differ in the ${told.join("; the ")}` : ""
+  return contrasts.length
+    ? `They differ in the ${contrasts.join("; the ")}`
+    : ""
 }
 
-// The model for which a number is largest.
+// The name of the model, of two, for which a function gives the larger number.
 function modelWithMost(rate) {
   const [one, other] = views
   return (rate(other) > rate(one) ? other : one).spec.name
 }
 
-// The attention that each position has had before a step.
+// The attention that each source position has had before step t: the sum of its weights.
 function readBefore({now}, t) {
   const rows = now.steps.slice(0, t).map(step => step.weights.data)
   return counted(now.width).map(j => total(rows.map(row => row[j])))
 }
 
+// The source position to which the winner has attended least before the chosen step.
 const leastRead = () =>
   peak(readBefore(winner, state.step).map(read => -read))
 

@@ -1,33 +1,36 @@
-// What a person has typed, chosen and changed.
+// What the user has typed, chosen and changed: all that an answer and a drawing depend on.
 
 const MOST_PADDING = 8
 
 const untouched = unchanged()
 
-// The state before a person does anything: the first example, without changes.
+// The state before the user does anything. Its fields are what a link keeps (link.js), but for
+// `part`.
 function initial() {
-  const [{examples, training: own}] = data.models
+  const [{examples, training: settings}] = data.models
   const [text, features = ""] = (examples[0] ?? "").split("\t")
   return {
-    text,
-    features,
-    step: 0,
-    position: null,
-    numbers: false,
-    snapshots: data.models.map(({snapshots}) => snapshots.length - 1),
-    part: null,
-    tour: null,
-    rate: own?.rate, // of training
-    seed: own?.seed,
+    text, // the source string
+    features, // and its features, for tasks that have some
+    step: 0, // the chosen step
+    position: null, // the chosen source position; null: the one with the largest weight
+    numbers: false, // whether maps and bars show numbers
+    snapshots: data.models.map(({snapshots}) => snapshots.length - 1), // of each model, the last
+    part: null, // the part of a step that is highlighted
+    tour: null, // the stop of the guided tour, from 0; null outside the tour
+    rate: settings?.rate, // the learning rate of training
+    seed: settings?.seed,
     until: null, // the batch at which training pauses
-    ...unchanged()
+    ...unchanged() // the changes of a decoding: temperature, padding, mask, force, ban, write
   }
 }
 
 const state = initial()
-const views = []
+const views = [] // a View of each model
 let active = null // the view that keys act on
 
+// Whether the user has changed anything of a decoding: a Set or Map of changes is not empty, or a
+// value differs from the usual one.
 function isChanged() {
   const isOther = ([name, usual]) =>
     state[name]?.size ?? state[name] !== usual

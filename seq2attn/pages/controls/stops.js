@@ -1,5 +1,15 @@
-// The stops of the tour: at each a question, something to press, and what came of it, in the words
-// of what the models computed.
+// The stops of the guided tour. A stop asks a question about the model on the page, offers
+// something to press, and then tells what came of it, with the numbers that the model has computed.
+//
+// The fields of a stop, most of which are functions of the View of the model:
+//   title, ask, press: its heading, its question, and the label of its button
+//   of: whether the stop makes sense for this model
+//   start: a change or choice to make before asking
+//   guess: answers for the user to choose from; truth: the right one, once the button is pressed
+//   act: what the button does
+//   tell: the text that is shown then; if `act` plays or trains, when that has ended
+//   covered: true to hide the cells of the map until the button is pressed; shows(t): whether row t
+//     is shown afterwards, by default all rows
 
 const without = view => !view.attends
 const masked = view => view.attends && view.spec.mask_padding
@@ -10,19 +20,19 @@ const yesIfSame = {
   guess: () => ["yes", "no"],
   truth: view => (isSame(view) ? "yes" : "no")
 }
+const mostAttended = {
+  guess: positions,
+  truth: view => positions(view)[strongest(view).j]
+}
 const rightOrWrong = {
   guess: () => ["right", "wrong"],
   truth: view => (isRight(view) ? "right" : "wrong")
 }
+// Change fields of the state: set({temperature: 5}).
 const set = values => {
   Object.assign(state, values)
   update()
 }
-
-// of: the models that a stop is for; covered: the map is covered until `press` is pressed, and then
-// shows the steps that `shows` chooses; ask: before, with answers to choose from, `guess`; press
-// and act: what to press; tell: after; truth: the right guess. While `act` plays the decoding,
-// nothing is told.
 
 // About one model.
 const STOPS = [
@@ -66,8 +76,7 @@ const STOPS = [
     of: masked,
     covered: true,
     shows: t => t === state.step,
-    guess: positions,
-    truth: view => positions(view)[strongest(view, state.step).j],
+    ...mostAttended,
     start: () => choose(1, null),
     ask: view => `The model reads ${state.text} ${taught(view)}.
       Rows of the map are steps, columns are positions. Which position will step
@@ -75,8 +84,8 @@ const STOPS = [
     press: "Uncover it",
     act: draw,
     tell: view => {
-      const {weight, ...found} = strongest(view, state.step)
-      return `It attends to ${place(found)}, with the weight ${weight},
+      const {shown, ...found} = strongest(view)
+      return `It attends to ${place(found)}, with the weight ${shown},
         and writes ${view.wrote(view.now.steps[state.step])}.`
     }
   },
@@ -87,7 +96,7 @@ const STOPS = [
       It has no attention: there is no map. What does a step need to know of the source?`,
     press: "Show what it knows",
     act: () => light("vector"),
-    tell: view => `One vector, the row "one vector": ${bottleneck(view).vector.sum}.
+    tell: view => `One vector, the row "one vector": ${new BottleneckParts(view).vector().sum}.
       Everything has to fit in there.`
   },
   {
@@ -111,8 +120,7 @@ const STOPS = [
     title: "How a score is made",
     of: masked,
     covered: true,
-    guess: positions,
-    truth: view => positions(view)[strongest(view, state.step).j],
+    ...mostAttended,
     start: () => choose(2, null),
     ask: () => `A score says how well the query, which the decoder asks with, fits a key,
       which the encoder left at a position. Which position will have the largest score in step
@@ -121,7 +129,7 @@ const STOPS = [
     act: showScores,
     tell: view => {
       const {score} = view.spec.parts
-      return `Position ${strongest(view, state.step).j + 1}.
+      return `Position ${strongest(view).j + 1}.
         The row shows how its score is made${score ? `: ${score.summary}` : ""}.
         The softmax makes weights of the scores.`
     }
@@ -202,8 +210,8 @@ const STOPS = [
     },
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
-      return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.weight} and
-        is ${is.weight}: a temperature below 1 sharpens. Why one divides: root.html.`
+      return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.shown} and
+        is ${is.shown}: a temperature below 1 sharpens. Why one divides: root.html.`
     }
   },
   {
@@ -221,7 +229,7 @@ const STOPS = [
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
       return `${compared(view)}.
-        The largest weight of step ${t + 1} was ${was.weight} and is ${is.weight}: the flatter, the
+        The largest weight of step ${t + 1} was ${was.shown} and is ${is.shown}: the flatter, the
         more the context is a mixture of several positions.`
     }
   },
@@ -252,26 +260,27 @@ const STOPS = [
     press: "Type a longer one",
     act: view => {
       type(textOf(view, view.spec.trained[1] + 6), state.features)
-      choose(Math.max(0, firstWrong(view)), null)
+      chooseFirstWrong(view)
     },
     tell: view => `${judged(view)} Now try your own string.`
   }
 ]
 
-// The largest weights of a step, before it was changed and now.
+// Where a step attends most without the user's changes and with them, as `strongest` tells it.
 function weightsAt(view, t) {
   return [view.before, view.now].map(result =>
     strongest(view, Math.min(t, result.steps.length - 1), result)
   )
 }
 
-// What came of moving the attention of the first step, at the second: where it looks now.
+// What the user is told after moving the attention of the first step: where the second step attends
+// to now.
 function tellNext(view) {
   if (view.now.steps.length < 2) return "There is no second step."
   const [from, to] = weightsAt(view, 1)
   return to.j === from.j
-    ? `Its largest weight is still at ${place(to)}: ${to.weight}, and was ${from.weight}. The
+    ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The
       decoder's state knows how far it is: of the place, the row above was only a picture.`
-    : `It attends to ${place(to)}, with ${to.weight}, no longer to position ${from.j + 1}: it goes
+    : `It attends to ${place(to)}, with ${to.shown}, no longer to position ${from.j + 1}: it goes
       on from where it was.`
 }

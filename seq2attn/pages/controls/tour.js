@@ -1,14 +1,18 @@
-// The guided tour: its card, and what of the map is covered meanwhile.
+// The guided tour: a card on the page that asks a question at each of its stops, which are in
+// stops.js, pairs.js and learning.js.
 
-let isUncovered = () => true // of a step: while the tour asks, the map hides what it asks for
+// Whether the map shows the row of step t. At some stops the tour hides rows that would answer its
+// question.
+let isUncovered = () => true
 
-// The model that the tour is about.
+// The model that the tour is about: if possible one with attention whose weights can be set.
 function shownModel() {
   const attending = views.filter(({attends}) => attends)
   return attending.find(({whyFixed}) => !whyFixed) ?? attending[0] ?? views[0]
 }
 
-// The stops for what the page shows: of two models with a contrast, those about it.
+// The stops that make sense for this page. A page of two models has those about their difference,
+// or if there are none, those about one model.
 function tourSteps() {
   const fitting = stops => stops.filter(stop => stop.of(shownModel()))
   if (training.worker) return fitting(LEARNING_STOPS)
@@ -16,47 +20,54 @@ function tourSteps() {
   return pair.length ? pair : fitting(STOPS)
 }
 
-function cover(on, shows = () => true) {
-  document.body.classList.toggle("covered", on)
+// Hide the cells of the maps, or show them: in those rows t for which shows(t).
+function cover(isCovered = false, shows = () => true) {
+  document.body.classList.toggle("covered", isCovered)
   isUncovered = shows
   draw()
 }
 
-// Begin a stop of the tour, with the first example and without changes. On a narrow screen the
-// card covers the lower part: what the stop is about goes to the top.
-function visit(wanted) {
+// Go to a stop of the guided tour, by its number from 0: a stop asks a question, offers a button to
+// press, and tells the result. Numbers beyond the last go to the last. Each stop begins with the
+// first example and without changes, whatever the user did at the one before; its own start comes
+// after that. On a narrow screen the card covers the lower part, so that what the stop is about is
+// scrolled to the top.
+function visit(number) {
   if (playing) pause()
   state.numbers = false
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
-  const stops = tourSteps()
-  state.tour = Math.min(wanted, stops.length - 1)
+  const stops = tourSteps() // asks the models about their answers to the example
+  state.tour = Math.min(number, stops.length - 1)
   const stop = stops[state.tour]
   stop.start?.(shownModel())
-  cover(Boolean(stop.covered))
+  cover(stop.covered)
   showCard(stop, state.tour, stops.length)
   light(null)
-  const shown = by(training.worker ? "train" : "models")
-  if (innerWidth < 941) shown.scrollIntoView()
+  const subject = by(training.worker ? "train" : "models")
+  if (innerWidth < 941) subject.scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
   card(".act").focus({preventScroll: true})
 }
 
-const card = name => by("tour").querySelector(name)
+const card = selector => by("tour").querySelector(selector)
 
-// What a stop asks, and what its buttons do.
+// Fill the card of the guided tour with a stop's question, and let the buttons of the card leave
+// the tour, go back, do what the stop does, and go on. stop: as stops.js has it; number: from 0, of
+// `count`. On a page of two models the title names the model, if the stop is about one of them.
 function showCard(stop, number, count) {
   const view = shownModel()
   const isLast = number + 1 === count
-  const whose = STOPS.includes(stop) && nameBeside(view.spec)
-  const title = whose ? `${stop.title} (${whose})` : stop.title
-  say(card("h2"), `${number + 1} of ${count}: ${title}`)
-  say(card(".asked"), flowing(stop.ask(view)))
-  say(card(".told"), "")
-  say(card(".act"), stop.press)
-  say(card(".next-stop"), isLast ? "Done" : "Next")
-  card(".guesses").replaceChildren(...(stop.guess?.(view) ?? []).map(guess))
+  const model = STOPS.includes(stop) && nameBeside(view.spec)
+  const title = model ? `${stop.title} (${model})` : stop.title
+  const guesses = stop.guess?.(view) ?? []
+  setText(card("h2"), `${number + 1} of ${count}: ${title}`)
+  setText(card(".asked"), flowing(stop.ask(view)))
+  setText(card(".told"), "")
+  setText(card(".act"), stop.press)
+  setText(card(".next-stop"), isLast ? "Done" : "Next")
+  card(".guesses").replaceChildren(...guesses.map(guess))
   card(".leave").onclick = leave
   card(".back").onclick = () => visit(number - 1)
   card(".back").disabled = number === 0
@@ -67,7 +78,7 @@ function showCard(stop, number, count) {
   makeRoom()
 }
 
-// What the card would cover moves down.
+// Tell the style sheet how high the card is, so that the page leaves room for it.
 function makeRoom() {
   document.body.style.setProperty(
     "--card-height",
@@ -75,46 +86,49 @@ function makeRoom() {
   )
 }
 
-// Whether the stop asks, or acts: the button to press next is the coloured one. What comes of it
-// has to be told before one can go on.
-function showAsked(isAsked) {
-  card(".guesses").hidden = !isAsked
-  card(".act").classList.toggle("press", isAsked)
-  card(".next-stop").classList.toggle("press", !isAsked)
+// Show guesses and highlight the button of the stop while it asks; highlight the button that goes
+// on after that. That button stays disabled until the result is told.
+function showAsked(isAsking) {
+  card(".guesses").hidden = !isAsking
+  card(".act").classList.toggle("press", isAsking)
+  card(".next-stop").classList.toggle("press", !isAsking)
   card(".next-stop").disabled = true
 }
 
-// A guess as a button: of all of them, the last that was pressed counts.
+// A guess as a button. It stays pressed until another guess is pressed.
 function guess(text) {
   const press = ({target}) => {
     for (const other of target.parentNode.children)
-      other.ariaPressed = String(other === target)
+      other.ariaPressed = other === target
   }
   return button(text, press, {ariaPressed: "false"})
 }
 
-// Do what a stop does, and tell what came of it: at once, or when what it has started ends, playing
-// or training.
+// Do what a stop of the guided tour does when its button is pressed: uncover the map, act, and tell
+// the result. If `stop.act` has started to play the decoding or to train, the result is told when
+// that ends: `afterwards` is called then. While the decoding plays, `stop.shows` uncovers the map
+// row by row; after that all rows are shown.
 function act(stop, view) {
   cover(false, stop.shows)
   showAsked(false)
   stop.act(view)
-  const told = () => {
+  const tellResult = () => {
     card(".next-stop").disabled = false
-    say(card(".told"), answered(stop, view))
+    setText(card(".told"), resultText(stop, view))
     makeRoom()
-    if (stop.act === play) cover(false)
+    if (stop.act === play) cover()
   }
-  if (playing || training.playing) afterwards = told
-  else told()
+  if (playing || training.playing) afterwards = tellResult
+  else tellResult()
 }
 
-function answered(stop, view) {
+// Whether the user has guessed right, if there was a guess, and then what the stop tells.
+function resultText(stop, view) {
   const guessed = card("[aria-pressed=true]")?.textContent
   const truth = stop.truth?.(view)
   const verdict = guessed === truth ? "right" : `wrong, it is “${truth}”`
-  const said = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
-  return said + flowing(stop.tell(view))
+  const onGuess = guessed ? `You guessed “${guessed}”: ${verdict}. ` : ""
+  return onGuess + flowing(stop.tell(view))
 }
 
 function leave() {
@@ -122,6 +136,6 @@ function leave() {
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
-  cover(false)
+  cover()
   undoAll()
 }

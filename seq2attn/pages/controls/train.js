@@ -1,62 +1,69 @@
-// The controls of training, and what its worker reports.
+// The controls of a page that trains, and the reports of the worker, which trains in a thread of
+// its own.
 
-const RECENT = 0.9 // how much an earlier batch counts
+const RECENT = 0.9 // for the share by length: how much a batch counts against the one after it
+
+// What the page knows of training. right: for each model, Map from a length to [how many strings of
+// it were right, how many there were], of recent batches.
 const untrained = () => ({
   playing: false,
-  step: 0,
-  losses: data.models.map(() => []),
+  step: 0, // batches so far
+  losses: data.models.map(() => []), // of each model, one a batch
   right: data.models.map(() => new Map()),
-  exams: [] // [batch, what each model has right]
+  exams: [] // [batch, results of each model] of the tests on new strings
 })
 const training = {worker: null, ...untrained()}
 
+// Send a message to the worker: "start", "run", "pause", "step" or "seen".
 function tell(kind, more = {}) {
   const {rate, seed, mask, until} = state
   training.worker.postMessage({kind, rate, seed, mask, until, ...more})
 }
 
-// What a page that trains has more than others: controls and charts, and a worker. Temperature
-// and padding are grey there, since training ignores them.
+// Turn the page into one that trains: show controls and charts, and start a worker. The tips of
+// temperature and padding say that they act on what is shown, not on training; the style sheet
+// greys them. A link to a moment of training starts it at once.
 function prepareTraining() {
-  const begins =
-    data.models.length > 1 ? "These models begin" : "This model begins"
+  const begins = hasOneModel ? "This model begins" : "These models begin"
   for (const id of ["train", "train-help"]) by(id).hidden = false
-  say(
+  setText(
     by("intro"),
     `${begins} untrained: press Train, and watch the answer become right.`
   )
-  say(by("mask-name"), "mask it, in training too")
+  setText(by("mask-name"), "mask it, in training too")
   for (const id of ["temperature", "unscaled", "padding"]) {
-    const label = by(id).closest("label")
-    label.classList.add("aside")
-    label.dataset.tip += " It changes what you see, and nothing in training."
+    labelOf(id).dataset.tip +=
+      " It changes what you see, and nothing in training."
   }
   resetTraining()
   listenToTraining()
-  if (state.until) setTraining(true) // a link to a moment of training
+  if (state.until) setTraining(true)
 }
 
-// Training begins again, in another worker.
+// Begin training anew, in a new worker: the old one may be in the middle of a batch. The worker's
+// script is the engine, which stands in the page, so that the page needs no other file. It gets the
+// models without their trained weights.
 function resetTraining() {
   const source = [`${by("engine").textContent}\nserve()`]
-  const worker = new Worker(
-    URL.createObjectURL(new Blob(source, {type: "text/javascript"}))
-  )
-  worker.onmessage = ({data: report}) => learnt(report)
+  const script = new Blob(source, {type: "text/javascript"})
+  const worker = new Worker(URL.createObjectURL(script))
+  worker.onmessage = ({data: report}) => receive(report)
   worker.onerror = ({message}) => toast(`Training stopped: ${message}`)
   training.worker?.terminate()
   Object.assign(training, {worker, ...untrained()})
-  tell("start", {specs: data.models.map(({snapshots, ...spec}) => spec)})
+  const specs = data.models.map(({snapshots, ...spec}) => spec)
+  tell("start", {specs})
   showTraining()
 }
 
-// Let the controls of training show the state and set it. The worker hears of another learning
-// rate with the page's next message; another seed begins again.
+// Set the controls of training from the state, and the state from the controls. The slider of the
+// learning rate has its logarithm; the worker reads a new rate from the next message. A new seed
+// means other first weights, so that training begins anew. A new end is told to the worker at once.
 function listenToTraining() {
-  const whole = element => Math.max(0, Math.floor(Number(element.value) || 0))
-  const [rate, seed, until] = ["rate", "seed", "until"].map(name =>
-    by(`train-${name}`)
-  )
+  const wholeNumber = ({value}) => Math.max(0, Math.floor(Number(value) || 0))
+  const rate = by("train-rate")
+  const seed = by("train-seed")
+  const until = by("train-until")
   rate.value = Math.log10(state.rate)
   seed.value = state.seed
   until.value = state.until ?? ""
@@ -72,26 +79,29 @@ function listenToTraining() {
     remember()
   }
   seed.onchange = () => {
-    state.seed = whole(seed)
+    state.seed = wholeNumber(seed)
     remember()
     resetTraining()
   }
   until.onchange = () => {
-    state.until = whole(until) || null
+    state.until = wholeNumber(until) || null
     tell(training.playing ? "run" : "pause")
   }
 }
 
-function setTraining(on) {
-  training.playing = on
-  tell(on ? "run" : "pause")
+// Start training, or pause it.
+function setTraining(isOn) {
+  training.playing = isOn
+  tell(isOn ? "run" : "pause")
   showTraining()
 }
 
-// A report of the worker: what it learnt since the last one, and the weights that the page shows
-// from now on. The worker sends no other report until the page says that it has painted this one.
-function learnt({step, news, weights}) {
-  for (const batch of news) count(batch)
+// Take a report of the worker: `step`, the batches so far; `news`, the results of those since the
+// last report; `weights` of each model, with which the page decodes from now on. "seen" asks for
+// the next report, once the browser has painted this one: a fast worker would otherwise flood a
+// slow screen.
+function receive({step, news, weights}) {
+  for (const batch of news) addBatch(batch)
   training.step = step
   if (step === state.until) endTraining()
   if (!news.every(({losses}) => losses.every(Number.isFinite))) {
@@ -109,36 +119,42 @@ function learnt({step, news, weights}) {
   requestAnimationFrame(() => setTimeout(() => tell("seen")))
 }
 
-// What waited for the end of training is done once the weights are shown.
+// Note that the worker has paused. What the tour left to do then waits (setTimeout) until `receive`
+// has shown the last weights.
 function endTraining() {
   training.playing = false
-  setTimeout(goOn)
+  setTimeout(runAfterwards)
 }
 
-// Add the results of a batch to what the charts show: the losses, exams where there was one, and
-// by length the share that is right, in which a batch counts less the older it is.
-function count({lengths, losses, right, exams}) {
+// Add the results of a batch to what the charts show. lengths: of its strings; losses: of each
+// model; right[model][string]: 1 or 0; exams: after every 20th batch the results of a test on new
+// strings, else null. In the shares by length older batches count less and less: all that was
+// counted before is multiplied by RECENT.
+function addBatch({lengths, losses, right, exams}) {
+  // before its loss is added: the losses so far are one fewer than the batches
   if (exams) training.exams.push([training.losses[0].length + 1, exams])
-  for (const [k, loss] of losses.entries()) {
-    const shares = training.right[k]
-    training.losses[k].push(loss)
-    lengths.forEach((length, row) => {
-      const [good, all] = shares.get(length) ?? [0, 0]
-      shares.set(length, [good * RECENT + right[k][row], all * RECENT + 1])
-    })
+  for (const [model, loss] of losses.entries()) {
+    const byLength = training.right[model]
+    training.losses[model].push(loss)
+    for (const [string, length] of lengths.entries()) {
+      const [good, all] = byLength.get(length) ?? [0, 0]
+      const isRight = right[model][string]
+      byLength.set(length, [good * RECENT + isRight, all * RECENT + 1])
+    }
   }
 }
 
-// How far training is, and the rate of its next batch: in the warm-up a share of the slider's.
+// Show how far training is, the learning rate, and the charts. During the warm-up the next batch
+// has only a share of the learning rate that is set: it is shown as "0.0010 → 0.0050".
 function showTraining() {
   const {step, playing: isOn} = training
   const share = warmed(data.models[0].training, step)
   const rate = state.rate.toPrecision(2)
   const warming = `${(state.rate * share).toPrecision(2)} → ${rate}`
   const batches = `${step.toLocaleString("en")} batch${step === 1 ? "" : "es"}`
-  say(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
-  by("train").dataset.step = step // styles ask whether it is 0
-  say(by("train-now"), step ? `after ${batches}` : "untrained")
-  say(by("train-rate-value"), share < 1 ? warming : rate)
+  setText(by("train-play"), isOn ? "❚❚ Pause" : "▶ Train")
+  by("train").dataset.step = step // the style sheet asks whether it is 0
+  setText(by("train-now"), step ? `after ${batches}` : "untrained")
+  setText(by("train-rate-value"), share < 1 ? warming : rate)
   drawTraining()
 }

@@ -1,26 +1,34 @@
-// The answer of a model: a tile for each symbol, what is right, and what a person changed of it.
+// The answer of a model: a tile for each symbol, whether it is right, and how it differs from the
+// answer without the user's changes.
+//
+// `view` is the View of one model: view.now is its decoding with the user's changes, view.before
+// the one without them, each {steps, finished: whether it wrote the end}.
 
-const BECAME = {
+// For each sign of `differences`: a class of the tile, and words for a screen reader.
+const DIFFERENCES = {
   "✓": ["mended", ", became right"],
   "✗": ["broken", ", became wrong"],
   "≠": ["", ", changed"]
 }
 
-// The answer, symbol by symbol, and beside a changed one the answer without the changes.
+// Draw the answer with its heading. If the user has changed anything, the answer without the
+// changes is drawn beside it.
 function drawAnswer(view, isChanged) {
-  const [answer, beside] = view.root.querySelectorAll(".answer")
+  const [answer, untouched] = view.root.querySelectorAll(".answer")
   const [heading, tiles] = answer.children
-  const said = (isChanged ? "with your changes" : "answer") + verdict(view)
+  const text = headingText(view, isChanged)
   view.differences = differences(view)
-  say(heading, said)
-  put(heading, "title", said)
+  setText(heading, text)
+  setIfChanged(heading, "title", text) // the whole of it, where the heading is cut off
   drawTiles(view, tiles, view.now, true)
-  beside.hidden = !isChanged
-  if (isChanged) drawTiles(view, beside.lastElementChild, view.before, false)
+  untouched.hidden = !isChanged
+  if (isChanged)
+    drawTiles(view, untouched.lastElementChild, view.before, false)
 }
 
-// How the steps differ from those without a person's changes: Map t -> "✓" of a symbol that became
-// right, "✗" of one that became wrong, "≠" of others.
+// Which steps write another symbol with the user's changes (view.now) than without them
+// (view.before): a Map from the step t to "✓" if the symbol became right by the changes, "✗" if it
+// became wrong, and "≠" if it was wrong and still is, or if the right answer is not known.
 function differences(view) {
   const signs = new Map()
   for (const [t, step] of view.now.steps.entries()) {
@@ -28,35 +36,35 @@ function differences(view) {
     if (before?.written === step.written) continue
     const wasRight = Boolean(before) && !view.isWrong(before, t)
     const isRight = !view.isWrong(step, t)
-    signs.set(
-      t,
-      !view.right || wasRight === isRight ? "≠" : isRight ? "✓" : "✗"
-    )
+    if (!view.right || wasRight === isRight) signs.set(t, "≠")
+    else signs.set(t, isRight ? "✓" : "✗")
   }
   return signs
 }
 
 const rightText = ({right, symbol}) => right.map(symbol).join("")
 
+// Whether the whole answer is right, which includes that it ends where it should; false if the
+// right answer is not known.
 function isRight({now: {steps, finished}, right}) {
-  const isSame = right && finished && steps.length === right.length + 1
-  return Boolean(isSame) && right.every((id, t) => steps[t].written === id)
+  if (!right || !finished || steps.length !== right.length + 1) return false
+  return right.every((id, t) => steps[t].written === id)
 }
 
-// What is right, as far as the task knows it.
-function verdict(view) {
+// The heading of an answer, such as "answer · ✗ wrong · right is olleh". If the task does not know
+// the right answer, nothing is said of it. A model that this page is about to train is not called
+// wrong before its first batch.
+function headingText(view, isChanged) {
   const isWrong = view.right && !isRight(view)
   const isUntrained = view.spec.training && !training.step
   const wrong = isUntrained ? "not trained yet" : "✗ wrong"
-  const notes = [
+  const parts = [
+    isChanged ? "with your changes" : "answer",
     view.right && (isWrong ? wrong : "✓ right"),
     lengthNote(view),
     isWrong && `right is ${rightText(view)}`
   ]
-  return notes
-    .filter(Boolean)
-    .map(note => ` · ${note}`)
-    .join("")
+  return parts.filter(Boolean).join(" · ")
 }
 
 function lengthNote({count, spec: {trained}}) {
@@ -65,47 +73,49 @@ function lengthNote({count, spec: {trained}}) {
   return `${count > longest ? "longer" : "shorter"} than trained (${shortest}-${longest})`
 }
 
-function drawTiles(view, place, {steps, finished}, isLive) {
-  const tiles = steps.map((step, t) => tile(view, step, t, isLive))
+function drawTiles(view, place, {steps, finished}, isEditable) {
+  const tiles = steps.map((step, t) => tile(view, step, t, isEditable))
   if (!finished)
     tiles.push(make("span", {className: "open", textContent: "… no end"}))
   refill(place, tiles)
 }
 
-// A symbol of the answer as a button. isLive: of the answer that a person can change; the one
-// without changes is only to be compared with.
-function tile(view, step, t, isLive) {
+// The symbol that step t wrote, as a button: a click chooses the step, and a key typed on it writes
+// another symbol. isEditable: false in the answer without the user's changes, which is only there
+// to be compared with; its tiles are disabled and marked with nothing but what is wrong.
+function tile(view, step, t, isEditable) {
   const symbol = view.wrote(step)
   const isWrong = view.isWrong(step, t)
-  const sign = isLive ? view.differences.get(t) : undefined
-  const [mark, became] = BECAME[sign] ?? ["", ""]
+  const sign = isEditable ? view.differences.get(t) : undefined
+  const [differenceClass, became] = DIFFERENCES[sign] ?? ["", ""]
   const classes = {
-    chosen: isLive && t === state.step,
+    chosen: isEditable && t === state.step,
     differs: sign,
-    [mark]: mark,
-    written: isLive && state.write.has(t),
-    special: step.written < UNKNOWN,
+    [differenceClass]: differenceClass,
+    written: isEditable && state.write.has(t), // by the user
+    special: step.written < UNKNOWN, // such as the end
     wrong: isWrong
   }
   const should = isWrong
     ? `, wrong; right is ${view.symbol(view.rightAt(t))}`
     : ""
   return button(symbol, () => choose(t, state.position), {
-    disabled: !isLive,
-    title: isLive ? `step ${t + 1}: click, then type another symbol` : "",
+    disabled: !isEditable,
+    title: isEditable ? `step ${t + 1}: click, then type another symbol` : "",
     ariaLabel: `step ${t + 1}: ${symbol}${became}${should}`,
     className: classesOf(classes),
     onkeydown: event => tileKey(view, event, t)
   })
 }
 
-// A key on a symbol of the answer: ← and → go to the next, Backspace takes back what was typed
-// there, a letter is written in its place.
+// A key pressed on the tile of step t: ← and → move to its neighbour, if there is one; Backspace
+// and Delete undo what the user wrote there; and a symbol is written in its place. Any other key
+// goes on to the browser and to `onKey`, which listens on the whole page.
 function tileKey(view, event, t) {
   const move = {ArrowRight: 1, ArrowLeft: -1}[event.key]
-  const next = move && event.target.parentNode.children[t + move]
-  if (next?.tagName === "BUTTON") {
-    next.focus()
+  const neighbour = move && event.target.parentNode.children[t + move]
+  if (neighbour?.tagName === "BUTTON") {
+    neighbour.focus()
     choose(t + move, state.position)
   } else if (event.key === "Backspace" || event.key === "Delete") {
     state.write.delete(t)
@@ -114,10 +124,12 @@ function tileKey(view, event, t) {
   event.preventDefault()
 }
 
-// Whether a key is a symbol to write, or one that the model does not know.
+// Let step t write the symbol of a key instead of the model's own; say so if the model has no such
+// symbol. Returns whether the key was used: not if it is a command such as Ctrl+C, has a name such
+// as "Tab", or is a space that the model does not write, which presses the button as usual.
 function typeAt(view, event, t) {
-  const isModified = event.ctrlKey || event.metaKey || event.altKey
-  if (isModified || Array.from(event.key).length !== 1) return false
+  const isCharacter = Array.from(event.key).length === 1
+  if (isCommand(event) || !isCharacter) return false
   const id = view.spec.target.tokens.indexOf(event.key)
   if (id >= 0) hold("write", t, id)
   else if (event.key === " ") return false

@@ -1,9 +1,12 @@
-// The charts of training: the loss; what is right of the strings of the exam; and the share of
-// strings of recent batches that are right, by their length.
+// The charts of a page that trains: the loss; how much of new strings is right (the "exam", every
+// 20 batches); and which share of recent training strings was right, by their length.
+//
+// `training` (train.js) holds what they show: losses[model][batch], exams: [batch, results of each
+// model], and right[model]: Map from a length to [strings that were right, all strings].
 
-const CHART = {height: 84, left: 26}
-const DASHES = [[], [6, 4], [2, 3]] // of the curves
-const STROKES = ["━", "┅", "┈"] // the same, as text
+const CHART = {height: 84, left: 26} // in pixels; `left` is where the vertical axis is
+const DASHES = [[], [6, 4], [2, 3]] // the dash pattern of each curve
+const STROKES = ["━", "┅", "┈"] // the same in a caption
 const SHARES = {
   given: "letters, after the right ones",
   own: "letters, after its own",
@@ -11,50 +14,54 @@ const SHARES = {
 }
 
 class Chart {
-  // most: the value at the top; told: what the chart shows.
-  constructor(canvas, most, told) {
+  // Begin a chart of values from 0 to `most`. about: what it shows, for screen readers.
+  constructor(canvas, most, about) {
     this.canvas = canvas
     this.most = most
-    this.told = told
+    this.about = about
     this.width = canvas.parentNode.clientWidth
     this.pen = new Pen(canvas, this.width, CHART.height)
     this.colours = [look.positive, look.negative, look.quiet]
     this.mark(0, "0")
   }
 
-  // The height of a value.
+  // The y of a value on the canvas: 8 pixels are free above, 16 below for names.
   y(value) {
     return 8 + (CHART.height - 24) * (1 - Math.min(1, value / this.most))
   }
 
-  mark(value, text) {
+  // Draw a horizontal line at a value, with a label at the axis.
+  mark(value, label) {
     const y = this.y(value)
     this.pen.line(CHART.left, y, this.width, y, look.line, 1)
-    this.note(CHART.left - 4, y, text)
+    this.note(CHART.left - 4, y, label)
   }
 
   note(x, y, text, align = "end") {
     this.pen.text(x, y, text, 10, look.quiet, align)
   }
 
-  // curves: [name, points [batch, value]]. Names and latest values stand in the caption; digits:
-  // how many decimals of these.
+  // Draw curves, each [name, points], a point being [batch, value]. The caption and the screen
+  // reader's label get every name with its latest value, of so many digits after the point.
   curves(curves, digits) {
-    const batches = Math.max(50, training.step)
-    const named = curves.map(([name, points], k) => {
+    const lastBatch = Math.max(50, training.step)
+    const captions = curves.map(([name, points], k) => {
       const latest = points.at(-1)?.[1].toFixed(digits)
       const stroke = curves.length > 1 && STROKES[k]
       return [stroke, name, latest].filter(Boolean).join(" ")
     })
     for (const [k, [, points]] of curves.entries())
-      this.curve(points, k, batches)
-    this.note(this.width, CHART.height - 6, `batch ${batches}`)
-    say(this.canvas.parentNode.querySelector("small"), named.join("  "))
-    this.canvas.ariaLabel = `${this.told}: ${named.join(", ")}`
+      this.curve(points, k, lastBatch)
+    this.note(this.width, CHART.height - 6, `batch ${lastBatch}`)
+    setText(
+      this.canvas.parentNode.querySelector("small"),
+      captions.join("  ")
+    )
+    this.canvas.ariaLabel = `${this.about}: ${captions.join(", ")}`
   }
 
-  // The k-th curve, through points [batch, value]; `batches` is the right end of the chart.
-  curve(points, k, batches) {
+  // Draw the k-th curve through points [batch, value]; `lastBatch` is at the right edge.
+  curve(points, k, lastBatch) {
     const {context} = this.pen
     const room = this.width - CHART.left
     context.setLineDash(DASHES[k])
@@ -62,7 +69,7 @@ class Chart {
     context.lineWidth = 2
     context.beginPath()
     for (const [batch, value] of points) {
-      context.lineTo(CHART.left + (room * batch) / batches, this.y(value))
+      context.lineTo(CHART.left + (room * batch) / lastBatch, this.y(value))
     }
     context.stroke()
     context.setLineDash([])
@@ -77,15 +84,17 @@ function drawTraining() {
   drawLengths(lengths)
 }
 
-// The name of a model that is not alone.
-const nameBeside = ({name}) => (data.models.length > 1 ? name : "")
+// The name of a model, if the page has two; "" if it has one, which needs no name.
+const nameBeside = ({name}) => (hasOneModel ? "" : name)
 
-// The losses, below that of a guess in which all symbols are equally likely.
+// Draw the loss of each batch. A line marks the loss of a guess in which all symbols are equally
+// likely, ln(number of symbols): a model that has learned anything is below it.
 function drawLosses(canvas) {
   const guess = Math.log(data.models[0].target.tokens.length)
-  const firsts = training.losses.map(([first]) => first ?? 0)
-  const told = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
-  const chart = new Chart(canvas, 1.1 * Math.max(guess, ...firsts), told)
+  const firstLosses = training.losses.map(([first]) => first ?? 0)
+  const highest = 1.1 * Math.max(guess, ...firstLosses)
+  const about = `loss, after ${training.step} batches; of a guess ${guess.toFixed(1)}`
+  const chart = new Chart(canvas, highest, about)
   const curves = data.models.map((model, k) => [
     nameBeside(model),
     [...training.losses[k].entries()]
@@ -95,55 +104,56 @@ function drawLosses(canvas) {
   chart.curves(curves, 3)
 }
 
-// The results of the exams: of one model all three shares, of two only how many whole strings each
-// has right, since six curves could not be told apart.
+// Draw the results of the exams on new strings. One model gets three curves: the letters that are
+// right after the right ones, those after its own, and whole strings. Of two models only whole
+// strings are drawn: six curves could not be told apart.
 function drawExams(canvas) {
-  const shares = data.models.length > 1 ? {whole: " strings"} : SHARES
+  const shares = hasOneModel ? SHARES : {whole: " strings"}
   const curves = data.models.flatMap((model, k) =>
     Object.entries(shares).map(([share, name]) => [
       nameBeside(model) + name,
-      training.exams.map(([batch, found]) => [batch, found[k][share]])
+      training.exams.map(([batch, results]) => [batch, results[k][share]])
     ])
   )
-  const chart = new Chart(
-    canvas,
-    1,
-    "right, of strings that are not trained on"
-  )
+  const about = "right, of strings that are not trained on"
+  const chart = new Chart(canvas, 1, about)
   chart.mark(1, "1")
   chart.curves(curves, 2)
 }
 
-// For each length of a string a bar: the share that is right, none before an exam had this length.
-// Of two models, two bars.
+// Draw a bar for each length of training strings, or two for two models: the share that was right.
+// A length that no batch has had yet counts as 0. Where bars are narrow, only every fifth length is
+// written below.
 function drawLengths(canvas) {
   const [shortest, longest] = data.models[0].trained
   const chart = new Chart(canvas, 1)
-  const each = (chart.width - CHART.left) / (longest - shortest + 1)
-  const told = []
+  const room = (chart.width - CHART.left) / (longest - shortest + 1)
+  const descriptions = []
   chart.mark(1, "1")
   for (let length = shortest; length <= longest; length++) {
-    const x = CHART.left + (length - shortest) * each
-    const isNamed = each > 14 || length % 5 === 0
+    const x = CHART.left + (length - shortest) * room
+    const isNamed = room > 14 || length % 5 === 0
     if (isNamed)
-      chart.note(x + each / 2, CHART.height - 6, `${length}`, "middle")
-    training.right.forEach((found, k) => {
-      const [good, all] = found.get(length) ?? [0, 1]
-      drawShare(chart, x + each * 0.1, each * 0.8, good / all, k)
-      told.push(`length ${length}: ${(good / all).toFixed(2)}`)
+      chart.note(x + room / 2, CHART.height - 6, `${length}`, "center")
+    training.right.forEach((byLength, k) => {
+      const [right, all] = byLength.get(length) ?? [0, 1]
+      drawShare(chart, x + room * 0.1, room * 0.8, right / all, k)
+      descriptions.push(`length ${length}: ${(right / all).toFixed(2)}`)
     })
   }
-  canvas.ariaLabel = `share of strings that are right, ${told.join(", ")}`
+  canvas.ariaLabel = `share of strings that are right, ${descriptions.join(", ")}`
 }
 
-// The bar of model k, beside that of the other.
+// Draw the bar of model k for one length, which starts at x = `left`: the bars of all models stand
+// side by side in `room` pixels. The first model's is filled, the second's only has an outline.
 function drawShare(chart, left, room, share, k) {
   const {pen, colours} = chart
-  const size = room / data.models.length
-  const x = left + k * size
+  const width = room / data.models.length
+  const x = left + k * width
   const top = chart.y(share)
   const height = chart.y(0) - top
   if (!height) return
-  if (k) pen.frame(x + 1.5, top, Math.max(1, size - 3), height, colours[k], 2)
-  else pen.fill(x, top, Math.max(1, size - 1), height, colours[k])
+  if (k)
+    pen.frame(x + 1.5, top, Math.max(1, width - 3), height, colours[k], 2)
+  else pen.fill(x, top, Math.max(1, width - 1), height, colours[k])
 }

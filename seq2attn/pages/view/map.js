@@ -1,6 +1,8 @@
-// The attention map: a row per step, a column per source position.
+// The attention map as a picture: a row for each step t, a column for each source position j, and
+// in each cell (t, j) the attention weight as a colour.
 
-// The width of the widest of some symbols, in letters.
+// How many letters the longest of some symbols has. Accents, which take no room of their own, are
+// not counted.
 function widest(symbols) {
   const bare = symbols.map(symbol =>
     symbol.normalize("NFD").replace(/\p{M}/gu, "")
@@ -8,58 +10,54 @@ function widest(symbols) {
   return Math.max(1, ...bare.map(symbol => Array.from(symbol).length))
 }
 
-// Where things lie in a map that is to fit into `room` pixels; cells are at most `most` wide. Names
-// that are wider than a cell stand upright.
+// Where things lie in a map that should fit into `room` pixels: {left, top: of the first cell,
+// cell: the size of a cell, size: of the letters, upright: whether the columns' names are turned by
+// 90° because they are wider than a cell, width, height: of the whole}. Cells are at most `most`
+// wide, but never too small to be clicked on, or to hold a number if numbers are shown.
 function mapLayout({columns, rows}, room, most) {
   const longest = widest(columns)
-  const left = 28 + 14 * widest(rows) // of the symbols that stand before the rows
-  const fitting = Math.min(
-    most,
-    (room - left - 4) / Math.max(1, columns.length)
-  )
-  const cell = Math.max(state.numbers ? 26 : 14, Math.floor(fitting))
+  const left = 28 + 14 * widest(rows) // the rows' names stand there
+  const fitting = (room - left - 4) / Math.max(1, columns.length)
+  const least = state.numbers ? 26 : 14
+  const cell = Math.max(least, Math.floor(Math.min(most, fitting)))
   const size = between(Math.round(cell * 0.5), 9, 26)
-  const upright = longest * size * 0.62 > cell // a letter is 0.62 of its size wide
-  const top = upright ? 14 + longest * size * 0.62 : size + 12
+  const nameLength = longest * size * 0.62 // a letter is 0.62 of its size wide
+  const upright = nameLength > cell
+  const top = upright ? 14 + nameLength : size + 12
   const width = left + columns.length * cell + 3
-  return {
-    left,
-    top,
-    cell,
-    size,
-    upright,
-    width,
-    height: top + rows.length * cell + 3
-  }
+  const height = top + rows.length * cell + 3
+  return {left, top, cell, size, upright, width, height}
 }
 
-// map: {columns, rows (symbols as shown), weights: [row], chosen: [t, j] or null, held: Set "t,j",
-// banned(t, j), masked(j), outside(t, j) of the window, centres: [positions] of it, different: Map
-// t -> sign, shown(t)}
+// Paints a map with a pen. What it shows, `map`, comes from `changedMap` in maps.js: {columns,
+// rows: symbols; weights[t][j]; chosen: [t, j] or null; centres[t]: positions of the window's
+// centres; different: Map t -> sign; and functions: forced(t, j): whether the user set the weight,
+// banned(t, j), masked(j), outside(t, j): outside the window}. look: colours by name.
 class MapPainter {
   constructor(pen, map, layout, look) {
     Object.assign(this, {pen, map, look}, layout)
   }
 
-  // Where a cell begins.
+  // The upper left corner of a cell.
   corner(t, j) {
     return [this.left + j * this.cell, this.top + t * this.cell]
   }
 
-  // Heads of columns and rows, the cells of the steps that are shown, then the frame of the chosen
-  // one, which lies over its neighbours.
+  // Paint names of columns and rows, then the cells of the rows that the tour does not hide. The
+  // frame of the chosen cell comes last, because it lies over the neighbouring cells.
   paint() {
     const {columns, rows, weights, chosen} = this.map
     for (const [j, symbol] of columns.entries()) this.column(symbol, j)
     for (const [t, symbol] of rows.entries()) this.row(symbol, t)
     for (const t of weights.keys()) {
-      if (!this.map.shown(t)) continue
+      if (!isUncovered(t)) continue
       for (const j of columns.keys()) this.mark(t, j)
       this.markCentres(t)
     }
     if (chosen && chosen[0] < rows.length) this.frameChosen(...chosen)
   }
 
+  // Write the source symbol above its column.
   column(symbol, j) {
     const {pen, size, top, look} = this
     const x = this.left + (j + 0.5) * this.cell
@@ -68,24 +66,21 @@ class MapPainter {
     else pen.text(x, top - 5 - size / 2, symbol, size, look.text)
   }
 
-  // The symbol that a step wrote, left of its row, with a sign if a change has made it another.
+  // Write the symbol that step t wrote to the left of its row. If the user's changes have made it
+  // another symbol, a sign says whether that is right now (✓), wrong now (✗), or only different
+  // (≠).
   row(symbol, t) {
-    const {pen, cell, size, left, look} = this
+    const {size, look} = this
     const sign = this.map.different.get(t) ?? ""
-    const colour =
-      {"✓": look.good, "✗": look.bad, "≠": look.held}[sign] ?? look.text
-    pen.text(
-      left - 8,
-      this.top + (t + 0.5) * cell,
-      sign + symbol,
-      size,
-      colour,
-      "end"
-    )
+    const colours = {"✓": look.good, "✗": look.bad, "≠": look.held}
+    const colour = colours[sign] ?? look.text
+    const middle = this.top + (t + 0.5) * this.cell
+    this.pen.text(this.left - 8, middle, sign + symbol, size, colour, "end")
   }
 
-  // A cell: its weight as a colour, and what was done to it. A cross: banned; a stroke: an empty
-  // position that is masked; a frame: set by a person.
+  // Paint a cell: its weight as a colour, or hatching outside the window; then what was done to it.
+  // A cross: banned by the user; a stroke: padding that is masked; a frame: the user set its
+  // weight.
   mark(t, j) {
     const {map, look} = this
     if (map.outside(t, j)) this.hatch(t, j)
@@ -95,30 +90,21 @@ class MapPainter {
       this.strike(t, j, 0.75, 0.25, 0.25, 0.75, look.held)
     }
     if (map.masked(j)) this.strike(t, j, 0.3, 0.7, 0.7, 0.3, "#9aa6b1")
-    if (map.held.has(`${t},${j}`)) this.frame(t, j, 2, look.held, 3)
+    if (map.forced(t, j)) this.frame(t, j, 2, look.held, 3)
   }
 
-  // The colour of a weight, from a table of 256, and its number where numbers are switched on.
+  // Fill a cell with the colour of its weight, from the 256 that the page has for 0 to 1; and write
+  // the weight into it, such as ".83", if the user wants numbers: dark on light colours.
   fill(t, j, weight) {
     const {pen, cell} = this
     const [x, y] = this.corner(t, j)
-    pen.fill(
-      x,
-      y,
-      cell,
-      cell,
-      data.colours[between(Math.round(255 * weight), 0, 255)]
-    )
+    const level = between(Math.round(255 * weight), 0, 255)
+    pen.fill(x, y, cell, cell, data.colours[level])
     if (!state.numbers) return
     const text = weight.toFixed(2).replace(/^0/, "")
     const colour = weight > 0.55 ? "#111" : "#fff"
-    pen.text(
-      x + cell / 2,
-      y + cell / 2,
-      text,
-      Math.min(19, cell * 0.38),
-      colour
-    )
+    const size = Math.min(19, cell * 0.38)
+    pen.text(x + cell / 2, y + cell / 2, text, size, colour)
   }
 
   hatch(t, j) {
@@ -129,54 +115,52 @@ class MapPainter {
     this.strike(t, j, 0.5, 1, 1, 0.5, look.line, 1.5)
   }
 
-  // A line in a cell, from and to shares of its width and height.
-  strike(t, j, x, y, toX, toY, colour, thick = 2) {
+  // Draw a line within cell (t, j). It goes from (x, y) to (toX, toY), which are shares of the
+  // cell's size: from (0, 0) to (1, 1) is the diagonal from the upper left corner to the lower
+  // right one.
+  strike(t, j, x, y, toX, toY, colour, thickness = 2) {
+    const {pen, cell} = this
     const [left, top] = this.corner(t, j)
-    const at = (start, share) => start + share * this.cell
-    this.pen.line(
-      at(left, x),
-      at(top, y),
-      at(left, toX),
-      at(top, toY),
+    pen.line(
+      left + x * cell,
+      top + y * cell,
+      left + toX * cell,
+      top + toY * cell,
       colour,
-      thick
+      thickness
     )
   }
 
-  frame(t, j, inset, colour, thick) {
+  frame(t, j, inset, colour, thickness) {
     const [x, y] = this.corner(t, j)
     const size = this.cell - 2 * inset
-    this.pen.frame(x + inset, y + inset, size, size, colour, thick)
+    this.pen.frame(x + inset, y + inset, size, size, colour, thickness)
   }
 
-  // The centre of the window: a bar at the top and the bottom of the row, with an edge.
+  // Mark the centre of step t's window (each head may have its own) by a short vertical bar at the
+  // top of the row and one at the bottom; white on black, so that it is seen on any colour. A
+  // centre need not be a whole number: 1.5 is the edge between columns 1 and 2. Those beyond the
+  // first or last column are not marked.
   markCentres(t) {
     const {columns, centres} = this.map
+    const last = columns.length - 0.5
     for (const centre of centres[t]) {
-      if (centre <= -0.5 || centre >= columns.length - 0.5) continue
-      for (const [from, to] of [
-        [0, 0.22],
-        [0.78, 1]
-      ]) {
-        this.strike(t, centre, 0.5, from, 0.5, to, "#000", 6)
-        this.strike(t, centre, 0.5, from, 0.5, to, "#fff", 3)
+      if (centre <= -0.5 || centre >= last) continue
+      for (const top of [0, 0.78]) {
+        const bottom = top + 0.22
+        this.strike(t, centre, 0.5, top, 0.5, bottom, "#000", 6)
+        this.strike(t, centre, 0.5, top, 0.5, bottom, "#fff", 3)
       }
     }
   }
 
-  // A frame around the row of the chosen step, and one around the chosen cell.
+  // Draw a frame around the row of the chosen step, and one around the chosen cell: white, or dark
+  // on the light hatching outside the window.
   frameChosen(t, j) {
-    const {columns, outside} = this.map
+    const {pen, map, cell, look} = this
     const [x, y] = this.corner(t, 0)
-    this.pen.frame(
-      x - 1,
-      y - 1,
-      columns.length * this.cell + 2,
-      this.cell + 2,
-      this.look.text,
-      2
-    )
-    if (j >= columns.length) return
-    this.frame(t, j, 1, outside(t, j) ? this.look.text : "#fff", 2)
+    const width = map.columns.length * cell
+    pen.frame(x - 1, y - 1, width + 2, cell + 2, look.text, 2)
+    this.frame(t, j, 1, map.outside(t, j) ? look.text : "#fff", 2)
   }
 }

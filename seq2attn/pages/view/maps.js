@@ -1,48 +1,52 @@
-// The map of a model, beside it the one without a person's changes, and what can be done with the
-// chosen cell.
+// The map of a model (map.js paints it), beside it the map without the user's changes, and the
+// tools below it for the chosen cell.
 
-// Whether a window leaves a position out at a step: of several heads, each of theirs.
+// Whether the window of a step leaves source position j out: all heads do, and its weight is 0.
+// (The user may have set a weight there nevertheless.) allowed: (heads, S), absent without a
+// window.
 function isOutside({allowed, weights: {data: weights}}, j) {
   if (!allowed || weights[j] !== 0) return false
-  return ofPosition(allowed.data, j, weights.length).every(one => !one)
+  return ofPosition(allowed.data, j, weights.length).every(head => !head)
 }
 
-// A click on the map chooses the cell below the pointer.
+// A click on the map chooses the cell below the pointer, and lets keys act on this model.
 function listenToMap(view) {
   const {canvas} = view
-  canvas.addEventListener("click", ({clientX, clientY}) => {
+  canvas.onclick = ({offsetX, offsetY}) => {
     const {left, top, cell} = view.layout
-    const bounds = canvas.getBoundingClientRect()
-    const at = (place, start) => Math.floor((place - start) / cell)
+    const t = Math.floor((offsetY - top) / cell)
+    const j = Math.floor((offsetX - left) / cell)
     active = view
-    choose(at(clientY, bounds.top + top), at(clientX, bounds.left + left))
+    choose(t, j)
     canvas.focus()
-  })
+  }
 }
 
-// The map, and after a change the map without it: beside it where both fit, else below. The map
-// keeps the height of a right answer, so that the page does not jump while a model learns.
+// Draw the map, and if the user has changed anything the map without the changes: beside it if both
+// fit, else below it (the style sheet does that, by the class "pair"). The map has at least the
+// height that a right answer needs, so that the page does not jump while a model learns to end.
 function drawMaps(view, isChanged) {
   const {canvas} = view
-  const room = view.find(".maps").clientWidth
-  const beside = view.find("figure.untouched")
+  const maps = view.find(".maps")
+  const room = maps.clientWidth
+  const untouched = view.find("figure.untouched")
   const title = isChanged ? "with your changes" : "attention: a row per step"
-  const isMarked = view.spec.parts.window?.radius
-  const marks = isMarked ? "; ▨ outside the window, ¦ its centre" : ""
-  beside.hidden = !isChanged
-  say(view.find("figcaption span"), title + marks)
+  const hasWindow = view.spec.parts.window?.radius
+  const legend = hasWindow ? "; ▨ outside the window, ¦ its centre" : ""
+  untouched.hidden = !isChanged
+  setText(view.find("figcaption span"), title + legend)
   view.map = changedMap(view)
   view.layout = mapLayout(view.map, room, largestCell(view))
   const {top, cell, width} = view.layout
-  const count = view.right ? view.right.length + 1 : 0
-  canvas.parentNode.style.minHeight = `${top + count * cell + 3}px`
-  view
-    .find(".maps")
-    .classList.toggle("pair", isChanged && 2 * width + 28 <= room)
+  const rows = view.right ? view.right.length + 1 : 0 // and the end
+  const gap = 28
+  canvas.parentNode.style.minHeight = `${top + rows * cell + 3}px`
+  maps.classList.toggle("pair", isChanged && 2 * width + gap <= room)
   paintMap(canvas, view.map, view.layout)
   if (isChanged) {
     const map = untouchedMap(view)
-    paintMap(beside.querySelector("canvas"), map, mapLayout(map, room, cell))
+    const layout = mapLayout(map, room, cell) // cells of the same size
+    paintMap(untouched.querySelector("canvas"), map, layout)
   }
   nameMap(view)
   drawTools(view)
@@ -53,13 +57,15 @@ function paintMap(canvas, map, layout) {
   new MapPainter(pen, map, layout, look).paint()
 }
 
-// The largest size of the cells of both maps, changed or not.
+// The largest size of a cell with which all rows fit below what else is on the screen. A model that
+// this page trains writes answers of varying length: two rows more than the source has symbols are
+// assumed, so that cells keep their size.
 function largestCell({spec, sources, now}) {
   const rows = spec.training ? sources.length + 2 : now.steps.length
   return between((innerHeight - 430) / rows, 24, 48)
 }
 
-// What a map shows of the steps of an answer.
+// What a map shows of a decoding, {steps}. Masked padding is not called outside the window.
 function mapOf(view, {steps}) {
   return {
     rows: steps.map(step => view.wrote(step)),
@@ -69,34 +75,36 @@ function mapOf(view, {steps}) {
   }
 }
 
-// What the map shows with a person's changes, for `MapPainter`.
+// What the map with the user's changes shows, as `MapPainter` takes it. A position whose weight the
+// user has set at a step counts as not banned there, even if it is banned at every step.
 function changedMap(view) {
   return {
     ...mapOf(view, view.now),
     columns: view.sources,
     chosen: [state.step, view.position()],
-    held: new Set(view.whyFixed ? [] : state.force.keys()),
+    forced: (t, j) => view.isForced(t, j),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
     masked: j => j >= view.ids.length && masksPadding(),
-    different: view.differences,
-    shown: t => isUncovered(t)
+    different: view.differences
   }
 }
 
-// The same without them.
+// What the map without the user's changes shows: the other decoding, fewer columns if the user has
+// added padding, and none of the marks that changes have.
 function untouchedMap(view) {
   return {
     ...view.map,
     ...mapOf(view, view.before),
     columns: view.sources.slice(0, view.before.width),
     chosen: null,
-    held: new Set(),
+    forced: () => false,
     banned: () => false,
     different: new Map()
   }
 }
 
-// Tell a screen reader where each step looks most, of the steps that are not covered.
+// Tell a screen reader the symbol that each step attends to most, of the steps that the tour does
+// not hide.
 function nameMap(view) {
   const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
   const heaviest = uncovered
@@ -106,7 +114,7 @@ function nameMap(view) {
   view.canvas.ariaLabel = `${keys}. Each step attends most to: ${heaviest}`
 }
 
-// What can be done with the chosen cell, as with keys.
+// The buttons below the map do to the chosen cell what the key in their data-key does.
 function listenToTools(view) {
   for (const tool of view.find(".cell").querySelectorAll("button")) {
     tool.onclick = () => {
@@ -116,21 +124,25 @@ function listenToTools(view) {
   }
 }
 
-// Below the map: what the chosen cell is, and which of the tools for it are in use.
+// Draw the line below the map: a text about the chosen cell, then four buttons: all attention here,
+// ban here, ban at every step, release. Those that are in force look pressed. Of two models this
+// one may have written fewer steps than the chosen one: then there is no such cell, and no line.
 function drawTools(view) {
   const t = state.step
   const j = view.position()
   const cell = `${t},${j}`
+  const tools = view.find(".cell")
+  const [text, forceAll, banHere, banEverywhere, undo] = tools.children
   const isForced = view.isForced(t, j)
-  const [said, whole, here, everywhere, undo] = view.find(".cell").children
+  const isAllForced = isForced && state.force.get(cell) === 1
   const isWritten = t in view.now.steps
-  view.find(".cell").hidden = !isWritten
-  if (isWritten) say(said, cellText(view, t, j))
-  whole.ariaPressed = String(isForced && state.force.get(cell) === 1)
-  here.ariaPressed = String(state.ban.has(cell))
-  everywhere.ariaPressed = String(state.ban.has(`${j}`))
-  whole.disabled = Boolean(view.whyFixed)
-  whole.title = view.whyFixed
+  tools.hidden = !isWritten
+  if (isWritten) setText(text, cellText(view, t, j))
+  forceAll.ariaPressed = isAllForced
+  banHere.ariaPressed = state.ban.has(cell)
+  banEverywhere.ariaPressed = state.ban.has(`${j}`)
+  forceAll.disabled = Boolean(view.whyFixed)
+  forceAll.title = view.whyFixed
   undo.disabled = !isForced
 }
 

@@ -1,17 +1,27 @@
-// What each part of a step computes, at the chosen position: {sum: a formula with its numbers, read
-// off the model's own graph; why: a sentence; vectors: {name: numbers}}.
+// What each part of a decoding step computes, at the chosen source position. A class for each kind
+// of model has a method for each part, such as `score`, which returns what `drawRow` takes: {sum: a
+// formula with its numbers; why: sentences; vectors: {name: numbers}}.
+//
+// Formulas are read off the graphs that the model runs on: `prepare` computes keys and values from
+// the source, `step` computes one step. So a score that somebody has written is explained as well.
 
+// Join sentences, without those that are "", false or null because they do not apply.
 const sentences = (...parts) => parts.filter(Boolean).join(" ")
+
+// Whether a model has a part such as a window or a history. "none" and "global" (a window over the
+// whole source) are the catalogue's names for having none.
 const isNamed = part =>
   Boolean(part) && part.name !== "none" && part.name !== "global"
 const signOf = number => (number < 0 ? "−" : "+")
 
+// "NAME: SUMMARY (FORMULA)." of a part, as the catalogue has it; "" if there is none.
 function described(part) {
   if (!isNamed(part) || !part.formula) return ""
   return `${part.name}: ${plainly(part.summary)} (${written(part.formula)}).`
 }
 
-// A chain such as "e₂ = s · h₂ = 1.2 = 1.2", without what it would say twice.
+// An equation such as "e₂ = s · h₂ = 0.3 × 1.2 = 0.36": sign, formula, the same with numbers, and
+// value. What the formula ends with already is not repeated.
 function chain(sign, {text, numbers}, value) {
   const parts = [numbers, exact(value)].filter(
     part => part && !text.endsWith(part)
@@ -19,14 +29,19 @@ function chain(sign, {text, numbers}, value) {
   return [sign, text, ...parts].join(" = ")
 }
 
+// The name of a vector of products: "their products, sum 1.2 = .4 + .9 − .1", of many the first
+// four.
 function summed(products) {
-  const few = products
+  const terms = products
     .slice(0, 4)
-    .map(one => `${signOf(one)} ${short(Math.abs(one))}`)
-  if (products.length > 4) few.push("+ …")
-  return `their products, sum ${exact(total(products))} = ${few.join(" ").replace(/^\+ /, "")}`
+    .map(number => `${signOf(number)} ${short(Math.abs(number))}`)
+  if (products.length > 4) terms.push("+ …")
+  const sum = terms.join(" ").replace(/^\+ /, "")
+  return `their products, sum ${exact(total(products))} = ${sum}`
 }
 
+// A sentence on what the encoder does. `layers` are those of a recurrent encoder, [[names of its
+// one or two directions]]; there are none in a Transformer, and none in an encoder of a plug-in.
 function encoding({layers, parts: {encoder}}) {
   if (!layers.length && !encoder)
     return "The encoder's positions attend to each other; a vector is left at each."
@@ -36,305 +51,344 @@ function encoding({layers, parts: {encoder}}) {
   return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
-// The last part of a step: the symbol that is written, and its probability.
-function output(view, step, t) {
-  const share = chancesOf(step)[step.written]
-  const mixed = view.attends ? "State and context give" : "The state gives"
-  const givers = view.whyFixed
-    ? "Each position, by itself and as much as its weight α, gives"
-    : mixed
-  const written = state.write.has(t) ? "What you chose" : "The likeliest"
-  return {
-    sum: `p(${view.wrote(step)}) = ${share.toFixed(3)}`,
-    why: `${givers} each symbol a probability. ${written} is written, and read at the next step.`
-  }
-}
-
-// What a model without attention has instead.
-function bottleneck(view) {
-  const states = picked(view.session().encoded.first, "state.cell")
-  const vector = Object.values(states).flatMap(state => [...numbersOf(state)])
-  const why = `This model has no attention.
-    All that the decoder ever knows of the source is this one vector, the encoder's last state.
-    However long the string is, it has to fit in here: a bottleneck.`
-  const sum = `${view.count} symbols → ${vector.length} numbers`
-  return {
-    states: {why: encoding(view.spec)},
-    vector: {sum, why, vectors: {"": vector}}
-  }
-}
-
-// What explains step t of a model with attention, at the chosen position j; n is its subscript. Of
-// several heads one is explained, which attends most to j: `cell` is its place in an array
-// (heads, S). `prepare` and `trace` read formulas off the two graphs of the model.
-class AttentionParts {
+// The part that every model has.
+class StepParts {
   constructor(view, step, t) {
     Object.assign(this, {view, step, t, parts: view.spec.parts})
+  }
+
+  // Explain the last part: the symbol that is written, and its probability. It depends on the state
+  // and, with attention, on the context; where weights cannot be set (view.whyFixed, hard monotonic
+  // attention), the probabilities that each position gives are mixed by the weights.
+  output() {
+    const {view, step, t} = this
+    const share = chancesOf(step)[step.written]
+    const mixed = view.attends ? "State and context give" : "The state gives"
+    const givers = view.whyFixed
+      ? "Each position, by itself and as much as its weight α, gives"
+      : mixed
+    const isYours = state.write.has(t)
+    const choice = isYours ? "What you chose" : "The likeliest"
+    return {
+      sum: `p(${view.wrote(step)}) = ${share.toFixed(3)}`,
+      why: `${givers} each symbol a probability. ${choice} is written, and read at the next step.`
+    }
+  }
+}
+
+// A model without attention.
+class BottleneckParts extends StepParts {
+  states() {
+    return {why: encoding(this.view.spec)}
+  }
+
+  // Explain the one vector that the decoder starts from: all numbers of its first state, of which
+  // an LSTM has two tensors, and each layer its own.
+  vector() {
+    const {view} = this
+    const states = picked(view.session().encoded.first, "state.cell")
+    const vector = Object.values(states).flatMap(one => [...numbersOf(one)])
+    return {
+      sum: `${view.count} symbols → ${vector.length} numbers`,
+      why: `This model has no attention.
+        All that the decoder ever knows of the source is this one vector, the encoder's last state.
+        However long the string is, it has to fit in here: a bottleneck.`,
+      vectors: {"": vector}
+    }
+  }
+}
+
+// A model with attention: step t is explained at the chosen position j.
+class AttentionParts extends StepParts {
+  // Scores and softmax of a step have the shape (heads, S). Of several heads, the one is explained
+  // that attends most to position j: `cell` is the index of (head, j) in their flat arrays.
+  constructor(view, step, t) {
+    super(view, step, t)
     this.j = view.position()
-    this.n = sub(this.j + 1)
-    this.width = view.now.width
+    this.subscript = sub(this.j + 1) // of h₁, counted from 1
+    this.width = view.now.width // S, the source positions with padding
     this.heads = step.scores.data.length / this.width
     this.head = peak(ofPosition(step.softmax.data, this.j, this.width))
     this.cell = this.head * this.width + this.j
-    this.prepare()
-    this.trace()
+    this.explainMemory()
+    this.explainStep()
   }
 
-  // How keys and values are made of the encoder's states, h: read off the model's own graph
-  // `prepare`, so that a part that somebody has written is explained as well. Where no key is made
-  // of a state, as in a Transformer, they are only named.
-  prepare() {
+  // Find out how key and value of position j are made of the encoder's state there, hⱼ. An
+  // `Explanation` writes a number of a graph as a formula: it goes back through the operations that
+  // computed the number, until values that have a name. Here that is hⱼ, and the graph is
+  // `prepare`. A recurrent encoder's states are an input of this graph. Of any other encoder, the
+  // values are taken as its states, provided that the keys are made of them too. In a Transformer
+  // they are not: then `encoderStates` is null, and key and value are only called k and v.
+  explainMemory() {
+    const {subscript} = this
     const {encoded, model} = this.view.session()
     const graph = model.graphs.prepare
-    const name = graph.at("states") === undefined ? "memory.values" : "states"
-    const values = encoded.again()
-    this.prepared = new Explanation(graph, values, {
-      [name]: () => formula(`h${this.n}`)
-    })
+    const isRecurrent = graph.at("states") !== undefined
+    const name = isRecurrent ? "states" : "memory.values"
     const place = graph.at(name)
-    const isPart =
-      name === "states" || (place && this.prepared.reads("memory.keys", name))
-    this.states = isPart ? values[place] : null // that a key is made of
-    this.key = this.rowOf("memory.keys", `k${this.n}`)
-    this.value = this.rowOf("memory.values", `v${this.n}`)
+    const values = encoded.again() // what every operation computed
+    this.prepared = new Explanation(graph, values, {
+      [name]: () => formula(`h${subscript}`)
+    })
+    const isKeyed =
+      isRecurrent || (place && this.prepared.reads("memory.keys", name))
+    this.encoderStates = isKeyed ? values[place] : null
+    this.keyFormula = this.memoryFormula("memory.keys", `k${subscript}`)
+    this.valueFormula = this.memoryFormula("memory.values", `v${subscript}`)
   }
 
-  // This position's row of what `prepare` makes, as it is made from the encoder's state.
-  rowOf(name, otherwise) {
+  // The formula for row j of an output of `prepare`, such as the keys (1, S, D), in terms of the
+  // encoder's state; only its name, `otherwise`, if it is not made of one.
+  memoryFormula(name, otherwise) {
     const {graph, values} = this.prepared
     const place = graph.at(name)
-    if (!this.states || place === undefined) return formula(otherwise)
+    if (!this.encoderStates || place === undefined) return formula(otherwise)
     const depth = product(values[place].shape.slice(2))
     return this.prepared.term(place, counted(depth, this.j * depth))
   }
 
-  // How this step's numbers are made: score e, softmax p and weight α as formulas, each in terms of
-  // the one before, read off the graph `step`. C is what a history has kept of past weights.
-  trace() {
+  // Find out how the numbers of this step are made: formulas for the score e of position j, for its
+  // softmax p in terms of e, and for its weight α in terms of p. An `Explanation` goes back through
+  // the operations of the graph `step` until values that have a name: the query s, the keys, and C,
+  // which is what a history keeps of the weights of past steps.
+  explainStep() {
     const graph = this.view.session().model.graphs.step
-    const values = this.step.trace()
-    const past = values[graph.at("state.past")]
-    const isRow = past?.shape.length === 3 && past.shape[1] === 1
-    const keys = [
-      "memory.keys",
-      ...Object.keys(picked(graph.spec.inputs, "memory.layers"))
-    ]
-    const named = {query: () => formula("s")}
-    for (const name of keys) named[name] = () => this.key
-    if (isRow) named["state.past"] = this.ofColumns("C")
+    const values = this.step.trace() // what every operation computed
+    const past = values[graph.at("state.past")] // undefined without a history
+    const isRow = past?.shape.length === 3 && past.shape[1] === 1 // (1, 1, S)
+    const layers = Object.keys(picked(graph.spec.inputs, "memory.layers")) // a Transformer's
+    // how a value with a name is written
+    const names = {query: () => formula("s")}
+    for (const name of ["memory.keys", ...layers])
+      names[name] = () => this.keyFormula
+    if (isRow) names["state.past"] = this.rowFormula("C")
     const explain = more =>
-      new Explanation(graph, values, {...named, ...more})
-    this.e = explain()
-    this.readsPast = Boolean(past) && this.e.reads("scores", "state.past")
-    this.past =
-      isRow && this.readsPast && this.heads === 1
-        ? [...numbersOf(past)]
-        : null
-    this.scored = this.e.of("scores", this.cell)
-    this.p = explain({scores: this.ofColumns("e")}).of("softmax", this.cell)
-    this.a = explain({softmax: this.ofColumns("p")}).of("weights", this.j)
+      new Explanation(graph, values, {...names, ...more})
+    const {cell, j} = this
+    this.scores = explain({})
+    this.explainPast(past, isRow)
+    const softmax = explain({scores: this.rowFormula("e")})
+    const weights = explain({softmax: this.rowFormula("p")})
+    this.scoreFormula = this.scores.of("scores", cell)
+    this.softmaxFormula = softmax.of("softmax", cell)
+    this.weightFormula = weights.of("weights", j)
   }
 
-  // A row by its sign, or one of its numbers.
-  ofColumns(sign) {
-    return cells =>
-      formula(
-        cells.length > 1 ? sign : sign + sub((cells[0] % this.width) + 1)
-      )
+  // Find out whether the score reads C, the tensor `past` that a history keeps of past weights. If
+  // it does, and C is one number a position (isRow), this.past has these numbers, to be shown.
+  explainPast(past, isRow) {
+    this.scoreReadsPast =
+      Boolean(past) && this.scores.reads("scores", "state.past")
+    const isShown = isRow && this.scoreReadsPast && this.heads === 1
+    this.past = isShown ? [...numbersOf(past)] : null
   }
 
-  // What is said of each part, by the names of PARTS.
-  all() {
-    return {
-      states: this.ofStates(),
-      query: this.ofQuery(),
-      score: this.ofScore(),
-      softmax: this.ofSoftmax(),
-      weight: this.ofWeight(),
-      context: this.ofContext()
+  // How an `Explanation` writes elements of a row of numbers, given their indices: "e₂" for one of
+  // them, "e" for several, which are the row.
+  rowFormula(sign) {
+    return ([first, ...others]) => {
+      const position = (first % this.width) + 1
+      return formula(others.length ? sign : sign + sub(position))
     }
   }
 
-  // The encoder's state at a position.
+  // The encoder's state at a position, from `encoderStates` (1, S, H).
   stateAt(j) {
-    return [...numbersOf(select(this.states, 1, j))]
+    return [...numbersOf(select(this.encoderStates, 1, j))]
   }
 
-  ofStates() {
+  states() {
     const why = encoding(this.view.spec)
-    if (!this.states)
+    if (!this.encoderStates)
       return {why: `${why} Keys k and values v are made of these.`}
-    return {why, vectors: {[`h${this.n}`]: this.stateAt(this.j)}}
+    return {why, vectors: {[`h${this.subscript}`]: this.stateAt(this.j)}}
   }
 
-  // The query of the head.
-  query() {
+  // The query of the head that is explained.
+  queryNumbers() {
     const {data: numbers} = this.step.query
     const size = numbers.length / this.heads
     return [...numbers.slice(this.head * size, (this.head + 1) * size)]
   }
 
-  // Whose state the query is, and its numbers.
-  ofQuery() {
+  // Explain the query: what it is, which head's is shown, and its numbers.
+  query() {
     const {heads, head, parts} = this
     const {decoder} = parts
-    const state = "The decoder's state: what this step looks for"
-    const from = decoder
-      ? `${state} (${decoder.name}: ${plainly(decoder.summary)}).`
+    const isState = "The decoder's state: what this step looks for"
+    const what = decoder
+      ? `${isState} (${decoder.name}: ${plainly(decoder.summary)}).`
       : "What this step looks for."
     const which = heads > 1 && `Head ${head + 1} of ${heads} is shown.`
     return {
-      why: sentences(from, which, this.firstQuery()),
-      vectors: {"": this.query()}
+      why: sentences(what, which, this.firstQuery()),
+      vectors: {"": this.queryNumbers()}
     }
   }
 
-  // What the first query is, where it is not yet the decoder's: the state that the encoder left, or
-  // zeros.
+  // A sentence if the query is not yet the decoder's own, as at the first step: it is 0, or the
+  // same numbers as the encoder's last state. "" otherwise.
   firstQuery() {
-    const query = this.query()
+    const query = this.queryNumbers()
     const last = this.view.ids.length - 1
     if (!query.some(Boolean))
       return "It is still 0, as the decoder's first state is here."
-    if (!this.states || `${query}` !== `${this.stateAt(last)}`) return ""
+    const lastState = this.encoderStates ? this.stateAt(last) : []
+    if (query.join() !== lastState.join()) return ""
     return `It is still the encoder's last state, from which the key of position ${last + 1} is
       made: once trained, the two may fit for that reason.`
   }
 
-  // The score's own formula, with the numbers at this position. Where the score reads what a
-  // history keeps of the past weights of each position, C, that is told as well.
-  ofScore() {
-    const {j, n, past} = this
+  // Explain the score of position j: the score's own formula from the catalogue, then how the model
+  // computes it. If it reads what a history keeps of past weights, C, the history is explained
+  // here, and C is drawn.
+  score() {
+    const {j, subscript, past} = this
     const {score, history} = this.parts
-    const own = score ? written(score.formula) : ""
-    const width = own.includes("√D") ? `, D = ${this.query().length}` : ""
-    const made = chain(`e${n}`, this.scored, this.step.scores.data[this.cell])
+    const general = score ? written(score.formula) : ""
+    const width = general.includes("√D")
+      ? `, D = ${this.queryNumbers().length}`
+      : ""
+    const value = this.step.scores.data[this.cell]
+    const here = chain(`e${subscript}`, this.scoreFormula, value)
     const which = score ? `: ${score.name}, ${score.summary}` : ""
-    const said =
+    const read =
       past &&
-      `C${n} = ${exact(past[j])}: what the history ${history.name} has of this`
+      `C${subscript} = ${exact(past[j])}: what the history ${history.name} has of this`
+    const pastVector = past && {[`C of ${this.view.sources.join(" ")}`]: past}
     return {
-      sum: own ? `${own}${width}: ${made}` : made,
+      sum: general ? `${general}${width}: ${here}` : here,
       why: sentences(
         `How well the query fits the key${which}.`,
-        this.readsPast && described(history),
-        past && `${said} position so far.`
+        this.scoreReadsPast && described(history),
+        past && `${read} position so far.`
       ),
-      vectors: {
-        ...(past && {[`C of ${this.view.sources.join(" ")}`]: past}),
-        ...this.products()
-      }
+      vectors: {...pastVector, ...this.products()}
     }
   }
 
-  // The two vectors whose product is the score, and the products that are added up.
+  // The vectors to draw for a score that is a product of two vectors, "s · hⱼ": both, and their
+  // products number by number. The query s is left out, because its own row shows it.
   products() {
-    if (!this.e.dot) return {}
-    const {left, right, names} = this.e.dot
+    const {dot} = this.scores
+    if (!dot) return {}
+    const {left, right, names} = dot
     const products = left.map((number, k) => number * right[k])
     const first = names[0] === "s" ? {} : {[names[0]]: left}
     return {...first, [names[1]]: right, [summed(products)]: products}
   }
 
-  // The share of the score after the softmax, and everything that decides what takes part in it.
-  ofSoftmax() {
+  // Explain the softmax of position j, and whatever decides what takes part in it: a normaliser in
+  // place of the softmax, the window, a scale by the source's length, the temperature, the mask.
+  softmax() {
     const {normaliser, window: around, scalable} = this.parts
     const isUsual = !normaliser || normaliser.name === "softmax"
     const usual =
       "The exponential of each score, as a share of their sum: all are positive and sum to 1."
+    const {temperature} = state
+    const value = this.step.softmax.data[this.cell]
     return {
-      sum: chain(`p${this.n}`, this.p, this.step.softmax.data[this.cell]),
+      sum: chain(`p${this.subscript}`, this.softmaxFormula, value),
       why: sentences(
         isUsual ? usual : described(normaliser),
         described(around),
-        this.around(),
+        this.whereWindow(),
         scalable && `Scalable: ${scalable.summary}.`,
-        this.heated(),
+        temperature !== 1 &&
+          `Scores are divided by the temperature, ${exact(temperature)}.`,
         !this.view.spec.mask_padding && "Padding is not masked in this model."
       )
     }
   }
 
-  // Where this step's window is, centre and radius, and whether it leaves the position out.
-  around() {
+  // A sentence on where this step's window is, and whether it leaves position j out; "" without a
+  // window.
+  whereWindow() {
     const {view, t, j} = this
-    const around = view.windowAt(t, ", R = ")
+    const place = view.windowAt(t, ", R = ")
     const isOut = view.map.outside(t, j)
     const out = isOut ? `: position ${j + 1} is outside, its weight is 0` : ""
     return (
-      around &&
-      `Counted from 1, this step's is around position ${around}${out}.`
+      place &&
+      `Counted from 1, this step's is around position ${place}${out}.`
     )
   }
 
-  // What the temperature does to the scores.
-  heated() {
-    return state.temperature === 1
-      ? ""
-      : `Scores are divided by the temperature, ${exact(state.temperature)}.`
-  }
-
-  // The weight with which the step attends, and what made it differ from the softmax, if it does. A
-  // history is told of here unless the score has told of it. Weights that cannot be set are those
-  // of hard monotonic attention, whose formulas have logarithms.
-  ofWeight() {
-    const history = !this.readsPast && described(this.parts.history)
+  // Explain the weight with which the step attends to position j, in terms of the softmax. A
+  // history is explained here, unless the score reads it and has explained it. Weights that cannot
+  // be set (view.whyFixed) are those of hard monotonic attention, whose formulas have logarithms:
+  // sums over all paths by which the attention can have come here.
+  weight() {
+    const {subscript, view, scoreReadsPast, parts} = this
+    const paths = "A number beside ln p sums up the paths that lead here."
+    const value = this.step.weights.data[this.j]
     return {
-      sum: chain(`α${this.n}`, this.a, this.step.weights.data[this.j]),
+      sum: chain(`α${subscript}`, this.weightFormula, value),
       why: sentences(
-        this.attending(),
-        history,
-        this.view.whyFixed &&
-          `${this.view.whyFixed} A number beside ln p sums up the paths that lead here.`
+        this.whyWeight(),
+        !scoreReadsPast && described(parts.history),
+        view.whyFixed && `${view.whyFixed} ${paths}`
       )
     }
   }
 
-  // How the weight that the step uses came from p, that of the softmax.
-  attending() {
+  // A sentence on why the weight of position j is not, or is, what the softmax gave.
+  whyWeight() {
     const {view, t, j, step, heads} = this
-    const isYours = view.sources.some((_, k) => view.isForced(t, k))
-    const isSame =
+    const isUnchanged =
       Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
-    const made = "What the step attends with:"
+    const attended = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
-    if (isSame) return `${made} p, unchanged.`
+    if (isUnchanged) return `${attended} p, unchanged.`
     if (heads > 1) return `The mean over ${heads} heads.`
-    return `${made} p, changed by ${this.changers(isYours)}.`
+    return `${attended} p, changed by ${this.changers()}.`
   }
 
-  // Who has changed the weight after the softmax: a person, a window, a history, or, if none of
-  // them, the decoder. A history whose past weights the scores read changes scores, not weights.
-  changers(isYours) {
+  // What has changed the weights between the softmax and the context: the user, who set one of this
+  // step's; a window; a history, unless it acts on the scores. If it is none of these, it must be
+  // the decoder.
+  changers() {
     const {window: around, history, decoder} = this.parts
+    const isYours = this.view.sources.some((_, k) =>
+      this.view.isForced(this.t, k)
+    )
     const found = [
       isYours && "you",
       isNamed(around) && `the window ${around.name}`,
-      isNamed(history) && !this.readsPast && `the history ${history.name}`
+      isNamed(history) &&
+        !this.scoreReadsPast &&
+        `the history ${history.name}`
     ].filter(Boolean)
     if (found.length) return found.join(" and ")
     return `the decoder ${decoder.name}: ${plainly(decoder.summary)}`
   }
 
-  // The weighted mean that the step reads, with the term of this position in figures.
-  ofContext() {
-    const sign = this.value.text.includes("h") ? "h" : "v"
+  // Explain the context: the mean of all values, weighted by α. Its sum is written with the term of
+  // position j in numbers and "…" for the others. Values are called h where they are made of the
+  // encoder's states, else v.
+  context() {
+    const {valueFormula} = this
+    const sign = valueFormula.text.includes("h") ? "h" : "v"
     const weight = short(this.step.weights.data[this.j])
+    const value = within(valueFormula, 3) // in brackets if it is a sum or a product
     return {
-      sum: `c = Σ α ${sign} = ${weight} × ${within(this.value, 3)} + …`,
-      why: `The mean of what stands at each position, weighted by α${this.counts()}.
+      sum: `c = Σ α ${sign} = ${weight} × ${value} + …`,
+      why: `The mean of what stands at each position, weighted by α${this.historyInContext()}.
         Besides its state, it is all that this step sees of the source.`,
       vectors: {"": [...this.step.context.data]}
     }
   }
 
-  // What a history adds to the context: more numbers than a value has.
-  counts() {
+  // What a history adds to the context, as the end of a sentence: there is such a history if the
+  // context has more numbers than a value. "" otherwise, and with several heads, whose contexts are
+  // joined.
+  historyInContext() {
     const {history} = this.parts
     const {graph, values} = this.prepared
     const size = values[graph.at("memory.values")]?.shape.at(-1)
-    const isMore = this.step.context.data.length > size
-    if (this.heads > 1 || !isNamed(history) || !isMore) return ""
+    const isLonger = this.step.context.data.length > size
+    if (this.heads > 1 || !isNamed(history) || !isLonger) return ""
     return `, and how often what it reads was read before (the history ${history.name})`
   }
 }

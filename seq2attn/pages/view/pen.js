@@ -1,15 +1,19 @@
-// Drawing on a canvas.
+// Drawing on a canvas, in pixels of the page.
 
 const MONO =
   'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 
 class Pen {
-  // scale: pixels of the canvas for one of the page. A canvas that has this size is wiped.
+  // Start with an empty canvas of this size. scale: pixels of the canvas for one of the page, more
+  // than 1 on fine screens. Setting a canvas's size is slow even if nothing changes, so a canvas
+  // that has the right size is only wiped.
   constructor(canvas, width, height, scale = devicePixelRatio) {
-    const size = [Math.ceil(width * scale), Math.ceil(height * scale)]
+    const pixelsWide = Math.ceil(width * scale)
+    const pixelsHigh = Math.ceil(height * scale)
     this.context = canvas.getContext("2d")
-    if (canvas.width !== size[0] || canvas.height !== size[1]) {
-      ;[canvas.width, canvas.height] = size
+    if (canvas.width !== pixelsWide || canvas.height !== pixelsHigh) {
+      canvas.width = pixelsWide
+      canvas.height = pixelsHigh
       canvas.style.width = `${width}px`
       canvas.style.height = `${height}px`
     }
@@ -34,21 +38,15 @@ class Pen {
     this.context.stroke()
   }
 
-  // x, y: where the text's middle height is; align: start, middle or end; upright: turned by a
-  // quarter.
-  text(x, y, text, size, fillStyle, align = "middle", upright = false) {
+  // Write a text. align says which part of it is at x: its "start", "center" or "end"; y is its
+  // vertical middle. upright: turned by 90° so that it reads from bottom to top.
+  text(x, y, text, size, fillStyle, textAlign = "center", upright = false) {
     const {context} = this
-    const textAlign = align === "middle" ? "center" : align
-    const font = `${size}px ${MONO}`
     context.save()
     context.translate(x, y)
     if (upright) context.rotate(-Math.PI / 2)
-    Object.assign(context, {
-      font,
-      fillStyle,
-      textAlign,
-      textBaseline: "middle"
-    })
+    context.font = `${size}px ${MONO}`
+    Object.assign(context, {fillStyle, textAlign, textBaseline: "middle"})
     context.fillText(text, 0, 0)
     context.restore()
   }

@@ -1,188 +1,162 @@
-// The panel of one step: a diagram of it, bars to take hold of, the likeliest symbols, and a row
-// for each part, with its formula.
+// The panel of one decoding step: a diagram of its parts, bars, the likeliest symbols, and a row
+// for each part, with its formula. A part is an intermediate result of the step, such as "score";
+// page.html has a box for each in its diagram (.stages), whose class is the name of the part.
 
-// Of a step, as they follow each other: sign, name, and what it means.
-const PARTS = {
-  states: [
-    "h",
-    "states",
-    "What the encoder has read up to each position, as a vector."
-  ],
-  query: [
-    "s",
-    "query",
-    "What the step looks for, as a vector: it is compared with every key."
-  ],
-  score: [
-    "e",
-    "scores",
-    "How well the query fits each position's key: one number a position."
-  ],
-  softmax: [
-    "p",
-    "softmax",
-    "Turns scores into shares: all positive, with the sum 1; a difference in score is their ratio."
-  ],
-  weight: ["α", "weights", "How much of each position the step reads."],
-  context: [
-    "c",
-    "context",
-    "What the step reads: the mean of all positions, each counted with its weight."
-  ],
-  vector: [
-    "s₀",
-    "one vector",
-    "All that a model without attention knows of the source."
-  ],
-  output: [
-    "y",
-    "output",
-    "A probability for each symbol that could be written."
-  ]
-}
-const WITHOUT_ATTENTION = ["states", "vector", "output"]
+const OF_ATTENTION = ["query", "score", "softmax", "weight", "context"]
 const SHOWN_NEXT = 5
 
-// The panel of a step, once: its buttons, and a row and a box of the diagram for each part. A model
-// with attention has no one vector; one whose weights cannot be set, as they are probabilities of
-// where it is, mixes answers, and has no context.
+// Prepare the panel when the page is built: its buttons, and a row for each part that the model
+// has; the boxes of other parts are removed from the diagram. A model without attention has one
+// vector in place of the parts of attention. One whose weights cannot be set has no context: its
+// weights are probabilities of being at a position, and it mixes the answers of the positions, not
+// what stands there.
 function buildStep(view) {
-  const move = count => () => choose(state.step + count, state.position)
-  view.find(".previous").onclick = move(-1)
-  view.find(".next").onclick = move(1)
+  const onMove = steps => () => choose(state.step + steps, state.position)
+  view.find(".previous").onclick = onMove(-1)
+  view.find(".next").onclick = onMove(1)
   view.find(".play").onclick = togglePlay
-  view.find(".attending").hidden = !view.attends
-  const absent = ["vector", view.whyFixed && "context"]
-  const parts = Object.keys(PARTS).filter(part => !absent.includes(part))
-  view.parts = view.attends ? parts : WITHOUT_ATTENTION
+  const absent = view.attends
+    ? ["vector", view.whyFixed && "context"]
+    : OF_ATTENTION
   view.rows = {}
-  for (const part of view.parts) addRow(view, part)
+  for (const box of [...view.find(".stages").children]) {
+    if (absent.includes(box.className)) box.remove()
+    else addRow(view, box)
+  }
+  view.parts = Object.keys(view.rows)
 }
 
-// A row that explains a part, and its box in the diagram, which leads to the row.
-function addRow(view, part) {
-  const [sign, name, tip] = PARTS[part]
+// Add the row that explains the part of a box in the diagram, such as "h states". A click on the
+// box highlights the part and scrolls to its row.
+function addRow(view, box) {
+  const part = box.className
+  const [sign, name] = [...box.childNodes].map(node =>
+    node.textContent.trim()
+  )
   const row = copyOf("part")
-  const show = () => {
-    light(part)
-    row.scrollIntoView({block: "nearest", behavior: "smooth"})
-    row.focus({preventScroll: true})
-  }
-  const stage = button("", show, {className: part, "data-tip": tip})
-  stage.append(make("b", {textContent: sign}), ` ${name}`)
-  say(row.firstElementChild, `${name} ${sign}`)
+  setText(row.firstElementChild, `${name} ${sign}`)
   row.ariaLabel = name
   view.rows[part] = row
   view.find(".parts").append(row)
-  view.find(".stages").append(stage)
+  box.onclick = () => {
+    light(part)
+    row.scrollIntoView({block: "nearest", behavior: "smooth"})
+    row.focus({preventScroll: true}) // a plain focus() would scroll without being smooth
+  }
 }
 
-// Show the chosen step, or the last where another model's answer is longer.
+// Draw the chosen step, or this model's last one if it has fewer steps: of two models on a page,
+// the other may write a longer answer.
 function drawStep(view) {
   const {steps} = view.now
   const t = Math.min(state.step, steps.length - 1)
   drawHeading(view, steps, t)
   if (view.attends) drawBars(view, steps[t], t)
   drawLikeliest(view, steps[t], view.before.steps[t], t)
-  const explained = view.attends
-    ? new AttentionParts(view, steps[t], t).all()
-    : bottleneck(view)
-  explained.output = output(view, steps[t], t)
-  for (const part of view.parts) drawRow(view, part, explained[part])
+  const Parts = view.attends ? AttentionParts : BottleneckParts
+  const parts = new Parts(view, steps[t], t)
+  for (const part of view.parts) drawRow(view, part, parts[part]())
   showLit(view)
 }
 
-// Which step it is, what it reads, the symbol written before, and what it writes.
+// Write "step 2 of 6: reads h, writes e": a step reads the symbol that the step before wrote, the
+// first one the start symbol. The buttons to the neighbouring steps are disabled at the ends.
 function drawHeading(view, steps, t) {
   const {target, sos} = view.spec
-  const begin = `${shownSymbol(target.tokens[sos])} (start)`
-  const [at, read, written] = view.find(".heading h3").children
-  say(at, `step ${t + 1} of ${steps.length}`)
-  say(read, t ? view.wrote(steps[t - 1]) : begin)
-  say(written, view.wrote(steps[t]))
+  const start = `${shownSymbol(target.tokens[sos])} (start)`
+  const [number, read, written] = view.find(".heading h3").children
+  setText(number, `step ${t + 1} of ${steps.length}`)
+  setText(read, t ? view.wrote(steps[t - 1]) : start)
+  setText(written, view.wrote(steps[t]))
   view.find(".previous").disabled = t === 0
   view.find(".next").disabled = t === steps.length - 1
 }
 
-// The part that is lit, in the diagram, the bars and the rows.
+// Highlight the part that is "lit" (state.part; null: none), by a click in the diagram, by playing
+// or by the tour: its box in the diagram, its row, and the label of its bars, if it has bars.
 function showLit(view) {
-  const stages = view.find(".stages").children
-  view.parts.forEach((part, k) => {
+  const boxes = view.find(".stages").children
+  for (const [k, part] of view.parts.entries()) {
     const isLit = part === state.part
-    const elements = [stages[k], view.rows[part], view.label(part)]
+    const elements = [boxes[k], view.rows[part], view.label(part)]
     for (const element of elements) element?.classList.toggle("lit", isLit)
-    stages[k].ariaCurrent = isLit ? "step" : "false"
-  })
+    boxes[k].ariaCurrent = isLit ? "step" : "false"
+  }
 }
 
-// Fill the row of a part with a formula, a sentence, and vectors by their names, drawn as bars.
-function drawRow(view, part, {sum: made = "", why, vectors = {}}) {
-  const [, formulaOf, sentence, box] = view.rows[part].children
+// Fill the row of a part with its explanation: sum, a formula with its numbers; why, some
+// sentences; vectors: {name: numbers}, each drawn as bars on a canvas. Canvases are kept where
+// their number stays the same, since this is done at every keystroke.
+function drawRow(view, part, {sum = "", why, vectors = {}}) {
+  const [, formulaLine, sentence, box] = view.rows[part].children
   const entries = Object.entries(vectors)
   const room = Math.max(100, view.find(".parts").clientWidth - 20)
-  say(formulaOf, made)
-  say(sentence, flowing(why))
+  setText(formulaLine, sum)
+  setText(sentence, flowing(why))
   if (box.children.length !== entries.length) {
-    const vector = () =>
+    const place = () =>
       make("div", {}, make("span"), make("canvas", {role: "img"}))
-    box.replaceChildren(...entries.map(vector))
+    box.replaceChildren(...entries.map(place))
   }
-  entries.forEach(([name, numbers], k) => {
+  for (const [k, [name, numbers]] of entries.entries()) {
     const [label, canvas] = box.children[k].children
-    const few = [...numbers.slice(0, 4)].map(exact).join(", ")
-    say(label, name)
-    canvas.ariaLabel = `${name || part}: ${numbers.length} numbers, ${few} …`
+    const first = numbers.slice(0, 4).map(exact).join(", ")
+    setText(label, name)
+    canvas.ariaLabel = `${name || part}: ${numbers.length} numbers, ${first} …`
     paintVector(canvas, numbers, room)
-  })
+  }
 }
 
-// The symbols that are likeliest next, with their probabilities. before: the step without a
-// person's changes; what it would write is always among them.
+// Draw the five likeliest symbols of step t with their probabilities. before: the same step without
+// the user's changes, undefined if there is none. If the user has changed anything, the probability
+// without the changes is marked at each symbol, and the symbol that was likeliest without them is
+// always shown, in place of the fifth if need be.
 function drawLikeliest(view, step, before, t) {
-  const chances = chancesOf(step)
-  const others = before && view.now !== view.before && chancesOf(before)
-  const order = ranked(step).slice(0, SHOWN_NEXT)
-  if (others && !order.includes(before.likeliest))
-    order[SHOWN_NEXT - 1] = before.likeliest
-  const rows = order.flatMap(id =>
-    candidate(view, id, t, chances[id], others?.[id])
+  const shares = chancesOf(step)
+  const sharesBefore = before && view.now !== view.before && chancesOf(before)
+  const ids = ranked(step).slice(0, SHOWN_NEXT)
+  if (sharesBefore && !ids.includes(before.likeliest))
+    ids[SHOWN_NEXT - 1] = before.likeliest
+  const rows = ids.flatMap(id =>
+    candidate(view, id, t, shares[id], sharesBefore?.[id])
   )
-  say(
-    view.find(".beside h4"),
-    `Likeliest next${others ? "; the tick ❙: without your changes" : ""}`
-  )
+  const legend = sharesBefore ? "; the tick ❙: without your changes" : ""
+  setText(view.find(".beside h4"), `Likeliest next${legend}`)
   refill(view.find(".likeliest"), rows)
 }
 
+// The probabilities of all target symbols at a step, in the order of their ids.
 const chancesOf = ({logits}) => probabilities(logits.data)
 
-// The symbols that a step may write, the likeliest first.
+// The ids of the symbols that a step may write, the likeliest first. `choices` has -Infinity for
+// those that it may not, such as the start symbol.
 function ranked(step) {
   const chances = chancesOf(step)
-  const open = [...chances.keys()].filter(
+  const allowed = [...chances.keys()].filter(
     id => step.choices.data[id] > -Infinity
   )
-  return open.sort((a, b) => chances[b] - chances[a])
+  return allowed.sort((a, b) => chances[b] - chances[a])
 }
 
-// A symbol that could be written: a button, its probability as a bar, and as a number. other: the
-// probability without a person's changes, which is a mark on the bar.
-function candidate(view, id, t, share, other) {
+// The elements for one of the likeliest symbols: a button that lets step t write it, its
+// probability `share` as a bar, and as a number. before: its probability without the user's
+// changes, marked on the bar; undefined if there are none.
+function candidate(view, id, t, share, before) {
   const symbol = view.symbol(id)
+  const number = share.toFixed(3)
   const bar = make("i")
   bar.style.setProperty("--size", `${100 * share}%`)
   const track = make("div", {className: "track"}, bar)
-  if (other !== undefined) {
-    const mark = make("u", {
-      title: `without your changes: ${other.toFixed(3)}`
-    })
-    mark.style.setProperty("--at", `min(calc(100% - 3px), ${100 * other}%)`)
+  if (before !== undefined) {
+    const title = `without your changes: ${before.toFixed(3)}`
+    const mark = make("u", {title})
+    mark.style.setProperty("--at", `min(calc(100% - 3px), ${100 * before}%)`)
     track.append(mark)
   }
   const write = button(symbol, () => hold("write", t, id), {
     title: "write this symbol",
-    ariaLabel: `write ${symbol}, probability ${share.toFixed(3)}`,
+    ariaLabel: `write ${symbol}, probability ${number}`,
     className: state.write.get(t) === id ? "changed" : ""
   })
-  return [write, track, make("span", {textContent: share.toFixed(3)})]
+  return [write, track, make("span", {textContent: number})]
 }

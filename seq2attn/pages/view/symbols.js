@@ -1,52 +1,62 @@
-// What the page was made with, and how symbols and weights are shown.
+// The data that the page was made with, its colours, and how symbols are shown.
 
-// {models, colours, signs}
+// {models, colours: of weights 0 to 1 in 256 levels, signs: {symbol: what is shown for it}}
 const data = readData(by("data"))
+const hasOneModel = data.models.length === 1 // otherwise the page compares two
 
-// Raises an error for data that were changed or cut off; the page then goes on saying that it is
-// damaged.
+// Parse the models. If the text does not match its checksum, because the file was damaged, this
+// throws; the script stops, and the page keeps its sentence that it is damaged.
 function readData({textContent: text, dataset}) {
   if (dataset.checksum !== checksum(text))
     throw new Error("the data of this page are damaged")
   return JSON.parse(text)
 }
 
-// The CRC-32 of a text of ASCII.
+// The CRC-32 of an ASCII text as eight hexadecimal digits, as Python's zlib.crc32 computes it when
+// the page is written. 0xedb88320 is the polynomial of CRC-32, its bits reversed.
 function checksum(text) {
   let crc = -1
   for (let k = 0; k < text.length; k++) {
     crc ^= text.charCodeAt(k)
-    for (let bit = 0; bit < 8; bit++)
-      crc = (crc >>> 1) ^ (crc & 1 && 0xedb88320)
+    for (let bit = 0; bit < 8; bit++) {
+      const divisor = crc & 1 ? 0xedb88320 : 0
+      crc = (crc >>> 1) ^ divisor
+    }
   }
-  return (~crc >>> 0).toString(16).padStart(8, "0")
+  const unsigned = ~crc >>> 0
+  return unsigned.toString(16).padStart(8, "0")
 }
 
 const NAMES =
   "card text quiet line soft held good bad positive negative".split(" ")
 
+// {name: colour} from the style sheet, light or dark, for what is drawn on a canvas.
 function colours() {
   const style = getComputedStyle(document.documentElement)
   const colour = name => [name, style.getPropertyValue(`--${name}`).trim()]
   return Object.fromEntries(NAMES.map(colour))
 }
 
-// How a symbol is shown: what cannot be seen gets a sign.
+// A symbol so that it can be seen. An accent that would combine with what precedes it is put on a
+// dotted circle, ◌.
 function shownSymbol(symbol) {
   if (Object.hasOwn(data.signs, symbol)) return data.signs[symbol]
   return Array.from(symbol.replace(/^(?=\p{M})/u, "◌"), shownLetter).join("")
 }
 
-// A letter as it is shown: controls as the pictures that Unicode has of them, others that cannot
-// be seen as their number, spaces as ␣.
+// A letter so that it can be seen: a control character such as tab as its picture in Unicode, ␉;
+// any kind of space as ␣; other invisible characters as their number, 200B.
 function shownLetter(letter) {
   const code = letter.codePointAt(0)
   if (code < 32) return String.fromCodePoint(0x2400 + code)
   if (code === 127) return "␡"
-  if (/\p{Cf}|\p{Zl}|\p{Zp}|\p{Cc}|\p{Cn}|\p{Co}|\p{Cs}/u.test(letter)) {
-    return code.toString(16).toUpperCase().padStart(4, "0")
-  }
-  return /\p{Zs}/u.test(letter) ? "␣" : letter
+  if (/\p{Zs}/u.test(letter)) return "␣"
+  // format and control characters, line and paragraph separators, and unassigned ones
+  const isInvisible =
+    /\p{Cf}|\p{Zl}|\p{Zp}|\p{Cc}|\p{Cn}|\p{Co}|\p{Cs}/u.test(letter)
+  return isInvisible
+    ? code.toString(16).toUpperCase().padStart(4, "0")
+    : letter
 }
 
 const shownText = text => Array.from(text, shownSymbol).join("")

@@ -1,5 +1,5 @@
-// What the words of the field mean: beside whatever has a `data-tip`, under the pointer or with the
-// keyboard's focus.
+// Tips: what a term means, shown beside any element with a `data-tip` while the pointer is on it or
+// it has the keyboard's focus.
 
 const ABOUT = {
   task: "What it was trained to do with strings.",
@@ -9,68 +9,69 @@ const ABOUT = {
     "In each step the weights move a little, after one batch of strings."
 }
 
-// What the page says of a model: names and values from its data; a name with a tip is a button,
-// so that the keyboard reaches it.
+// The line of facts about a model, "task reverse · score scaled · …", as children for an element.
+// The name of a fact that has a tip is a button, because the keyboard reaches only those. On a page
+// of two models the run's name is left out: it is the heading.
 function describe({about, parts: {score}}) {
   const unscored = "No attention: no query is compared with anything."
   const tips = {
     ...ABOUT,
     score: score ? `${written(score.formula)}: ${score.summary}` : unscored
   }
-  const isAlone = data.models.length === 1 // of two, the run's name is the heading
-  const told = Object.entries(about).filter(
-    ([key]) => isAlone || key !== "run"
+  const facts = Object.entries(about).filter(
+    ([name]) => hasOneModel || name !== "run"
   )
-  return told.flatMap(([name, value], k) => {
-    const tip = {className: "term", "data-tip": tips[name]}
+  return facts.flatMap(([name, value], k) => {
+    const tip = tips[name]
+    const separator = k ? " · " : ""
+    const term = {className: "term", "data-tip": tip}
     return [
-      k ? " · " : "",
-      tips[name] ? button(name, undefined, tip) : name,
+      separator,
+      tip ? button(name, undefined, term) : name,
       ` ${value}`
     ]
   })
 }
 
-// Show the tip of an element above it, or below where there is no room; a narrow screen has a place
-// of its own for it, in the styles.
+// Show the tip of an element above it, or below where there is no room above. On narrow screens the
+// style sheet overrides the place: the tip is at the edge of the screen.
 function showTip(element) {
-  const tip = by("tip"),
-    box = element.getBoundingClientRect()
+  const tip = by("tip")
   tip.textContent = element.dataset.tip
-  tip.hidden = false
-  const {width, height} = tip.getBoundingClientRect(),
-    above = box.top - height - 6
-  tip.style.left = `${Math.max(8, Math.min(box.left, innerWidth - width - 8))}px`
+  tip.hidden = false // before it is measured: what is hidden has no size
+  const box = element.getBoundingClientRect()
+  const {width, height} = tip.getBoundingClientRect()
+  const rightmost = innerWidth - width - 8
+  const above = box.top - height - 6
+  tip.style.left = `${Math.max(8, Math.min(box.left, rightmost))}px`
   tip.style.top = `${above > 0 ? above : box.bottom + 6}px`
 }
 
-// A tip also describes its element to a screen reader; Escape closes it.
+// Show tips under the pointer and with the focus, and give them to screen readers as descriptions.
+// A tip goes when the pointer moves elsewhere, but not when it moves onto the tip itself, whose
+// text may be selected. `true`: listen before everyone else does. Scrolling of an inner element is
+// not heard otherwise; and Escape must close a tip without also undoing the user's changes.
 function prepareTips() {
   const hide = () => {
     by("tip").hidden = true
   }
-  const show = ({target}) => {
+  const showOrHide = ({target}) => {
     const element = target.closest("[data-tip]")
     if (element) showTip(element)
     else if (target !== by("tip")) hide()
   }
-  for (const element of document.querySelectorAll("[data-tip]")) {
-    ;(element.control || element).setAttribute(
-      "aria-description",
-      element.dataset.tip
-    )
+  const closeWithEscape = event => {
+    if (event.key !== "Escape" || by("tip").hidden) return
+    hide()
+    event.preventDefault() // `onKey` ignores what was handled here
   }
-  document.addEventListener("pointerover", show)
-  document.addEventListener("focusin", show)
+  for (const element of document.querySelectorAll("[data-tip]")) {
+    const described = element.control || element // of a label, its control
+    described.setAttribute("aria-description", element.dataset.tip)
+  }
+  document.addEventListener("pointerover", showOrHide)
+  document.addEventListener("focusin", showOrHide)
   document.addEventListener("focusout", hide)
   document.addEventListener("scroll", hide, true)
-  document.addEventListener(
-    "keydown",
-    event => {
-      if (event.key !== "Escape" || by("tip").hidden) return
-      hide()
-      event.preventDefault() // and nothing else is undone
-    },
-    true
-  )
+  document.addEventListener("keydown", closeWithEscape, true)
 }

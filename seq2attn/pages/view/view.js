@@ -1,99 +1,107 @@
-// One model on the page: its answer, its maps, and the panel of a step.
+// One model on the page: what it has decoded, and the elements that show it.
 
 const cannotSet = reason => `These weights cannot be set: ${plainly(reason)}.`
-const LONG = 22 // source positions from which on a map takes the whole width
+const LONG = 22 // with more source positions than these a map takes the whole width
 
 class View {
-  // spec: a model of the page's data; number: its place among the models.
+  // Create the elements of a model, not yet in the page. spec: the model in the page's data;
+  // number: its index there.
   constructor(spec, number) {
     this.spec = spec
     this.number = number
     this.attends = spec.attends
-    // why its weights cannot be set, if they cannot
+    // why the user cannot set weights, as a sentence; undefined if they can be set
     this.whyFixed = spec.force_reason && cannotSet(spec.force_reason)
     this.root = copyOf("model")
-    this.find = name => this.root.querySelector(name)
-    this.label = part => this.find(`.label.${part}`) // of bars
+    this.find = selector => this.root.querySelector(selector)
+    this.label = kind => this.find(`.label.${kind}`) // of the bars of a step
     this.canvas = this.find("canvas")
     this.symbol = id => shownSymbol(spec.target.tokens[id])
-    this.head()
-    this.snapshots()
+    this.prepareHeading()
+    this.prepareSnapshots()
     buildStep(this)
     listenToMap(this)
     listenToTools(this)
   }
 
-  // What is known of the model before it answers; on a page of its own the page's head has it.
-  head() {
-    const isAlone = data.models.length === 1
-    say(this.find("h2"), this.spec.name)
-    this.find("h2").classList.toggle("unseen", isAlone)
-    this.find(".about").replaceChildren(...describe(this.spec))
-    this.find(".about").hidden = isAlone
-    this.find(".maps").hidden = !this.attends
-    this.find("figcaption i").style.background =
-      `linear-gradient(90deg, ${data.colours})`
+  // Fill in what does not depend on an answer: name, facts, and the legend of the map's colours.
+  // Keys act on the model that had the focus last. (The style sheet hides name and facts of a
+  // page's only model, which the head of the page has, and of a model without attention all that
+  // shows weights.)
+  prepareHeading() {
+    const {find, spec} = this
+    const colours = `linear-gradient(90deg, ${data.colours})`
+    setText(find("h2"), spec.name)
+    find(".about").replaceChildren(...describe(spec))
+    find("figcaption i").style.background = colours
     this.root.classList.toggle("without", !this.attends)
     this.root.addEventListener("focusin", () => {
       active = this
     })
   }
 
-  // A slider through the weights that training kept, where there is more than one set.
-  snapshots() {
+  // Load the weights, and prepare the slider by which the user chooses among the snapshots: the
+  // weights that training kept at several moments. With one snapshot there is no slider.
+  prepareSnapshots() {
     const {snapshots} = this.spec
     const slider = this.find(".snapshot input")
     this.find(".snapshot").hidden = snapshots.length < 2
     slider.max = snapshots.length - 1
-    slider.addEventListener("input", () => {
+    slider.oninput = () => {
       state.snapshots[this.number] = Number(slider.value)
       this.load()
       update()
-    })
+    }
     this.load()
   }
 
-  // Make sessions of the weights that were learnt in this page, or else of the chosen snapshot: one
-  // without a person's changes and one with them.
+  // Load weights into a model: those that this page has learnt, if it trains, or else those of the
+  // chosen snapshot. Two sessions decode with it, one without the user's changes and one with them:
+  // a session keeps its last steps, so that only what a change touches is computed again.
   load() {
     const {snapshots} = this.spec
-    const chosen = state.snapshots[this.number]
+    const chosen = state.snapshots[this.number] // a link may name one that does not exist
     const number = chosen in snapshots ? chosen : snapshots.length - 1
     const {label, weights} = snapshots[number]
     const model = new Model(this.spec, this.learnt ?? decode(weights))
-    this.plain = new Session(model)
-    this.changed = new Session(model)
+    this.untouchedSession = new Session(model)
+    this.changedSession = new Session(model)
     this.find(".snapshot input").value = number
-    say(this.find(".snapshot output"), label)
+    setText(this.find(".snapshot output"), label)
   }
 
-  // Answer the string that was typed, with a person's changes and without: `now` and `before`, the
-  // same object where nothing is changed. A string that cannot be read leaves the last answer.
+  // Decode the string that the user has typed: `now` with the user's changes and `before` without
+  // them, which are the same object if nothing is changed. If the string cannot be read, `problem`
+  // says why (`empty`: there is none), `offer` may be a spelling that can be read, and the last
+  // answer stays.
   compute() {
     const {spec} = this
     const read = tokenise(spec, state.text, state.features)
-    const {ids, plain, bound, strange, problem, ...more} = read
-    const names = strange?.map(symbol =>
+    const {ids, plain, bound, strange, problem, offer, count, copyable} = read
+    const unknown = strange?.map(symbol =>
       symbol === " " ? "␣ (space)" : shownSymbol(symbol)
     )
-    Object.assign(this, {offer: undefined, ...more})
-    this.problem = names ? `${problem} ${names.join(" ")}` : problem
+    this.offer = offer
+    this.problem = unknown ? `${problem} ${unknown.join(" ")}` : problem
     this.empty = !ids && !problem
     if (!ids) return
-    this.ids = ids
-    this.right = rightAnswer(this.plain.model, state.text, plain)
-    this.before = this.plain.decode(ids, untouched, bound)
+    Object.assign(this, {ids, count, copyable})
+    // plain: the ids without the end, and with -1 for symbols that the model does not know
+    this.right = rightAnswer(this.untouchedSession.model, state.text, plain)
+    this.before = this.untouchedSession.decode(ids, untouched, bound)
+    const changes = {...state, padding: paddingOf(this)}
     this.now = isChanged()
-      ? this.changed.decode(ids, {...state, padding: paddingOf(this)}, bound)
+      ? this.changedSession.decode(ids, changes, bound)
       : this.before
-    const pads = new Array(this.now.width - ids.length).fill(spec.pad)
-    this.sources = [...ids, ...pads].map(id =>
+    const padding = new Array(this.now.width - ids.length).fill(spec.pad)
+    this.sources = [...ids, ...padding].map(id =>
       shownSymbol(spec.source.tokens[id])
     )
     this.scale = this.attends ? this.scoreRange() : [0, 0]
   }
 
-  // The least and the largest score: the same scale at every step.
+  // [lowest, highest] of all scores of both decodings, and 0: bars of scores have this scale at
+  // every step, so that steps can be compared.
   scoreRange() {
     const rows = [...this.now.steps, ...this.before.steps].map(
       step => step.scores.data
@@ -103,53 +111,60 @@ class View {
     return [Math.min(0, ...least), Math.max(0, ...most)]
   }
 
-  // The symbol that a step writes. A model that copies writes `<unk>` for symbols of the source
-  // that its vocabulary of answers lacks: the one with the largest weight is shown.
+  // The symbol that a step writes. A model that can copy from the source writes `<unk>` for a
+  // symbol that its target vocabulary lacks. What is shown then is the symbol that it copies: of
+  // those, `copyable` (a Map position -> symbol), the one that it attends to most.
   wrote(step) {
-    const isCopied =
-      this.spec.copies && step.written === UNKNOWN && this.copyable.size
+    const {copyable, spec} = this
+    const isCopied = spec.copies && step.written === UNKNOWN && copyable.size
     if (!isCopied) return this.symbol(step.written)
     const weight = j => step.weights.data[j]
-    const [best] = [...this.copyable.keys()].sort(
-      (one, other) => weight(other) - weight(one)
-    )
-    return shownSymbol(this.copyable.get(best))
+    const heavier = (one, other) =>
+      weight(other) > weight(one) ? other : one
+    const position = [...copyable.keys()].reduce(heavier)
+    return shownSymbol(copyable.get(position))
   }
 
-  // Whether a person has set the weight of this cell of this model.
+  // Whether the user has set the weight of this cell of this model.
   isForced(t, j) {
     return !this.whyFixed && state.force.has(`${t},${j}`)
   }
 
-  // The session that shows what is on the screen.
+  // The session whose decoding is on the screen.
   session() {
-    return this.now === this.before ? this.plain : this.changed
+    return this.now === this.before
+      ? this.untouchedSession
+      : this.changedSession
   }
 
-  // Draw the answer, the maps and the step. While the string cannot be read, the last answer stays,
-  // paler. A long string has its map above the step, not beside it: where its columns, of 38 pixels
-  // with numbers and 14 without, and 60 for the rows' names need too much of the window.
+  // Draw the answer, the maps and the step. If the string cannot be read, the last answer stays,
+  // paler, under the string that it belongs to.
   draw() {
     const isStale = this.problem !== undefined || this.empty || !this.now
     this.root.classList.toggle("stale", isStale)
-    if (isStale) {
-      if (this.shown)
-        say(this.find(".answer h3"), `answer to ${shownText(this.shown)}`)
-      return
+    if (!isStale) {
+      const hasChanges = this.now !== this.before
+      this.answered = state.text
+      this.root.classList.toggle("long", this.isLong())
+      drawAnswer(this, hasChanges)
+      if (this.attends) drawMaps(this, hasChanges)
+      drawStep(this)
+    } else if (this.answered) {
+      const heading = `answer to ${shownText(this.answered)}`
+      setText(this.find(".answer h3"), heading)
     }
-    this.shown = state.text
-    const hasChanges = this.now !== this.before
-    const share = data.models.length > 1 ? 0.18 : 0.42
-    const {length} = this.sources
-    const isWide =
-      length * (state.numbers ? 38 : 14) + 60 > innerWidth * share
-    this.root.classList.toggle("long", length > LONG || isWide)
-    drawAnswer(this, hasChanges)
-    if (this.attends) drawMaps(this, hasChanges)
-    drawStep(this)
   }
 
-  // The right symbol at a step.
+  // Whether the map is too wide to stand beside the step, so that it is put above it. A column
+  // needs 14 pixels, or 38 with numbers, and the names of the rows need 60.
+  isLong() {
+    const {length} = this.sources
+    const share = hasOneModel ? 0.42 : 0.18 // of the window
+    const width = length * (state.numbers ? 38 : 14) + 60
+    return length > LONG || width > innerWidth * share
+  }
+
+  // The id of the right symbol at a step; after the answer it is the end.
   rightAt(t) {
     return this.right[t] ?? this.spec.eos
   }
@@ -158,7 +173,8 @@ class View {
     return Boolean(this.right) && step.written !== this.rightAt(t)
   }
 
-  // The chosen source position; while none is chosen, that of the largest weight.
+  // The chosen source position; while the user has chosen none, the one that the step attends to
+  // most. Another model on the page may have more steps and positions than this one.
   position() {
     if (state.position !== null)
       return Math.min(state.position, this.sources.length - 1)
@@ -167,14 +183,13 @@ class View {
     return peak(steps[Math.min(state.step, steps.length - 1)].weights.data)
   }
 
-  // The centre of a step's window, counted as positions are, and its radius after `sign`; empty
-  // without a window.
+  // Where the window of step t is, such as "3.5 ± 2" for the sign " ± ": its centre, with positions
+  // counted from 1, and its radius if it has one. Heads with other centres add theirs. "" without a
+  // window.
   windowAt(t, sign) {
-    const places = this.map.centres[t].map(centre =>
-      Number((centre + 1).toFixed(1))
-    )
+    const fromOne = centre => Number((centre + 1).toFixed(1))
+    const centres = [...new Set(this.map.centres[t].map(fromOne))].join(" ")
     const {radius} = this.spec.parts.window ?? {}
-    const centres = [...new Set(places)].join(" ")
     return centres && radius ? `${centres}${sign}${radius}` : centres
   }
 }
