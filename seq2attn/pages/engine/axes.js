@@ -58,7 +58,7 @@ function lines(x, axis, compute, type = x.type) {
 // The largest number is subtracted first: its exponential could be infinite.
 function softmax(x, axis) {
   return lines(x, axis, (line, out) => {
-    const largest = Math.max(...line)
+    const largest = line.reduce(most)
     let total = 0
     for (let k = 0; k < line.length; k++) {
       out[k] = Math.exp(line[k] - largest)
@@ -98,17 +98,25 @@ function topk(x, count, axis = -1, largest = true) {
   return sort(x, axis, largest).map(part => slice(part, axis, 0, count))
 }
 
-// Makes argmax or argmin: the first place in a sorted line; without an axis, of all numbers.
+// The place of the largest of some numbers, or with `least` of the smallest: the first of equal
+// ones.
+const peak = (numbers, join = most) => numbers.indexOf(numbers.reduce(join))
+
+// Makes argmax or argmin along an axis; without one, of all numbers.
 const extreme =
-  largest =>
+  join =>
   (x, axis, keep = false) => {
-    const line = axis === undefined ? flatten(x) : x
-    const places = slice(argsort(line, axis ?? 0, largest), axis ?? 0, 0, 1)
-    return keep ? places : squeeze(places, [axis ?? 0])
+    const whole = axis === undefined ? flatten(x) : x
+    const find = (line, out) => {
+      out[0] = peak(line, join)
+    }
+    const places = lines(whole, axis ?? 0, find, "int")
+    const first = slice(places, axis ?? 0, 0, 1)
+    return keep ? first : squeeze(first, [axis ?? 0])
   }
 
-const argmax = extreme(true)
-const argmin = extreme(false)
+const argmax = extreme(most)
+const argmin = extreme(least)
 
 // The largest along an axis, and where it stands.
 function withPlaces(find, places) {

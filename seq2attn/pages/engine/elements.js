@@ -50,18 +50,22 @@ const times = elementwise((out, o, end, a, i, p, b, j, q) => {
 const over = elementwise((out, o, end, a, i, p, b, j, q) => {
   for (; o < end; o++, i += p, j += q) out[o] = a[i] / b[j]
 })
-const pick = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+const where = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
   for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] ? b[j] : c[l]
 })
-
-function where(chosen, a, b) {
-  return {...pick(chosen, a, b), type: common([single(a), single(b)])}
-}
+const isAtMost = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] <= b[j] ? 1 : 0
+}, "bool")
+const relu = elementwise((out, o, end, a, i, p) => {
+  for (; o < end; o++, i += p) out[o] = a[i] < 0 ? 0 : a[i]
+})
+const plusProduct = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+  for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] + b[j] * c[l]
+})
 
 const scaled = (x, factor) => (factor === 1 ? x : times(x, factor))
 const square = x => times(x, x)
-const sigmoid = x =>
-  x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x))
+const sigmoid = x => 1 / (1 + Math.exp(-x))
 const least = (x, y) => (x < y || Number.isNaN(x) ? x : y)
 const most = (x, y) => (x > y || Number.isNaN(x) ? x : y)
 const remainder = (x, y) => x - y * Math.floor(x / y)
@@ -85,17 +89,12 @@ function clamp(x, low, high) {
   return high === undefined ? above : minimum(above, high)
 }
 
-const rounding = {floor: unary(Math.floor), trunc: unary(Math.trunc)}
-
 function divide(x, y, mode) {
   const result = over(x, y)
-  return mode ? rounding[mode](result) : {...result, type: "float"}
+  return mode ? OPERATIONS[mode](result) : {...result, type: "float"}
 }
 
-function pow(x, y) {
-  if (y === 2) return square(x)
-  return y === 0.5 ? unary(Math.sqrt)(x) : power(x, y)
-}
+const pow = (x, y) => (y === 2 ? square(x) : power(x, y))
 
 // To the nearest, of two the even one.
 function round(x) {

@@ -5,7 +5,6 @@ const FUNCTIONS = {
   ceil: Math.ceil,
   floor: Math.floor,
   neg: x => -x,
-  relu: x => (x > 0 ? x : 0),
   round,
   sign: Math.sign,
   trunc: Math.trunc
@@ -33,7 +32,6 @@ const COMPARISONS = {
   eq: (x, y) => x === y,
   ge: (x, y) => x >= y,
   gt: (x, y) => x > y,
-  le: (x, y) => x <= y,
   lt: (x, y) => x < y,
   ne: (x, y) => x !== y,
   logical_and: (x, y) => Boolean(x && y),
@@ -65,13 +63,14 @@ const OF_NUMBERS = {
 
 const OF_TENSORS = {
   add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
-  addcmul: (x, y, z, value = 1) => plus(x, scaled(times(y, z), value)),
+  addcmul: (x, y, z, value = 1) => plusProduct(x, y, scaled(z, value)),
   bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
   cast,
   clamp,
   div: divide,
   isnan: unary(Number.isNaN, "bool"),
-  lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
+  le: isAtMost,
+  lerp: (x, y, share) => plusProduct(x, share, minus(y, x)),
   logical_not: negation,
   masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
   max: (x, y) => (y ? maximum(x, y) : amax(x)),
@@ -80,6 +79,7 @@ const OF_TENSORS = {
   minimum,
   mul: times,
   pow,
+  relu,
   softplus,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
   where
@@ -120,12 +120,12 @@ const BY_PLACES = {
 
 const PRODUCTS = {
   addmm,
-  bmm,
+  bmm: matmul,
   conv1d,
   layer_norm: (...given) => layerNorm(...given)[0],
   linear,
   matmul,
-  mm,
+  mm: matmul,
   native_layer_norm: layerNorm
 }
 

@@ -49,18 +49,15 @@ function embedding(weights, ids) {
   return result
 }
 
-// The gradient of an embedding's `count` rows: each gets the sum of the gradients (..., W) of its
-// ids; that of the id `padding` gets none.
+// The gradient (count, W) of the rows of an embedding: each gets the sum of the gradients (..., W)
+// where its id stands in `ids`; the row of the id `padding` gets none.
 function embeddingBackward(gradients, ids, count, padding) {
   const width = gradients.shape.at(-1)
-  const result = filled([count, width], 0)
-  const rows = numbersOf(gradients)
-  numbersOf(ids).forEach((id, row) => {
-    if (id === padding) return
-    for (let k = 0; k < width; k++)
-      result.data[id * width + k] += rows[row * width + k]
-  })
-  return result
+  const rows = reshape(gradients, [-1, width])
+  const places = expand(reshape(ids, [-1, 1]), rows.shape)
+  const isPadding = OPERATIONS.eq(places, padding)
+  const given = where(isPadding, 0, rows)
+  return scatterAdd(filled([count, width], 0), 0, places, given)
 }
 
 // x[indices], as PyTorch does it: for each of the first axes a tensor of integers, or nothing where

@@ -83,7 +83,7 @@ class Session {
   // `prepare` takes: `states`, the outputs of the highest, and `final.*`, the last state of each
   // layer; of two directions, that of the backward one.
   readSource(tokens, length) {
-    let below = tokens.map(id => row("int", [1], () => id))
+    let below = tokens.map(id => filled([1], id, "int"))
     const finals = []
     for (const names of this.spec.layers) {
       const lines = names.map(name => this.readLine(name, below, length))
@@ -181,7 +181,7 @@ class Session {
     if (!this.graphs.has(key))
       this.graphs.set(key, this.changedGraph(t, changes))
     const graph = this.graphs.get(key)
-    const inputs = {...state, token: row("int", [1], () => token)}
+    const inputs = {...state, token: filled([1], token, "int")}
     const result = graph.run(inputs)
     return {
       ...made(result, compact),
@@ -199,9 +199,6 @@ const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`)
 
 // A copy of a tensor, a view for example, whose array holds its own numbers only, in order.
 const compact = x => tensor(x.type, x.shape, numbersOf(x))
-
-// The place of the largest of some numbers, the first of them.
-const peak = numbers => numbers.indexOf(numbers.reduce(most))
 
 // The softmax of an array.
 function probabilities(logits) {

@@ -64,7 +64,6 @@ function single(value) {
   if (typeof value === "object") return value
   if (!singles.has(value)) {
     const type = Number.isInteger(value) ? "int" : "number"
-    if (singles.size > 5000) singles.clear()
     singles.set(value, tensor(type, [], Float64Array.of(value)))
   }
   return singles.get(value)
