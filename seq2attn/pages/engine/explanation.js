@@ -63,10 +63,9 @@ class Explanation {
     return this.graph.makers.get(place) ?? {inputs: [], args: []}
   }
 
-  // An argument as a tensor.
-  operand(value) {
-    const place = this.graph.placeOf(value)
-    return single(place === undefined ? value : this.values[place])
+  // An argument of a node, such as "%add" or 2, as the tensor or number that it had in the run.
+  argument(value) {
+    return this.graph.reader(value)(this.values)
   }
 
   // The place of the tensor that a view, such as a slice, shows a part of; any other tensor is its
@@ -113,18 +112,17 @@ class Explanation {
   // The numbers of an argument, repeated to the shape of a result, at these elements of the result.
   // cells: their numbers, counted row by row.
   numbersAt(value, shape, cells) {
-    const x = this.operand(value)
+    const x = single(this.argument(value))
     return placesIn(x, shape, cells).map(place => x.data[place])
   }
 
   // An argument as a formula, for these elements of a result of this shape: a number of the graph
   // as it is, a tensor by its `term`.
   part(value, shape, cells) {
-    const place = this.graph.placeOf(value)
-    const number = place === undefined ? value : this.values[place]
-    return typeof number === "number"
-      ? ofNumber(number)
-      : this.term(place, cells, shape)
+    const found = this.argument(value)
+    return typeof found === "number"
+      ? ofNumber(found)
+      : this.term(this.graph.placeOf(value), cells, shape)
   }
 
   // The numbers that the last operation combines for an element, as text; empty where that says
@@ -227,8 +225,8 @@ class Explanation {
     const isOrdered = operation === "sub" || operation === "div"
     if (args.length > 2) return undefined
     const [a, b] = args.map(value => this.part(value, shape, cells))
-    const changesNothing = ({text}) =>
-      Math.abs(text - Number(binding > 1)) < 1e-9
+    const neutral = binding > 1 ? "1" : "0"
+    const changesNothing = ({text}) => text === neutral
     if (changesNothing(b)) return a
     if (changesNothing(a) && /add|mul/.test(operation)) return b
     const least = Math.ceil(binding)

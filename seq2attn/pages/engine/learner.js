@@ -73,7 +73,7 @@ class Learner {
     const parts = this.spec.weights.map(([name]) =>
       flatten(this.values[name])
     )
-    return numbersOf(cat(parts)).slice()
+    return cat(parts).data
   }
 }
 

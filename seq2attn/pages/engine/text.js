@@ -21,10 +21,9 @@ function tokenise(spec, text, features) {
   const strange = [...symbols, ...wanted].filter((_, k) => plain[k] < 0)
   const bound = spec.most_steps[plain.length - 1]
   if (strange.length && !source.unknown) {
-    const names = [...new Set(strange)]
     return {
       problem: "The model does not know",
-      strange: names,
+      strange: [...new Set(strange)],
       offer: offered(source, text)
     }
   }
@@ -93,7 +92,7 @@ function rightAnswer(model, text, ids) {
   if (known || !answer || ids.some(id => id < 0)) return known
   const inputs = {
     source: integers(ids),
-    lengths: row("int", [1], () => ids.length)
+    lengths: filled([1], ids.length, "int")
   }
   const {target, target_lengths: lengths} = answer.run(inputs)
   return [...numbersOf(target).slice(0, numbersOf(lengths)[0])]
