@@ -10,9 +10,10 @@ function common(inputs) {
   return found === "number" ? "float" : found
 }
 
-// Makes an operation on up to three tensors or numbers, which are repeated to one shape, of a loop
-// over a row: it computes out[o] to out[end - 1] from a[i], a[i + p], ..., b[j], b[j + q], ... and
-// c[l], c[l + r], ... Without a type, the result has the widest one of its inputs.
+// Makes an operation on up to three tensors or numbers a, b and c, which are repeated to one shape.
+// `loop` computes a row of the result: out[o] to out[end - 1] from a[i], a[i + p], ... (p is the
+// stride of a along the row), b[j], b[j + q], ... and c[l], c[l + r], ... Without a type, the
+// result has the widest one of its inputs.
 function elementwise(loop, type) {
   return (...given) => {
     const inputs = given.map(single)
@@ -37,7 +38,8 @@ const binary = (compute, type) =>
     for (; o < end; o++, i += p, j += q) out[o] = compute(a[i], b[j])
   }, type)
 
-// Written out, since a function that several loops share is called for each number.
+// Written out, since JavaScript calls a function that several loops share, as in `binary`, anew for
+// each number. Those below the loops are used less often.
 const plus = elementwise((out, o, end, a, i, p, b, j, q) => {
   for (; o < end; o++, i += p, j += q) out[o] = a[i] + b[j]
 })
@@ -102,7 +104,9 @@ function round(x) {
   return up - x === 0.5 && up % 2 ? up - 1 : up
 }
 
-// 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...): all terms are positive, so nothing cancels.
+// The error function, by the series 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...) of z = |x|:
+// all terms are positive, so nothing cancels. Beyond 6 it is 1 in double precision; terms below
+// 1e-17 of the total do not change it.
 function erf(x) {
   const z = Math.abs(x)
   if (z > 6) return Math.sign(x)

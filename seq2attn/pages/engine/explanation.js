@@ -31,13 +31,13 @@ const counted = (count, start = 0, step = 1) =>
 // Where in x.data, after x is repeated to a shape, its cells are: elements by their number, counted
 // row by row in that shape.
 function placesIn(x, shape, cells) {
-  const {steps, first} = expand(x, shape)
+  const {strides, offset} = expand(x, shape)
   const own = full(shape)
   return cells.map(cell => {
-    let place = first
+    let place = offset
     for (const [axis, size] of shape.entries()) {
       const index = Math.floor(cell / own[axis]) % size
-      place += index * steps[axis]
+      place += index * strides[axis]
     }
     return place
   })
@@ -53,14 +53,14 @@ class Explanation {
     this.dot = null // the two vectors of the first product that is met; the page draws them
     this.names = new Map()
     for (const [name, say] of Object.entries(names)) {
-      const place = graph.at(name)
-      if (place !== undefined) this.names.set(this.base(place), say)
+      const slot = graph.at(name)
+      if (slot !== undefined) this.names.set(this.base(slot), say)
     }
   }
 
   // The node that made a value; for an input, weight or constant, a node without arguments.
-  maker(place) {
-    return this.graph.makers.get(place) ?? {inputs: [], args: []}
+  maker(slot) {
+    return this.graph.makers.get(slot) ?? {inputs: [], args: []}
   }
 
   // An argument of a node, such as "%add" or 2, as the tensor or number that it had in the run.
@@ -68,26 +68,26 @@ class Explanation {
     return this.graph.reader(value)(this.values)
   }
 
-  // The place of the tensor that a view, such as a slice, shows a part of; any other tensor is its
+  // The slot of the tensor that a view, such as a slice, shows a part of; any other tensor is its
   // own base. Views of views are followed. An operation such as `split` makes a list of
   // tensors; then it is the tensor that was split.
-  base(place) {
-    const {data} = this.values[place]
+  base(slot) {
+    const {data} = this.values[slot]
     const shows = input =>
       [this.values[input]].flat().some(one => one?.data === data)
-    const from = this.maker(place).inputs.find(shows)
-    if (from === undefined) return place
+    const from = this.maker(slot).inputs.find(shows)
+    if (from === undefined) return slot
     return this.base(
       Array.isArray(this.values[from]) ? this.maker(from).inputs[0] : from
     )
   }
 
-  // The same elements in the tensor that another one is a view of: {at: its place, cells}. cells:
+  // The same elements in the tensor that another one is a view of: {at: its slot, cells}. cells:
   // element numbers in `shape`, to which the view is repeated.
-  locate(place, cells, shape = this.values[place].shape) {
+  locate(slot, cells, shape = this.values[slot].shape) {
     return {
-      at: this.base(place),
-      cells: placesIn(this.values[place], shape, cells)
+      at: this.base(slot),
+      cells: placesIn(this.values[slot], shape, cells)
     }
   }
 
@@ -95,10 +95,10 @@ class Explanation {
   // with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}. cell: the
   // number of the element, counted row by row.
   of(name, cell) {
-    const place = this.graph.at(name)
+    const slot = this.graph.at(name)
     return {
-      text: this.term(place, [cell]).text.replaceAll("+ -", "− "),
-      numbers: this.numbers(place, [cell])
+      text: this.term(slot, [cell]).text.replaceAll("+ -", "− "),
+      numbers: this.numbers(slot, [cell])
     }
   }
 
@@ -122,20 +122,20 @@ class Explanation {
     const found = this.argument(value)
     return typeof found === "number"
       ? ofNumber(found)
-      : this.term(this.graph.placeOf(value), cells, shape)
+      : this.term(this.graph.slotOf(value), cells, shape)
   }
 
   // The numbers that the last operation combines for an element, as text; empty where that says
-  // nothing: for what has a name, and a factor or divisor of 1. place: of a tensor; given: the
+  // nothing: for what has a name, and a factor or divisor of 1. slot: of a tensor; given: the
   // numbers of its elements, counted row by row after it is repeated to the shape `wanted`. Of an
   // operation that chooses, it is about what is chosen.
-  numbers(place, given, wanted) {
-    const {at, cells} = this.locate(place, given, wanted)
+  numbers(slot, given, wanted) {
+    const {at, cells} = this.locate(slot, given, wanted)
     const {operation, args} = this.maker(at)
     const {shape} = this.values[at]
     if (this.names.has(at)) return ""
     if (operation in CHOICES) {
-      const next = this.graph.placeOf(
+      const next = this.graph.slotOf(
         this.chosen(operation, args, shape, cells)
       )
       return next === undefined ? "" : this.numbers(next, cells, shape)
@@ -162,8 +162,8 @@ class Explanation {
   // name, the name of a weight, or what its operation makes, if that is short; otherwise one
   // number, or for a vector the module that it comes from. given: the elements' numbers, counted
   // row by row after the tensor is repeated to a shape.
-  term(place, given, shape) {
-    const {at, cells} = this.locate(place, given, shape)
+  term(slot, given, shape) {
+    const {at, cells} = this.locate(slot, given, shape)
     const x = this.values[at]
     const size = product(x.shape)
     if (this.names.has(at)) return this.names.get(at)(cells)
@@ -174,8 +174,8 @@ class Explanation {
     return isOne ? ofNumber(x.data[cells[0]]) : formula(this.source(at))
   }
 
-  isWeight(place) {
-    return this.graph.weightNames.has(place)
+  isWeight(slot) {
+    return this.graph.weightNames.has(slot)
   }
 
   // A weight by the name of its module.
@@ -240,14 +240,14 @@ class Explanation {
   // `cells[0]` of the result is made of. Not written out if that row is no more than the name of a
   // module.
   reduced({operation, args}, cells) {
-    const place = this.graph.placeOf(args[0])
-    const {shape} = this.values[place]
+    const slot = this.graph.slotOf(args[0])
+    const {shape} = this.values[slot]
     const [axis, ...others] = args.slice(1).find(Array.isArray) ?? []
     const isLast = placeIn(shape.length, axis) === shape.length - 1
     if (!isLast || others.length) return undefined
     const width = shape.at(-1)
-    const {text} = this.term(place, counted(width, cells[0] * width))
-    const isTaken = text !== this.source(place) // apart: more than a module's name
+    const {text} = this.term(slot, counted(width, cells[0] * width))
+    const isTaken = text !== this.source(slot) // apart: more than a module's name
     return isTaken ? formula(REDUCED[operation].join(text)) : undefined
   }
 
@@ -257,16 +257,16 @@ class Explanation {
   // vectors are kept, since the page draws them. Of the weights, two elements [0, 1] stand for all:
   // enough to show that they are several.
   multiplied({operation, args}, cells, shape) {
-    const places = args.map(value => this.graph.placeOf(value))
-    const sizes = places.map(place => this.values[place].shape)
+    const slots = args.map(value => this.graph.slotOf(value))
+    const sizes = slots.map(slot => this.values[slot].shape)
     if (args.length > 2 || sizes.some(size => size.length < 2))
       return undefined
     const isOne = cells.length === 1
-    const isMatrix = this.isWeight(this.base(places[1]))
+    const isMatrix = this.isWeight(this.base(slots[1]))
     const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
     const right = isOne || !isMatrix ? column : [0, 1]
-    const parts = [this.term(places[0], row), this.term(places[1], right)]
-    if (isOne) this.dot ??= this.vectors(places, [row, column], parts)
+    const parts = [this.term(slots[0], row), this.term(slots[1], right)]
+    if (isOne) this.dot ??= this.vectors(slots, [row, column], parts)
     if (isMatrix) parts.reverse() // as it is written: the weights first
     const sign = row.length === 1 ? " × " : " · "
     return formula(
@@ -276,18 +276,18 @@ class Explanation {
   }
 
   // The numbers of the row and the column of a product, and the formulas that name them.
-  vectors(places, cells, parts) {
-    const [left, right] = places.map((place, k) => {
-      const numbers = numbersOf(this.values[place])
+  vectors(slots, cells, parts) {
+    const [left, right] = slots.map((slot, k) => {
+      const numbers = numbersOf(this.values[slot])
       return cells[k].map(one => numbers[one])
     })
     return {left, right, names: parts.map(({text}) => text)}
   }
 
-  // The places of all values that a tensor is computed from, its own first. A set goes on with what
+  // The slots of all values that a tensor is computed from, its own first. A set goes on with what
   // is added to it in the loop.
-  origins(place) {
-    const found = new Set([place])
+  origins(slot) {
+    const found = new Set([slot])
     for (const at of found) {
       for (const one of this.maker(at).inputs) found.add(one)
     }
@@ -295,8 +295,8 @@ class Explanation {
   }
 
   // A name for what is not taken apart: the kind of module whose weights it is computed from.
-  source(place) {
-    for (const at of this.origins(place)) {
+  source(slot) {
+    for (const at of this.origins(slot)) {
       const name = this.graph.weightNames.get(at)
       const found = /\.(history|window|score|cell)\./.exec(name)
       if (found) return found[1]

@@ -65,7 +65,7 @@ class Learner {
     if (step === 0) train.recycle(inputs) // later steps use its memory again
     const {loss, right, ...values} = train.run(inputs)
     this.values = values
-    return {loss: loss.data[loss.first], right: numbersOf(right)}
+    return {loss: loss.data[loss.offset], right: numbersOf(right)}
   }
 
   // The weights one after the other, as `Model` takes them.

@@ -2,8 +2,10 @@
 
 // Multiplies a (rows, inner) by b (inner, columns), and writes the product by rows into the array
 // `out` from `place` on. Large ones are computed in WebAssembly, where the copying there pays.
-// Others take a row of a times two columns of b at once, in two thirds of the time of one by one;
-// of an odd number of columns, the last is paired with itself.
+// Others take a row of a times two columns of b, `one` and `other`, at once, in two thirds of the
+// time of one by one; of an odd number of columns, the last is computed with itself. `down` and
+// `across` are the strides from row to row of a and from column to column of b; p and q those along
+// the inner axis.
 function multiply(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
@@ -12,14 +14,14 @@ function multiply(a, b, out, place) {
     return
   }
   const [x, y] = [a.data, b.data]
-  const [down, p] = a.steps
-  const [q, across] = b.steps
+  const [down, p] = a.strides
+  const [q, across] = b.strides
   for (let row = 0; row < rows; row++) {
     for (let column = 0; column < columns; column += 2) {
       const isPair = column + 1 < columns
       const next = isPair ? across : 0
-      let i = a.first + row * down
-      let j = b.first + column * across
+      let i = a.offset + row * down
+      let j = b.offset + column * across
       let one = 0
       let other = 0
       for (let k = 0; k < inner; k++) {
@@ -36,7 +38,8 @@ function multiply(a, b, out, place) {
 }
 
 // As torch.matmul: of two vectors, or of the matrices in the last two axes, with the axes before
-// those repeated to one shape: (N, R, K) times (K, C) is (N, R, C).
+// those repeated to one shape: (N, R, K) times (K, C) is (N, R, C). The walk goes through these
+// outer axes: i, j and o are where a matrix of a, of b and of the result begins.
 function matmul(a, b) {
   if (a.shape.length === 1) return squeeze(matmul(unsqueeze(a, 0), b), [-2])
   if (b.shape.length === 1) return squeeze(matmul(a, unsqueeze(b, 1)), [-1])
@@ -53,8 +56,8 @@ function matmul(a, b) {
 }
 
 // The matrix of the last two axes that begins at this place of the array.
-const matrixAt = ({shape, steps, ...x}, first) =>
-  view(x, shape.slice(-2), steps.slice(-2), first)
+const matrixAt = ({shape, strides, ...x}, offset) =>
+  view(x, shape.slice(-2), strides.slice(-2), offset)
 
 const addmm = (bias, a, b, beta = 1, alpha = 1) =>
   plus(scaled(matmul(a, b), alpha), scaled(bias, beta))
@@ -65,10 +68,11 @@ function linear(x, weights, bias) {
   return bias ? plus(result, bias) : result
 }
 
-// x (B, C, S), filters (M, C / groups, K) -> (B, M, L), as one product of matrices for each group:
-// its filters are the rows, and what these see of its channels at each of the L places, the
-// windows, are the columns. Windows overlap; as a view with steps of its own they are not copied
-// before that. spread: torch's dilation.
+// As torch.nn.functional.conv1d: x (B, C, S), filters (M, C / groups, K) -> (B, M, L), as one
+// product of matrices for each group. Its filters are the rows; the columns are the windows: what a
+// filter sees of the group's channels at each of the L positions. Windows overlap: they are a view,
+// in which a number occurs several times. step, padding, spread: torch's stride, padding and
+// dilation.
 function conv1d(
   x,
   filters,
@@ -84,7 +88,7 @@ function conv1d(
   const size = Math.floor((wide.shape[2] - reach) / step) + 1
   const filtersOf = split(filters, count / groups)
   const parts = split(wide, each, 1).map((channels, group) => {
-    const [perString, perChannel, perPlace] = channels.steps
+    const [perString, perChannel, perPlace] = channels.strides
     const windows = view(
       channels,
       [x.shape[0], each, kernel, size],
@@ -99,8 +103,8 @@ function conv1d(
   return bias ? plus(result, unsqueeze(bias, 1)) : result
 }
 
-// Normalises over the last axes, whose sizes these are. Returns the result, the means and the
-// factors 1 / deviation, which the gradients need.
+// As torch.native_layer_norm: normalises over the last axes, whose sizes these are. Returns the
+// result, the means, and the factors 1 / standard deviation, which the gradients need.
 function layerNorm(x, sizes, weight, bias, epsilon = 1e-5) {
   const axes = sizes.map((_, k) => -1 - k)
   const middle = mean(x, axes, true)
