@@ -15,10 +15,11 @@ function decode(text, width = "float32") {
 const isKnown = value => value !== undefined
 
 class Graph {
-  // spec: as graphs.py describes it; weights: Map name -> tensor.
+  // spec: as graphs.py describes it, with nodes such as ["add_2", "add", "%x", 1]; weights: Map
+  // name -> tensor.
   //
-  // Each input, weight, constant and result of a node has a slot in the array `values`, so that a
-  // run looks no names up.
+  // Each input, weight, constant and result of a node has a slot, an index in the array `values`,
+  // so that a run looks no names up. Nodes stand after those that they read.
   constructor(spec, weights) {
     this.spec = spec
     this.slots = new Map() // name -> slot in `values`
@@ -32,14 +33,10 @@ class Graph {
     )
     for (const [slot, name] of this.weightNames)
       this.values[slot] = weights.get(name)
-    for (const [name, [type, shape, ...numbers]] of Object.entries(
-      spec.constants
-    )) {
-      this.values[this.slotNamed(name)] = tensor(
-        type,
-        shape,
-        decode(...numbers)
-      )
+    for (const [name, constant] of Object.entries(spec.constants)) {
+      const [type, shape, ...numbers] = constant
+      const slot = this.slotNamed(name)
+      this.values[slot] = tensor(type, shape, decode(...numbers))
     }
     this.nodes = spec.nodes.map(node => this.read(node))
     this.makers = new Map(this.nodes.map(node => [node.slot, node]))
@@ -47,7 +44,8 @@ class Graph {
       name,
       this.slotOf(value)
     ])
-    // nodes that need no input are computed now, once: their results join `values`
+    // nodes that need no input are computed now, once: their results join `values`, and `nodes` are
+    // the others
     Object.assign(this, this.bind({}))
   }
 
@@ -68,8 +66,8 @@ class Graph {
     return new Map([...this.outputs, ...this.inputs]).get(name)
   }
 
-  // A node of the JSON, ready to be run: `readers` return its arguments, `inputs` are the slots
-  // that these read, and `slot` is where its result goes.
+  // A node of the JSON, ready to be run: `compute` is its operation as a function, `readers` return
+  // its arguments, `inputs` are the slots that these read, and `slot` is where its result goes.
   read([name, operation, ...args]) {
     const compute = OPERATIONS[operation]
     if (!compute) throw new Error(`the operation ${operation} is missing`)
@@ -85,8 +83,9 @@ class Graph {
     }
   }
 
-  // A function that takes the values of a run and returns an argument of a node: one of the values,
-  // a list of arguments, or always the same number or word.
+  // A function from the values of a run to an argument of a node: one of the values for "%add", a
+  // list of arguments, or always the same number or word. null becomes undefined, so that a
+  // function of JavaScript takes its default.
   reader(value) {
     const slot = this.slotOf(value)
     if (isKnown(slot)) return values => values[slot]
@@ -100,12 +99,14 @@ class Graph {
     return () => constant
   }
 
+  // Computes a node, and stores its result among the values of the run.
   apply({compute, readers, slot}, values) {
     values[slot] = compute(...readers.map(read => read(values)))
   }
 
-  // A copy of this graph with some inputs given, which each call of `run` then leaves out. Nodes
-  // that read nothing else are computed here, once for all these calls, and are not among its own.
+  // A copy of this graph with some inputs given, such as the memory of all steps of a decoding: its
+  // `run` takes the other inputs only. Nodes that need no others are computed here, once for all
+  // runs, and the copy no longer has them.
   bind(inputs) {
     const bound = Object.create(this)
     bound.values = this.trace(inputs, [])
@@ -117,7 +118,8 @@ class Graph {
     return bound
   }
 
-  // Runs the nodes, and returns the values of all tensors by their slot. `last`: see `recycle`.
+  // Runs the nodes, and returns all values by their slot. After a node, the arrays that no later
+  // one reads may be used again: `last`, which `recycle` sets.
   trace(inputs, nodes = this.nodes) {
     const values = this.values.slice()
     for (const [name, slot] of this.inputs)
@@ -129,6 +131,7 @@ class Graph {
     return values
   }
 
+  // Runs the graph: {name of an input: tensor} -> {name of an output: tensor}.
   run(inputs) {
     const values = this.trace(inputs)
     return Object.fromEntries(
@@ -137,9 +140,10 @@ class Graph {
   }
 
   // Saves memory for training, which runs one graph with the same shapes again and again: from now
-  // on, an array is used again after the node that is the last one to read it. Of each array, that
-  // is the first node from the end that makes or reads it. Results, inputs, weights and constants
-  // are kept. `last` of a node: the slots whose arrays are free after it.
+  // on, an array is used for another tensor after the node that is the last one to make or read it.
+  // Tensors may share an array, so that a run on these inputs has to show which do. Going back from
+  // the end, the first node at which an array is met (`isNew`) is its last: its slot joins `last`
+  // of that node. Results, inputs, weights and constants count as met before: they are kept.
   recycle(inputs) {
     for (const node of this.nodes) node.last = []
     const values = this.trace(inputs)
