@@ -133,5 +133,5 @@ function withPlaces(find, places) {
 
 function range(start, end, step = 1, type = "int") {
   const count = Math.max(0, Math.ceil((end - start) / step))
-  return row(type, [count], k => start + k * step)
+  return tensorOf(type, [count], k => start + k * step)
 }

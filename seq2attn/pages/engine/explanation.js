@@ -15,6 +15,7 @@ const BETWEEN = {
   pow: ["^", 2.5]
 }
 const CALLED = {log: "ln ", sqrt: "√", neg: "−"}
+// What stands before and after the formula of the row that is reduced.
 const REDUCED = {
   linalg_vector_norm: ["|", "|"],
   sum: ["Σ(", ")"],
@@ -26,6 +27,7 @@ const CHOICES = {where: [0, 1, 2], masked_fill: [1, 2, 0]}
 const MULTIPLYING = ["mm", "bmm", "matmul", "linear"]
 const LONGEST_FORMULA = 90
 
+// counted(3, 4, 2) is [4, 6, 8].
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
@@ -33,7 +35,7 @@ const counted = (count, start = 0, step = 1) =>
 // x = [5, 7], repeated to (2, 2), the cells 1 and 3 are both at 1, the 7.
 function placesIn(x, shape, cells) {
   const {strides, offset} = expand(x, shape)
-  const own = full(shape)
+  const own = contiguousStrides(shape)
   return cells.map(cell => {
     let place = offset
     for (const [axis, size] of shape.entries()) {

@@ -22,7 +22,7 @@ function randomInputs({inputs}, random) {
   const draw = (_, k, numbers) => {
     numbers[k] = random()
   }
-  return made(picked(inputs, "random."), shape => {
+  return mapValues(picked(inputs, "random."), shape => {
     const drawn = tensor("float", shape)
     drawn.data.forEach(draw)
     return drawn
@@ -38,7 +38,7 @@ class Learner {
   // the same batches.
   constructor(spec, seed) {
     this.spec = spec
-    this.graphs = made(
+    this.graphs = mapValues(
       spec.training.graphs,
       graph => new Graph(graph, new Map())
     )
@@ -47,7 +47,7 @@ class Learner {
     const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
     const weights = first.run(randomInputs(first.spec, uniforms(3 * seed)))
     this.values = {
-      ...made(zeros, shape => filled(shape, 0)),
+      ...mapValues(zeros, shape => filled(shape, 0)),
       ...weights
     }
     this.random = uniforms(3 * seed + 1)

@@ -164,17 +164,18 @@ const SHAPES = {
   view_as: (x, y) => reshape(x, y.shape)
 }
 
-function made(functions, make) {
+// {name: make(value)} of {name: value}.
+function mapValues(values, make) {
   return Object.fromEntries(
-    Object.entries(functions).map(([name, one]) => [name, make(one)])
+    Object.entries(values).map(([name, value]) => [name, make(value)])
   )
 }
 
 const OPERATIONS = {
-  ...made(FUNCTIONS, one => unary(one)),
-  ...made(FLOAT_FUNCTIONS, one => unary(one, "float")),
-  ...made(COMPARISONS, one => binary(one, "bool")),
-  ...made(PAIRS, one => binary(one)),
+  ...mapValues(FUNCTIONS, one => unary(one)),
+  ...mapValues(FLOAT_FUNCTIONS, one => unary(one, "float")),
+  ...mapValues(COMPARISONS, one => binary(one, "bool")),
+  ...mapValues(PAIRS, one => binary(one)),
   ...OF_NUMBERS,
   ...OF_TENSORS,
   ...ALONG_AXES,

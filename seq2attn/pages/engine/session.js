@@ -12,11 +12,11 @@ class Model {
       weights.set(name, tensor("float", shape, numbers.subarray(start, end)))
       start = end
     }
-    this.graphs = made(spec.graphs, graph => new Graph(graph, weights))
+    this.graphs = mapValues(spec.graphs, graph => new Graph(graph, weights))
   }
 }
 
-const integers = ids => row("int", [1, ids.length], j => ids[j])
+const integers = ids => tensorOf("int", [1, ids.length], j => ids[j])
 
 // The values whose names begin with `start`, such as all states of `state.`.
 function picked(values, start) {
@@ -59,7 +59,7 @@ class Session {
     const width = tokens.length
     const inputs = {
       source: integers(tokens),
-      valid: row("bool", [1, width], j => j < length)
+      valid: tensorOf("bool", [1, width], j => j < length)
     }
     if (this.spec.layers.length)
       Object.assign(inputs, this.readSource(tokens, length))
@@ -116,7 +116,7 @@ class Session {
       order.splice(0, length, ...order.slice(0, length).reverse())
     const states = picked(graph.spec.inputs, "state.")
     const outputs = []
-    let state = made(states, shape => filled(shape, 0))
+    let state = mapValues(states, shape => filled(shape, 0))
     let last = null
     for (const [k, j] of order.entries()) {
       const first = filled([], k === 0, "bool")
@@ -175,11 +175,15 @@ class Session {
     const isMasked = mask ?? this.spec.mask_padding
     const shape = [1, 1, width]
     return graph.bind({
-      "change.banned": row("bool", shape, j => isIn(ban, t, j)),
-      "change.forced": row("bool", shape, j => force.has(`${t},${j}`)),
-      "change.weights": row("float", shape, j => force.get(`${t},${j}`) ?? 0),
+      "change.banned": tensorOf("bool", shape, j => isIn(ban, t, j)),
+      "change.forced": tensorOf("bool", shape, j => force.has(`${t},${j}`)),
+      "change.weights": tensorOf(
+        "float",
+        shape,
+        j => force.get(`${t},${j}`) ?? 0
+      ),
       "change.temperature": filled([1, 1, 1], temperature),
-      "change.valid": row("bool", shape, j => !isMasked || j < length)
+      "change.valid": tensorOf("bool", shape, j => !isMasked || j < length)
     })
   }
 
@@ -194,7 +198,7 @@ class Session {
     const inputs = {...state, token: filled([1], token, "int")}
     const result = graph.run(inputs)
     return {
-      ...made(result, compact),
+      ...mapValues(result, compact),
       token,
       key,
       likeliest: peak(numbersOf(result.choices)),

@@ -19,7 +19,7 @@ function memory(length) {
 
 // The strides of a contiguous tensor, one whose numbers follow each other in its array in order:
 // [12, 4, 1] for the shape [2, 3, 4].
-function full(shape) {
+function contiguousStrides(shape) {
   const strides = new Array(shape.length)
   let step = 1
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -30,14 +30,14 @@ function full(shape) {
 }
 
 // Whether a tensor is contiguous. The stride of an axis of one position does not matter.
-function isFull({shape, strides}) {
-  return full(shape).every(
+function isContiguous({shape, strides}) {
+  return contiguousStrides(shape).every(
     (step, axis) => step === strides[axis] || shape[axis] === 1
   )
 }
 
 function tensor(type, shape, data = memory(product(shape))) {
-  return {type, shape, strides: full(shape), offset: 0, data}
+  return {type, shape, strides: contiguousStrides(shape), offset: 0, data}
 }
 
 function filled(shape, value, type = "float") {
@@ -47,7 +47,7 @@ function filled(shape, value, type = "float") {
 }
 
 // A tensor whose number k, counted row by row, is value(k).
-function row(type, shape, value) {
+function tensorOf(type, shape, value) {
   const numbers = Float64Array.from({length: product(shape)}, (_, j) =>
     value(j)
   )
@@ -118,7 +118,7 @@ function reshape(x, wanted) {
   const open = wanted.indexOf(-1)
   const shape = wanted.slice()
   if (open >= 0) shape[open] = product(x.shape) / -product(wanted) || 0
-  return view(whole, shape, full(shape))
+  return view(whole, shape, contiguousStrides(shape))
 }
 
 // A view with the axes in another order: axis k of it is axes[k] of x.
@@ -217,7 +217,7 @@ function flip(x, axes) {
 // row are its data[places[k]], data[places[k] + strides[k]] and so on, `size` of them. `index` is
 // the position of the row along each outer axis, and goes on like an odometer.
 function walk(shape, tensors, visit) {
-  const {sizes, moves} = rows(shape, tensors)
+  const {sizes, moves} = loopsOf(shape, tensors)
   if (sizes.includes(0)) return
   const places = tensors.map(({offset}) => offset)
   const index = new Array(sizes.length).fill(0)
@@ -239,11 +239,11 @@ function walk(shape, tensors, visit) {
   }
 }
 
-// The axes of a walk, the innermost (last) one first: `sizes`, how long each is, and `moves`, the
+// The loops of a walk, the innermost (last) axis first: `sizes`, how long each is, and `moves`, the
 // strides of all tensors along it. Axes of one position are left out. An axis that goes on where
 // the one inside it ends, in every tensor, is joined with it, since few long rows are faster than
 // many short ones: contiguous tensors are a single row.
-function rows(shape, tensors) {
+function loopsOf(shape, tensors) {
   const sizes = []
   const moves = []
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -279,7 +279,7 @@ function copyInto(to, from) {
 }
 
 const copy = (x, type = x.type) => copyInto(tensor(type, x.shape), x)
-const contiguous = x => (isFull(x) ? x : copy(x))
+const contiguous = x => (isContiguous(x) ? x : copy(x))
 
 // A copy of x in which a part is replaced: `part` returns the view of the copy that is written.
 function scattered(x, values, part) {
