@@ -120,6 +120,7 @@ ALONG = [
     ("logcumsumexp", torch.cat([A - 800, A], dim=1), 1),
     ("sort", TIES, 1, True),
     ("argsort", CUBE, 1),
+    ("topk", A, 2),
     ("topk", CUBE, 2, 1, False),
     ("var", CUBE, [1]),
     ("var", A),
@@ -289,7 +290,7 @@ def told(drawn, traced_once):
 ONE_BY_ONE = """
 const results = [];
 for (const {graph, inputs} of data) {
-  const made_ = new Graph(graph, new Map()).run(made(inputs, given));
+  const made_ = new Graph(graph, new Map()).run(mapValues(inputs, given));
   const show = one => (typeof one === "number" ? one : whole(one));
   results.push(Object.values(made_).map(one => [one].flat().map(show)));
 }
@@ -314,6 +315,13 @@ def test_every_operation_is_that_of_pytorch(told):
 
 # ---- operations that the page lacks, by torch's formulas ----
 
+
+def products_of_views(x):
+    y = x.repeat(8, 8)
+    wide, high = y[:, :20], y[:20, 1:]  # with the strides of y, and large enough for WebAssembly
+    return wide @ high + y[:20].T @ high + (high.T @ y[:20]).T
+
+
 APART = {
     "activations": lambda x: F.gelu(x) + F.elu(x) * F.softplus(x) - F.leaky_relu(x) / F.silu(x),
     "limits": lambda x: F.hardtanh(x) + F.logsigmoid(x) + F.hardsigmoid(x) + (1 - x).square(),
@@ -326,6 +334,7 @@ APART = {
     "softmax": lambda x: x.log_softmax(1) + x.logsumexp(1, keepdim=True) - (300 * x).log_softmax(1),
     "triangles": lambda x: x.tril() - x.triu(1) + torch.einsum("ij,kj->ik", x, x).std(),
     "places": lambda x: x.index_select(1, torch.tensor([1, 0])).repeat(1, 2),
+    "views": products_of_views,
     "floor": lambda x: x // 0.3 + torch.addcdiv(x, x, x + 9) + torch.isinf(x / 0).double(),
 }
 
@@ -685,9 +694,9 @@ DRAWN = """
 const draw = spec => {
   const graph = new Graph(spec, new Map());
   const random = uniforms(1);
-  return [1, 2, 3].map(() => made(graph.run(randomInputs(spec, random)), whole));
+  return [1, 2, 3].map(() => mapValues(graph.run(randomInputs(spec, random)), whole));
 };
-return made(given_, draw);
+return mapValues(given_, draw);
 """
 
 

@@ -1,8 +1,10 @@
 // Operations along axes: sums and the like, and those that make a line of numbers of a line.
 
-// Makes an operation that reduces the numbers along some axes (all, if none are given) to one: from
-// `start` on, add(total, value) for each of them, or plain sums without `add`, then end(total,
-// count). keep: whether these axes stay, with one position.
+// Makes an operation such as `amax` that reduces the numbers along some axes (all, if none are
+// given) to one: each total begins with `start` and becomes add(total, value) for each of its
+// numbers (without `add`, their sum), and in the end `end(total, count)`. The operation takes
+// `axes` as a number or a list; keep: whether these axes stay, with one position, as torch's
+// keepdim.
 function reduction(start, add, end, type) {
   return (x, axes = [], keep = false) => {
     const given = [axes].flat().map(axis => axisOf(x, axis))
@@ -11,16 +13,17 @@ function reduction(start, add, end, type) {
     const own = x.type === "bool" ? "int" : x.type
     const result = filled(kept, start, type ?? own)
     const count = product(x.shape) / result.data.length
-    gathered(x, result, add)
+    addUp(x, result, add)
     if (end) result.data = result.data.map(total => end(total, count))
     return keep ? result : squeeze(result, gone)
   }
 }
 
-// Adds each number of x to the total that it belongs to. The totals are repeated to the shape of x,
-// so that both can be walked together; plain sums have a loop of their own, which is faster.
-function gathered(x, {data: totals, ...result}, add) {
-  const {data} = x
+// Adds each number of x to its total in `result`, which has one position along each axis that is
+// reduced. Repeated to the shape of x, which copies nothing, it can be walked together with x.
+// Plain sums have a loop of their own, which is faster than calling `add`.
+function addUp(x, result, add) {
+  const [data, totals] = [x.data, result.data]
   walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
     if (add)
       for (let k = 0; k < size; k++, o += q, i += p)
@@ -41,24 +44,25 @@ function variance(x, axes = [], correction = 1, keep = false) {
   return over(total, product(x.shape) / product(total.shape) - correction)
 }
 
-// A tensor of the shape of x, made line by line along an axis: compute(line, out) reads one line of
-// numbers as an array and fills another. The axis is last meanwhile, so that a line is in one
-// piece.
+// A tensor of the shape of x, made line by line along an axis: compute(line, out) reads the numbers
+// of one line as an array and fills the array `out`. Meanwhile that axis is the last one of a
+// contiguous tensor, so that each line is one piece of its array.
 function lines(x, axis, compute, type = x.type) {
-  const {data, first, shape} = contiguous(transpose(x, axis, -1))
+  const {data, offset, shape} = contiguous(transpose(x, axis, -1))
   const result = tensor(type, shape)
   const size = shape.at(-1)
   for (let at = 0; at < result.data.length; at += size) {
-    const line = data.subarray(first + at, first + at + size)
+    const line = data.subarray(offset + at, offset + at + size)
     compute(line, result.data.subarray(at, at + size))
   }
   return transpose(result, axis, -1)
 }
 
-// The largest number is subtracted first: its exponential could be infinite.
+// exp(x) / sum of exp(x) along an axis. The largest number is subtracted first, which changes no
+// share: its exponential could be infinite.
 function softmax(x, axis) {
   return lines(x, axis, (line, out) => {
-    const largest = Math.max(...line)
+    const largest = line.reduce(most)
     let total = 0
     for (let k = 0; k < line.length; k++) {
       out[k] = Math.exp(line[k] - largest)
@@ -81,7 +85,8 @@ function addLogs(x, y) {
   return larger + Math.log(Math.exp(x - larger) + Math.exp(y - larger))
 }
 
-// The places of the numbers along an axis in their order; of equal ones, the earlier first.
+// The positions of the numbers along an axis in the order of the numbers; of equal ones, the
+// earlier first.
 function argsort(x, axis = -1, descending = false) {
   const sign = descending ? -1 : 1
   const order = (line, out) =>
@@ -98,17 +103,25 @@ function topk(x, count, axis = -1, largest = true) {
   return sort(x, axis, largest).map(part => slice(part, axis, 0, count))
 }
 
-// Makes argmax or argmin: the first place in a sorted line; without an axis, of all numbers.
+// The position of the largest of some numbers, or with `least` of the smallest; of equal ones, the
+// first.
+const peak = (numbers, join = most) => numbers.indexOf(numbers.reduce(join))
+
+// Makes argmax or argmin along an axis; without an axis, of all numbers. `lines` makes as many
+// numbers as it reads: each line writes only its first one, and the others are sliced off.
 const extreme =
-  largest =>
+  join =>
   (x, axis, keep = false) => {
-    const line = axis === undefined ? flatten(x) : x
-    const places = slice(argsort(line, axis ?? 0, largest), axis ?? 0, 0, 1)
-    return keep ? places : squeeze(places, [axis ?? 0])
+    const whole = axis === undefined ? flatten(x) : x
+    const find = (line, out) => {
+      out[0] = peak(line, join)
+    }
+    const found = slice(lines(whole, axis ?? 0, find, "int"), axis ?? 0, 0, 1)
+    return keep ? found : squeeze(found, [axis ?? 0])
   }
 
-const argmax = extreme(true)
-const argmin = extreme(false)
+const argmax = extreme(most)
+const argmin = extreme(least)
 
 // The largest along an axis, and where it stands.
 function withPlaces(find, places) {
@@ -120,5 +133,5 @@ function withPlaces(find, places) {
 
 function range(start, end, step = 1, type = "int") {
   const count = Math.max(0, Math.ceil((end - start) / step))
-  return row(type, [count], k => start + k * step)
+  return tensorOf(type, [count], k => start + k * step)
 }

@@ -10,9 +10,10 @@ function common(inputs) {
   return found === "number" ? "float" : found
 }
 
-// Makes an operation on up to three tensors or numbers, which are repeated to one shape, of a loop
-// over a row: it computes out[o] to out[end - 1] from a[i], a[i + p], ..., b[j], b[j + q], ... and
-// c[l], c[l + r], ... Without a type, the result has the widest one of its inputs.
+// Makes an operation on up to three tensors or numbers a, b and c, which are repeated to one shape.
+// `loop` computes a row of the result: out[o] to out[end - 1] from a[i], a[i + p], ... (p is the
+// stride of a along the row), b[j], b[j + q], ... and c[l], c[l + r], ... Without a type, the
+// result has the widest one of its inputs.
 function elementwise(loop, type) {
   return (...given) => {
     const inputs = given.map(single)
@@ -37,7 +38,8 @@ const binary = (compute, type) =>
     for (; o < end; o++, i += p, j += q) out[o] = compute(a[i], b[j])
   }, type)
 
-// Written out, since a function that several loops share is called for each number.
+// Written out, since JavaScript calls a function that several loops share, as in `binary`, anew for
+// each number. Those below the loops are used less often.
 const plus = elementwise((out, o, end, a, i, p, b, j, q) => {
   for (; o < end; o++, i += p, j += q) out[o] = a[i] + b[j]
 })
@@ -50,18 +52,22 @@ const times = elementwise((out, o, end, a, i, p, b, j, q) => {
 const over = elementwise((out, o, end, a, i, p, b, j, q) => {
   for (; o < end; o++, i += p, j += q) out[o] = a[i] / b[j]
 })
-const pick = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+const where = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
   for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] ? b[j] : c[l]
 })
-
-function where(chosen, a, b) {
-  return {...pick(chosen, a, b), type: common([single(a), single(b)])}
-}
+const isAtMost = elementwise((out, o, end, a, i, p, b, j, q) => {
+  for (; o < end; o++, i += p, j += q) out[o] = a[i] <= b[j] ? 1 : 0
+}, "bool")
+const relu = elementwise((out, o, end, a, i, p) => {
+  for (; o < end; o++, i += p) out[o] = a[i] < 0 ? 0 : a[i]
+})
+const plusProduct = elementwise((out, o, end, a, i, p, b, j, q, c, l, r) => {
+  for (; o < end; o++, i += p, j += q, l += r) out[o] = a[i] + b[j] * c[l]
+})
 
 const scaled = (x, factor) => (factor === 1 ? x : times(x, factor))
 const square = x => times(x, x)
-const sigmoid = x =>
-  x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x))
+const sigmoid = x => 1 / (1 + Math.exp(-x))
 const least = (x, y) => (x < y || Number.isNaN(x) ? x : y)
 const most = (x, y) => (x > y || Number.isNaN(x) ? x : y)
 const remainder = (x, y) => x - y * Math.floor(x / y)
@@ -85,17 +91,12 @@ function clamp(x, low, high) {
   return high === undefined ? above : minimum(above, high)
 }
 
-const rounding = {floor: unary(Math.floor), trunc: unary(Math.trunc)}
-
 function divide(x, y, mode) {
   const result = over(x, y)
-  return mode ? rounding[mode](result) : {...result, type: "float"}
+  return mode ? OPERATIONS[mode](result) : {...result, type: "float"}
 }
 
-function pow(x, y) {
-  if (y === 2) return square(x)
-  return y === 0.5 ? unary(Math.sqrt)(x) : power(x, y)
-}
+const pow = (x, y) => (y === 2 ? square(x) : power(x, y))
 
 // To the nearest, of two the even one.
 function round(x) {
@@ -103,7 +104,9 @@ function round(x) {
   return up - x === 0.5 && up % 2 ? up - 1 : up
 }
 
-// 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...): all terms are positive, so nothing cancels.
+// The error function, by the series 2/sqrt(pi) exp(-z^2) (z + 2z^3/3 + 4z^5/15 + ...) of z = |x|:
+// all terms are positive, so nothing cancels. Beyond 6 it is 1 in double precision; terms below
+// 1e-17 of the total do not change it.
 function erf(x) {
   const z = Math.abs(x)
   if (z > 6) return Math.sign(x)

@@ -4,7 +4,8 @@
 
 const EXAM = {strings: 24, batches: 8, every: 20}
 
-// The longest strings of some batches: [{source, target}], ids without padding.
+// The strings of the exam: the longest of some batches that the task's graph `draw` draws, since
+// long ones are the hard ones. [{source, target}], lists of ids without padding.
 function examStrings({draw}, random) {
   const found = []
   for (let n = 0; n < EXAM.batches; n++) {
@@ -18,18 +19,20 @@ function examStrings({draw}, random) {
   return found.slice(0, EXAM.strings)
 }
 
-// The rows of a matrix of ids, without their padding.
+// The rows of a matrix of ids (B, T) as lists, without the padding after the first `lengths` (B).
 function unpadded(ids, lengths) {
-  const [rows, width] = ids.shape
+  const width = ids.shape[1]
   const numbers = [...numbersOf(ids)]
-  return Array.from(numbersOf(lengths).slice(0, rows), (length, k) =>
+  return Array.from(numbersOf(lengths), (length, k) =>
     numbers.slice(k * width, k * width + length)
   )
 }
 
-// The shares that are right: of letters where the right ones before were given (`given`), of
-// letters where the model reads what it wrote itself (`own`), and of whole strings so written
-// (`whole`). strings: [{source, target}], ids. mask: as in `Session.decode`.
+// Decodes the strings [{source, target}], lists of ids, and returns shares that are right: of
+// letters where the model is given the right ones before each (`given`), of letters where it reads
+// what it wrote itself (`own`), and of whole strings that it wrote so, with `<eos>` after them
+// (`whole`). Decoding may end early: then letters are missing. mask: whether padding gets no
+// attention.
 function examine(model, strings, mask) {
   const {spec} = model
   const session = new Session(model)

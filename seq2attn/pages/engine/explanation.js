@@ -1,9 +1,10 @@
 // How a graph computes one of its numbers, as a formula with the numbers in it, read off its nodes:
 // so that every score, of a plug-in too, is explained without being known here.
 //
-// A cell is one element of a tensor: its number, if the elements are counted row by row. Several
-// cells are a vector, such as a row. A value is taken apart if it is written as the operation that
-// made it, rather than as a name or a number.
+// `cells` are elements of a tensor by their flat indices: in a tensor (2, 3), the element [1, 0] is
+// 3. Several cells are a vector, such as a row; one is a number. `slot` is where the graph has a
+// value. A value is taken apart if it is written as the operation that made it, such as "tanh(W
+// s)", rather than as a name or a number.
 
 // Operations on two values: the sign between them, and how tightly it binds, as in formula.js.
 const BETWEEN = {
@@ -14,6 +15,7 @@ const BETWEEN = {
   pow: ["^", 2.5]
 }
 const CALLED = {log: "ln ", sqrt: "√", neg: "−"}
+// What stands before and after the formula of the row that is reduced.
 const REDUCED = {
   linalg_vector_norm: ["|", "|"],
   sum: ["Σ(", ")"],
@@ -25,19 +27,20 @@ const CHOICES = {where: [0, 1, 2], masked_fill: [1, 2, 0]}
 const MULTIPLYING = ["mm", "bmm", "matmul", "linear"]
 const LONGEST_FORMULA = 90
 
+// counted(3, 4, 2) is [4, 6, 8].
 const counted = (count, start = 0, step = 1) =>
   Array.from({length: count}, (_, k) => start + k * step)
 
-// Where in x.data, after x is repeated to a shape, its cells are: elements by their number, counted
-// row by row in that shape.
+// Where in x.data the elements are that have these flat indices after x is repeated to a shape. Of
+// x = [5, 7], repeated to (2, 2), the cells 1 and 3 are both at 1, the 7.
 function placesIn(x, shape, cells) {
-  const {steps, first} = expand(x, shape)
-  const own = full(shape)
+  const {strides, offset} = expand(x, shape)
+  const own = contiguousStrides(shape)
   return cells.map(cell => {
-    let place = first
+    let place = offset
     for (const [axis, size] of shape.entries()) {
       const index = Math.floor(cell / own[axis]) % size
-      place += index * steps[axis]
+      place += index * strides[axis]
     }
     return place
   })
@@ -46,98 +49,98 @@ function placesIn(x, shape, cells) {
 class Explanation {
   // An explanation walks back from a result through the nodes that made it, and stops at values
   // that have a name. values: of one run of the graph, as `Graph.trace` returns them. names: {name
-  // of an input or output: function from cells to a formula, such as "hⱼ" of a row of the keys}.
+  // of an input or output: function from cells to a formula, such as "hⱼ" of a row of the keys};
+  // those that the graph lacks are left out. A name belongs to the tensor that owns the array
+  // (`base`), so that views of it are recognised, too.
   constructor(graph, values, names) {
     this.graph = graph
     this.values = values
     this.dot = null // the two vectors of the first product that is met; the page draws them
     this.names = new Map()
     for (const [name, say] of Object.entries(names)) {
-      const place = graph.at(name)
-      if (place !== undefined) this.names.set(this.base(place), say)
+      const slot = graph.at(name)
+      if (slot !== undefined) this.names.set(this.base(slot), say)
     }
   }
 
   // The node that made a value; for an input, weight or constant, a node without arguments.
-  maker(place) {
-    return this.graph.makers.get(place) ?? {inputs: [], args: []}
+  maker(slot) {
+    return this.graph.makers.get(slot) ?? {inputs: [], args: []}
   }
 
-  // An argument as a tensor.
-  operand(value) {
-    const place = this.graph.placeOf(value)
-    return single(place === undefined ? value : this.values[place])
+  // An argument of a node, such as "%add" or 2, as the tensor or number that it had in the run.
+  argument(value) {
+    return this.graph.reader(value)(this.values)
   }
 
-  // The place of the tensor that a view, such as a slice, shows a part of; any other tensor is its
-  // own base. Views of views are followed. An operation such as `split` makes a list of
-  // tensors; then it is the tensor that was split.
-  base(place) {
-    const {data} = this.values[place]
+  // The slot of the tensor that a view, such as a slice, shows: an input of its node with the same
+  // array, and so on back through views of views. Any other tensor is its own base. `split` makes a
+  // list of views, from which a node `python_getitem` takes one: then the base is the tensor that
+  // was split, the first input of the node that made the list.
+  base(slot) {
+    const {data} = this.values[slot]
     const shows = input =>
       [this.values[input]].flat().some(one => one?.data === data)
-    const from = this.maker(place).inputs.find(shows)
-    if (from === undefined) return place
+    const from = this.maker(slot).inputs.find(shows)
+    if (from === undefined) return slot
     return this.base(
       Array.isArray(this.values[from]) ? this.maker(from).inputs[0] : from
     )
   }
 
-  // The same elements in the tensor that another one is a view of: {at: its place, cells}. cells:
-  // element numbers in `shape`, to which the view is repeated.
-  locate(place, cells, shape = this.values[place].shape) {
+  // The same elements in the tensor that a view shows: {at: the slot of that tensor, cells: there}.
+  // cells: flat indices after the view is repeated to `shape`.
+  locate(slot, cells, shape = this.values[slot].shape) {
     return {
-      at: this.base(place),
-      cells: placesIn(this.values[place], shape, cells)
+      at: this.base(slot),
+      cells: placesIn(this.values[slot], shape, cells)
     }
   }
 
   // How one element of an input or output is made: {text: a formula, numbers: its last operation
   // with the numbers that it combines, such as "0.3 × 1.2"; empty where there is none}. cell: the
-  // number of the element, counted row by row.
+  // flat index of the element.
   of(name, cell) {
-    const place = this.graph.at(name)
+    const slot = this.graph.at(name)
     return {
-      text: this.term(place, [cell]).text.replaceAll("+ -", "− "),
-      numbers: this.numbers(place, [cell])
+      text: this.term(slot, [cell]).text.replaceAll("+ -", "− "),
+      numbers: this.numbers(slot, [cell])
     }
   }
 
-  // Which of its arguments an operation such as `where` takes for the first of these elements of
-  // its result. cells: their numbers, counted row by row.
+  // Which of its arguments, such as "%add", an operation such as `where` takes for these cells of
+  // its result: the first one decides for all.
   chosen(operation, args, shape, cells) {
     const [condition, yes, no] = CHOICES[operation].map(k => args[k])
     return this.numbersAt(condition, shape, cells)[0] ? yes : no
   }
 
-  // The numbers of an argument, repeated to the shape of a result, at these elements of the result.
-  // cells: their numbers, counted row by row.
+  // The numbers of an argument at these cells of a result, to whose shape it is repeated.
   numbersAt(value, shape, cells) {
-    const x = this.operand(value)
+    const x = single(this.argument(value))
     return placesIn(x, shape, cells).map(place => x.data[place])
   }
 
-  // An argument as a formula, for these elements of a result of this shape: a number of the graph
-  // as it is, a tensor by its `term`.
+  // An argument as a formula, for these cells of a result of this shape: a number as it is, a
+  // tensor by its `term`.
   part(value, shape, cells) {
-    const place = this.graph.placeOf(value)
-    const number = place === undefined ? value : this.values[place]
-    return typeof number === "number"
-      ? ofNumber(number)
-      : this.term(place, cells, shape)
+    const found = this.argument(value)
+    return typeof found === "number"
+      ? ofNumber(found)
+      : this.term(this.graph.slotOf(value), cells, shape)
   }
 
-  // The numbers that the last operation combines for an element, as text; empty where that says
-  // nothing: for what has a name, and a factor or divisor of 1. place: of a tensor; given: the
-  // numbers of its elements, counted row by row after it is repeated to the shape `wanted`. Of an
-  // operation that chooses, it is about what is chosen.
-  numbers(place, given, wanted) {
-    const {at, cells} = this.locate(place, given, wanted)
+  // The numbers that the last operation combines for an element, as text: "0.3 × (-1.2)". Empty
+  // where that says nothing: for what has a name, and for a factor or divisor of 1. Of an operation
+  // that chooses, such as `where`, it is about what is chosen. given: the element, as a list of one
+  // flat index, after the tensor is repeated to the shape `wanted`.
+  numbers(slot, given, wanted) {
+    const {at, cells} = this.locate(slot, given, wanted)
     const {operation, args} = this.maker(at)
     const {shape} = this.values[at]
     if (this.names.has(at)) return ""
     if (operation in CHOICES) {
-      const next = this.graph.placeOf(
+      const next = this.graph.slotOf(
         this.chosen(operation, args, shape, cells)
       )
       return next === undefined ? "" : this.numbers(next, cells, shape)
@@ -151,7 +154,7 @@ class Explanation {
   }
 
   // An element of a softmax along the last axis as its share, such as "1.2 / 3.4": exp of its own
-  // score, of the sum of exp over its row. cell: the number of the element, counted row by row.
+  // score, divided by the sum of exp over its row.
   shares(scores, shape, cell) {
     const width = shape.at(-1)
     const row = counted(width, cell - (cell % width))
@@ -160,12 +163,12 @@ class Explanation {
     return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
-  // Elements of a tensor as a formula: one number, or a vector such as a row. It is the tensor's
-  // name, the name of a weight, or what its operation makes, if that is short; otherwise one
-  // number, or for a vector the module that it comes from. given: the elements' numbers, counted
-  // row by row after the tensor is repeated to a shape.
-  term(place, given, shape) {
-    const {at, cells} = this.locate(place, given, shape)
+  // Elements of a tensor as a formula: of one number, or of a vector such as a row. In this order:
+  // the name given to the tensor, the name of a weight, the operation that made it with its
+  // arguments, if that is short; otherwise one number as it is, a vector as the module that it
+  // comes from. given: flat indices after the tensor is repeated to `shape`.
+  term(slot, given, shape) {
+    const {at, cells} = this.locate(slot, given, shape)
     const x = this.values[at]
     const size = product(x.shape)
     if (this.names.has(at)) return this.names.get(at)(cells)
@@ -176,8 +179,8 @@ class Explanation {
     return isOne ? ofNumber(x.data[cells[0]]) : formula(this.source(at))
   }
 
-  isWeight(place) {
-    return this.graph.weightNames.has(place)
+  isWeight(slot) {
+    return this.graph.weightNames.has(slot)
   }
 
   // A weight by the name of its module.
@@ -186,8 +189,9 @@ class Explanation {
     return /([^.]+)(\.weight|\.bias)?$/.exec(name)[1]
   }
 
-  // The formula of what a node makes at these elements of its result: by the formulas of its
-  // arguments. undefined for operations that are not written out.
+  // The formula of what a node makes at these cells of its result, put together from the formulas
+  // of its arguments (`part` calls `term`, which calls this for the node before). undefined for
+  // operations that are not written out.
   made(node, cells, shape) {
     const {operation, args} = node
     if (operation in BETWEEN) return this.between(node, cells, shape)
@@ -205,8 +209,9 @@ class Explanation {
     return this.applied(operation, this.part(args[0], shape, cells), cells)
   }
 
-  // The formula of a function of one value, which is the formula `one`: "tanh(x)". The softmax of a
-  // whole vector is not written out: undefined.
+  // The formula of a function of one value, whose formula is `one`: "tanh(x)". Clamping is left
+  // out, since it is for safety only. The softmax of a whole vector is not written out: undefined.
+  // The 3 puts brackets around whatever is more than one thing, as in "ln (a + b)".
   applied(operation, one, cells) {
     if (operation.startsWith("clamp")) return one
     if (operation === "abs") return formula(`|${one.text}|`)
@@ -218,17 +223,17 @@ class Explanation {
       : undefined
   }
 
-  // The formula of a sum, product or the like: "a + b". "+ 0" and "× 1" are left out. As in
-  // mathematics, a part that binds less tightly than the sign gets brackets; on the right of − and
-  // / also one that binds as tightly. With a third argument, such as the factor of `add`, it is not
-  // written out.
+  // The formula of a sum, product or the like: "a + b". "+ 0" and "× 1" are left out, as `neutral`.
+  // As in mathematics, a part that binds less tightly than the sign gets brackets; on the right of
+  // − and / also one that binds as tightly: a − (b − c). With a third argument, such as the factor
+  // of `add`, it is not written out.
   between({operation, args}, cells, shape) {
     const [sign, binding] = BETWEEN[operation]
     const isOrdered = operation === "sub" || operation === "div"
     if (args.length > 2) return undefined
     const [a, b] = args.map(value => this.part(value, shape, cells))
-    const changesNothing = ({text}) =>
-      Math.abs(text - Number(binding > 1)) < 1e-9
+    const neutral = binding > 1 ? "1" : "0"
+    const changesNothing = ({text}) => text === neutral
     if (changesNothing(b)) return a
     if (changesNothing(a) && /add|mul/.test(operation)) return b
     const least = Math.ceil(binding)
@@ -238,38 +243,37 @@ class Explanation {
     )
   }
 
-  // The formula of a sum or the like along the last axis: "Σ(...)" of the row that the element
-  // `cells[0]` of the result is made of. Not written out if that row is no more than the name of a
-  // module.
+  // The formula of a sum or the like along the last axis alone: "Σ(...)" of the row that the
+  // element `cells[0]` of the result is made of. undefined along other axes, and if the row would
+  // be written as no more than the name of a module.
   reduced({operation, args}, cells) {
-    const place = this.graph.placeOf(args[0])
-    const {shape} = this.values[place]
+    const slot = this.graph.slotOf(args[0])
+    const {shape} = this.values[slot]
     const [axis, ...others] = args.slice(1).find(Array.isArray) ?? []
     const isLast = placeIn(shape.length, axis) === shape.length - 1
     if (!isLast || others.length) return undefined
     const width = shape.at(-1)
-    const {text} = this.term(place, counted(width, cells[0] * width))
-    const isTaken = text !== this.source(place) // apart: more than a module's name
-    return isTaken ? formula(REDUCED[operation].join(text)) : undefined
+    const {text} = this.term(slot, counted(width, cells[0] * width))
+    const isModule = text === this.source(slot)
+    return isModule ? undefined : formula(REDUCED[operation].join(text))
   }
 
-  // The formula of a product of matrices: for one element a row of the one times a column of the
-  // other, "s · hⱼ"; for a vector of elements a matrix of weights times a vector, "W s". cells: the
-  // elements' numbers, counted row by row in `shape`. The vectors of the first product of two
-  // vectors are kept, since the page draws them. Of the weights, two elements [0, 1] stand for all:
-  // enough to show that they are several.
+  // The formula of a product of matrices, of this shape: for one cell a row of the left one times a
+  // column of the right one, "s · hⱼ"; for several cells a matrix of weights times a vector, "W s".
+  // In the graph the weights are on the right (s Wᵀ), in a formula on the left. `dot`,
+  // the vectors of the first "s · hⱼ" that is met, is kept for the page to draw. Not written out
+  // (undefined) with a bias.
   multiplied({operation, args}, cells, shape) {
-    const places = args.map(value => this.graph.placeOf(value))
-    const sizes = places.map(place => this.values[place].shape)
+    const slots = args.map(value => this.graph.slotOf(value))
+    const sizes = slots.map(slot => this.values[slot].shape)
     if (args.length > 2 || sizes.some(size => size.length < 2))
       return undefined
     const isOne = cells.length === 1
-    const isMatrix = this.isWeight(this.base(places[1]))
+    const isMatrix = this.isWeight(this.base(slots[1]))
     const [row, column] = rowAndColumn(operation, sizes, shape, cells[0])
-    const right = isOne || !isMatrix ? column : [0, 1]
-    const parts = [this.term(places[0], row), this.term(places[1], right)]
-    if (isOne) this.dot ??= this.vectors(places, [row, column], parts)
-    if (isMatrix) parts.reverse() // as it is written: the weights first
+    const parts = [this.term(slots[0], row), this.term(slots[1], column)]
+    if (isOne) this.dot ??= this.vectors(slots, [row, column], parts)
+    if (isMatrix) parts.reverse()
     const sign = row.length === 1 ? " × " : " · "
     return formula(
       parts.map(part => within(part, 3)).join(isOne ? sign : " "),
@@ -277,19 +281,20 @@ class Explanation {
     )
   }
 
-  // The numbers of the row and the column of a product, and the formulas that name them.
-  vectors(places, cells, parts) {
-    const [left, right] = places.map((place, k) => {
-      const numbers = numbersOf(this.values[place])
+  // The row and the column of a product, whose flat indices these are, as {left, right: lists of
+  // numbers, names: their formulas as texts}.
+  vectors(slots, cells, parts) {
+    const [left, right] = slots.map((slot, k) => {
+      const numbers = numbersOf(this.values[slot])
       return cells[k].map(one => numbers[one])
     })
     return {left, right, names: parts.map(({text}) => text)}
   }
 
-  // The places of all values that a tensor is computed from, its own first. A set goes on with what
-  // is added to it in the loop.
-  origins(place) {
-    const found = new Set([place])
+  // The slots of all values that a tensor is computed from, its own first. The loop over a set also
+  // reaches what is added meanwhile, and so goes back to the inputs.
+  origins(slot) {
+    const found = new Set([slot])
     for (const at of found) {
       for (const one of this.maker(at).inputs) found.add(one)
     }
@@ -297,8 +302,8 @@ class Explanation {
   }
 
   // A name for what is not taken apart: the kind of module whose weights it is computed from.
-  source(place) {
-    for (const at of this.origins(place)) {
+  source(slot) {
+    for (const at of this.origins(slot)) {
       const name = this.graph.weightNames.get(at)
       const found = /\.(history|window|score|cell)\./.exec(name)
       if (found) return found[1]
@@ -312,9 +317,10 @@ class Explanation {
   }
 }
 
-// An element of a product of matrices is made of a row of the left one and a column of the right
-// one. Returns the numbers of the elements of both, counted row by row. With more than two axes,
-// the first ones count matrices: a factor has a matrix for each, or one for all. `linear`
+// The flat indices of the row of the left factor and of the column of the right factor that the
+// element `cell` of a product of matrices is made of. left, right, shape: the shapes of the factors
+// and of the product. With more than two axes, the first ones count matrices (`matrix` is which
+// one): a factor has a matrix for each of them, or one for all, which its size tells. `linear`
 // multiplies by the transposed right matrix, so that its columns are rows.
 function rowAndColumn(operation, [left, right], shape, cell) {
   const [rows, size] = left.slice(-2)

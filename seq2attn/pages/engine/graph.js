@@ -15,81 +15,80 @@ function decode(text, width = "float32") {
 const isKnown = value => value !== undefined
 
 class Graph {
-  // spec: as graphs.py describes it; weights: Map name -> tensor.
+  // spec: as graphs.py describes it, with nodes such as ["add_2", "add", "%x", 1]; weights: Map
+  // name -> tensor.
   //
-  // Each input, weight, constant and result of a node has a place in the array `values`, so that a
-  // run looks no names up.
+  // Each input, weight, constant and result of a node has a slot, an index in the array `values`,
+  // so that a run looks no names up. Nodes stand after those that they read.
   constructor(spec, weights) {
     this.spec = spec
-    this.places = new Map() // name -> place in `values`
+    this.slots = new Map() // name -> slot in `values`
     this.values = [] // those that are known before a run
     this.inputs = Object.keys(spec.inputs).map(name => [
       name,
-      this.placeNamed(name)
+      this.slotNamed(name)
     ])
     this.weightNames = new Map(
-      spec.weights.map(name => [this.placeNamed(name), name])
+      spec.weights.map(name => [this.slotNamed(name), name])
     )
-    for (const [place, name] of this.weightNames)
-      this.values[place] = weights.get(name)
-    for (const [name, [type, shape, ...numbers]] of Object.entries(
-      spec.constants
-    )) {
-      this.values[this.placeNamed(name)] = tensor(
-        type,
-        shape,
-        decode(...numbers)
-      )
+    for (const [slot, name] of this.weightNames)
+      this.values[slot] = weights.get(name)
+    for (const [name, constant] of Object.entries(spec.constants)) {
+      const [type, shape, ...numbers] = constant
+      const slot = this.slotNamed(name)
+      this.values[slot] = tensor(type, shape, decode(...numbers))
     }
     this.nodes = spec.nodes.map(node => this.read(node))
-    this.makers = new Map(this.nodes.map(node => [node.place, node]))
+    this.makers = new Map(this.nodes.map(node => [node.slot, node]))
     this.outputs = Object.entries(spec.outputs).map(([name, value]) => [
       name,
-      this.placeOf(value)
+      this.slotOf(value)
     ])
-    // nodes that need no input are computed now, once: their results join `values`
+    // nodes that need no input are computed now, once: their results join `values`, and `nodes` are
+    // the others
     Object.assign(this, this.bind({}))
   }
 
-  // The place of this name; a new name gets the next one.
-  placeNamed(name) {
-    if (!this.places.has(name)) this.places.set(name, this.places.size)
-    return this.places.get(name)
+  // The slot of this name; a new name gets the next one.
+  slotNamed(name) {
+    if (!this.slots.has(name)) this.slots.set(name, this.slots.size)
+    return this.slots.get(name)
   }
 
-  // The place of an argument such as "%add"; undefined for other arguments.
-  placeOf(value) {
+  // The slot of an argument such as "%add"; undefined for other arguments.
+  slotOf(value) {
     const isReference = typeof value === "string" && value.startsWith("%")
-    return isReference ? this.places.get(value.slice(1)) : undefined
+    return isReference ? this.slots.get(value.slice(1)) : undefined
   }
 
-  // The place of an input, or else of an output.
+  // The slot of an input, or else of an output.
   at(name) {
     return new Map([...this.outputs, ...this.inputs]).get(name)
   }
 
-  // A node of the JSON, ready to be run: `readers` return its arguments, `inputs` are the places
-  // that these read, and `place` is where its result goes.
+  // A node of the JSON, ready to be run: `compute` is its operation as a function, `readers` return
+  // its arguments, `inputs` are the slots that these read, and `slot` is where its result goes.
   read([name, operation, ...args]) {
     const compute = OPERATIONS[operation]
     if (!compute) throw new Error(`the operation ${operation} is missing`)
-    const places = args.flat().map(value => this.placeOf(value))
+    const slots = args.flat().map(value => this.slotOf(value))
     const readers = args.map(value => this.reader(value))
     return {
       operation,
       compute,
       args,
-      inputs: places.filter(isKnown),
+      inputs: slots.filter(isKnown),
       readers,
-      place: this.placeNamed(name)
+      slot: this.slotNamed(name)
     }
   }
 
-  // A function that takes the values of a run and returns an argument of a node: one of the values,
-  // a list of arguments, or always the same number or word.
+  // A function from the values of a run to an argument of a node: one of the values for "%add", a
+  // list of arguments, or always the same number or word. null becomes undefined, so that a
+  // function of JavaScript takes its default.
   reader(value) {
-    const place = this.placeOf(value)
-    if (isKnown(place)) return values => values[place]
+    const slot = this.slotOf(value)
+    if (isKnown(slot)) return values => values[slot]
     if (Array.isArray(value)) {
       const parts = value.map(one => this.reader(one))
       return values => parts.map(read => read(values))
@@ -100,62 +99,66 @@ class Graph {
     return () => constant
   }
 
-  apply({compute, readers, place}, values) {
-    values[place] = compute(...readers.map(read => read(values)))
+  // Computes a node, and stores its result among the values of the run.
+  apply({compute, readers, slot}, values) {
+    values[slot] = compute(...readers.map(read => read(values)))
   }
 
-  // A copy of this graph with some inputs given, which each call of `run` then leaves out. Nodes
-  // that read nothing else are computed here, once for all these calls, and are not among its own.
+  // A copy of this graph with some inputs given, such as the memory of all steps of a decoding: its
+  // `run` takes the other inputs only. Nodes that need no others are computed here, once for all
+  // runs, and the copy no longer has them.
   bind(inputs) {
     const bound = Object.create(this)
     bound.values = this.trace(inputs, [])
     bound.nodes = this.nodes.filter(node => {
-      if (!node.inputs.every(place => isKnown(bound.values[place])))
-        return true
+      if (!node.inputs.every(slot => isKnown(bound.values[slot]))) return true
       this.apply(node, bound.values)
       return false
     })
     return bound
   }
 
-  // Runs the nodes, and returns the values of all tensors by their place. `last`: see `recycle`.
+  // Runs the nodes, and returns all values by their slot. After a node, the arrays that no later
+  // one reads may be used again: `last`, which `recycle` sets.
   trace(inputs, nodes = this.nodes) {
     const values = this.values.slice()
-    for (const [name, place] of this.inputs)
-      if (name in inputs) values[place] = inputs[name]
+    for (const [name, slot] of this.inputs)
+      if (name in inputs) values[slot] = inputs[name]
     for (const node of nodes) {
       this.apply(node, values)
-      for (const place of node.last ?? []) reuse(values[place])
+      for (const slot of node.last ?? []) reuse(values[slot])
     }
     return values
   }
 
+  // Runs the graph: {name of an input: tensor} -> {name of an output: tensor}.
   run(inputs) {
     const values = this.trace(inputs)
     return Object.fromEntries(
-      this.outputs.map(([name, place]) => [name, values[place]])
+      this.outputs.map(([name, slot]) => [name, values[slot]])
     )
   }
 
   // Saves memory for training, which runs one graph with the same shapes again and again: from now
-  // on, an array is used again after the node that is the last one to read it. Of each array, that
-  // is the first node from the end that makes or reads it. Results, inputs, weights and constants
-  // are kept. `last` of a node: the places whose arrays are free after it.
+  // on, an array is used for another tensor after the node that is the last one to make or read it.
+  // Tensors may share an array, so that a run on these inputs has to show which do. Going back from
+  // the end, the first node at which an array is met (`isNew`) is its last: its slot joins `last`
+  // of that node. Results, inputs, weights and constants count as met before: they are kept.
   recycle(inputs) {
     for (const node of this.nodes) node.last = []
     const values = this.trace(inputs)
     const kept = [...this.inputs, ...this.outputs].map(
-      ([, place]) => values[place]
+      ([, slot]) => values[slot]
     )
     const seen = new Set([...this.values, ...kept].map(value => value?.data))
-    const isLast = place => {
-      const {data} = values[place]
+    const isLast = slot => {
+      const {data} = values[slot]
       const isNew = !seen.has(data)
       seen.add(data)
       return isNew
     }
     for (const node of this.nodes.toReversed()) {
-      node.last = [node.place, ...node.inputs].filter(isLast)
+      node.last = [node.slot, ...node.inputs].filter(isLast)
     }
   }
 }

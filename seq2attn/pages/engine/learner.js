@@ -1,7 +1,8 @@
 // Training: the exported step, over and over.
 
-// A generator of random numbers in [0, 1), the same ones for the same seed: mulberry32, by Tommy
-// Ettinger. Steps of 2^-24: float32 holds them exactly.
+// A generator of random numbers in [0, 1), the same ones for the same seed: mulberry32, a published
+// generator by Tommy Ettinger, whose constants these are. Of its 32 bits, the upper 24 are used: as
+// multiples of 2^-24 = 1 / 16777216, float32 holds them exactly.
 function uniforms(seed) {
   let state = seed
   return () => {
@@ -15,12 +16,13 @@ function uniforms(seed) {
 // The share of the learning rate with which a step, counted from 0, is taken.
 const warmed = ({warmup}, step) => warmup[step] ?? 1
 
-// Values for the random inputs of a graph, drawn from the generator `random`.
+// What a graph draws at random are inputs of it, `random.0` and so on. Returns a tensor of their
+// shape for each of them, drawn from the generator `random`.
 function randomInputs({inputs}, random) {
   const draw = (_, k, numbers) => {
     numbers[k] = random()
   }
-  return made(picked(inputs, "random."), shape => {
+  return mapValues(picked(inputs, "random."), shape => {
     const drawn = tensor("float", shape)
     drawn.data.forEach(draw)
     return drawn
@@ -29,12 +31,14 @@ function randomInputs({inputs}, random) {
 
 // One model in training.
 class Learner {
-  // It begins with weights that the graph `first` draws, averages of the gradients (`exp_avg`) that
-  // are 0, and no step taken. First weights, dropout and batches have a generator each, so that the
-  // batches of a seed are the same for every model: hence the factor 3.
+  // spec: a model of the page's data. `values` are what a training step reads and makes anew: the
+  // weights, at first as the graph `first` draws them, the averages of the gradients (`exp_avg...`)
+  // of the optimiser, and the number of the step, at first 0. First weights, dropout and batches
+  // have the random seeds 3n, 3n + 1 and 3n + 2 (see `Race`), so that a seed n gives every model
+  // the same batches.
   constructor(spec, seed) {
     this.spec = spec
-    this.graphs = made(
+    this.graphs = mapValues(
       spec.training.graphs,
       graph => new Graph(graph, new Map())
     )
@@ -43,15 +47,16 @@ class Learner {
     const zeros = {...picked(inputs, "exp_avg"), step: inputs.step}
     const weights = first.run(randomInputs(first.spec, uniforms(3 * seed)))
     this.values = {
-      ...made(zeros, shape => filled(shape, 0)),
+      ...mapValues(zeros, shape => filled(shape, 0)),
       ...weights
     }
     this.random = uniforms(3 * seed + 1)
   }
 
-  // One step on these examples: {loss, right: 1 for each example that was right throughout}. mask:
-  // whether padding gets no attention; null: as the config says. The results of the graph are the
-  // next weights and averages, by the names of the inputs that they are in the next step.
+  // Takes one step on these examples, tensors by the names of the graph's inputs: {loss, right: 1
+  // for each example that was right throughout, else 0}. mask: whether padding gets no attention;
+  // null: as the model's config says. The graph returns the next weights and averages by the names
+  // of its inputs, so that they are the inputs of the next step.
   learn(examples, rate, mask) {
     const {train} = this.graphs
     const [step] = this.values.step.data
@@ -65,15 +70,15 @@ class Learner {
     if (step === 0) train.recycle(inputs) // later steps use its memory again
     const {loss, right, ...values} = train.run(inputs)
     this.values = values
-    return {loss: loss.data[loss.first], right: numbersOf(right)}
+    return {loss: loss.data[loss.offset], right: numbersOf(right)}
   }
 
-  // The weights one after the other, as `Model` takes them.
+  // All numbers of the weights one after the other, as `Model` takes them.
   weights() {
     const parts = this.spec.weights.map(([name]) =>
       flatten(this.values[name])
     )
-    return numbersOf(cat(parts)).slice()
+    return cat(parts).data
   }
 }
 
@@ -93,7 +98,8 @@ class Race {
     )
   }
 
-  // One step of each: {examples, lengths, each: [{loss, right}]}
+  // Draws a batch, and takes one step of each model on it: {examples: the batch, as tensors,
+  // lengths: of its sources, each: for each model {loss, right}, as `learn` returns them}.
   advance(rate, mask) {
     const {draw} = this.learners[0].graphs
     const examples = draw.run(randomInputs(draw.spec, this.random))

@@ -27,10 +27,12 @@ const compiled = (() => {
   }
 })()
 
-// Like `multiply`, of at least four rows and columns. The compiled loop can read its own memory
-// only: there, behind __heap_base, both matrices are copied one after the other, then follows the
-// product, which is copied back. A transposed matrix is copied as it stands, and read with other
-// steps. Places are counted in doubles here, in bytes there.
+// Like `multiply` in products.js, for at least four rows and columns. The compiled loop can read
+// its own memory only: both matrices are copied there one after the other, from __heap_base on,
+// where free memory begins; behind them it writes the product, which is copied back. `left`,
+// `right` and `made` are where they begin, counted in doubles here and in bytes (8 for each) there.
+// If a is the transpose of a contiguous matrix, that matrix is copied at once, and read with other
+// strides.
 function multiplyCompiled(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
@@ -38,13 +40,13 @@ function multiplyCompiled(a, b, out, place) {
   const right = left + rows * inner
   const made = right + inner * columns
   const all = reserve(made + rows * columns)
-  const isTurned = a.steps[0] === 1 && a.steps[1] === rows
+  const isTurned = a.strides[0] === 1 && a.strides[1] === rows
   load(all, left, isTurned ? transpose(a, 0, 1) : a)
   load(all, right, b)
-  const steps = isTurned ? [1, rows] : [inner, 1]
+  const strides = isTurned ? [1, rows] : [inner, 1]
   compiled.multiply(
     8 * left,
-    ...steps,
+    ...strides,
     8 * right,
     8 * made,
     rows,
@@ -54,7 +56,8 @@ function multiplyCompiled(a, b, out, place) {
   out.set(all.subarray(made, made + rows * columns), place)
 }
 
-// The memory of the compiled loop, with room for so many numbers.
+// The memory of the compiled loop as an array, with room for so many numbers. It grows by pages of
+// 65,536 bytes.
 function reserve(length) {
   const {memory: own} = compiled
   const missing = 8 * length - own.buffer.byteLength
@@ -62,19 +65,19 @@ function reserve(length) {
   return new Float64Array(own.buffer)
 }
 
-// Copies a matrix by rows into the memory `all` from `place` on: at once, if it stands like that.
+// Copies a matrix by rows into the memory `all` from `place` on: at once, if it is contiguous.
 function load(
   all,
   place,
-  {data, shape: [rows, columns], steps: [row, column], first}
+  {data, shape: [rows, columns], strides: [row, column], offset}
 ) {
   if (column === 1 && row === columns) {
-    all.set(data.subarray(first, first + rows * columns), place)
+    all.set(data.subarray(offset, offset + rows * columns), place)
     return
   }
   for (let j = 0; j < columns; j++) {
     for (let k = 0; k < rows; k++) {
-      all[place + k * columns + j] = data[first + k * row + j * column]
+      all[place + k * columns + j] = data[offset + k * row + j * column]
     }
   }
 }

@@ -5,7 +5,6 @@ const FUNCTIONS = {
   ceil: Math.ceil,
   floor: Math.floor,
   neg: x => -x,
-  relu: x => (x > 0 ? x : 0),
   round,
   sign: Math.sign,
   trunc: Math.trunc
@@ -33,7 +32,6 @@ const COMPARISONS = {
   eq: (x, y) => x === y,
   ge: (x, y) => x >= y,
   gt: (x, y) => x > y,
-  le: (x, y) => x <= y,
   lt: (x, y) => x < y,
   ne: (x, y) => x !== y,
   logical_and: (x, y) => Boolean(x && y),
@@ -65,13 +63,14 @@ const OF_NUMBERS = {
 
 const OF_TENSORS = {
   add: (x, y, alpha = 1) => plus(x, scaled(y, alpha)),
-  addcmul: (x, y, z, value = 1) => plus(x, scaled(times(y, z), value)),
+  addcmul: (x, y, z, value = 1) => plusProduct(x, y, scaled(z, value)),
   bitwise_not: x => (x.type === "bool" ? negation : complement)(x),
   cast,
   clamp,
   div: divide,
   isnan: unary(Number.isNaN, "bool"),
-  lerp: (x, y, share) => plus(x, times(share, minus(y, x))),
+  le: isAtMost,
+  lerp: (x, y, share) => plusProduct(x, share, minus(y, x)),
   logical_not: negation,
   masked_fill: (x, mask, value) => cast(where(mask, value, x), x.type),
   max: (x, y) => (y ? maximum(x, y) : amax(x)),
@@ -80,6 +79,7 @@ const OF_TENSORS = {
   minimum,
   mul: times,
   pow,
+  relu,
   softplus,
   sub: (x, y, alpha = 1) => minus(x, scaled(y, alpha)),
   where
@@ -120,12 +120,12 @@ const BY_PLACES = {
 
 const PRODUCTS = {
   addmm,
-  bmm,
+  bmm: matmul,
   conv1d,
   layer_norm: (...given) => layerNorm(...given)[0],
   linear,
   matmul,
-  mm,
+  mm: matmul,
   native_layer_norm: layerNorm
 }
 
@@ -164,17 +164,18 @@ const SHAPES = {
   view_as: (x, y) => reshape(x, y.shape)
 }
 
-function made(functions, make) {
+// {name: make(value)} of {name: value}.
+function mapValues(values, make) {
   return Object.fromEntries(
-    Object.entries(functions).map(([name, one]) => [name, make(one)])
+    Object.entries(values).map(([name, value]) => [name, make(value)])
   )
 }
 
 const OPERATIONS = {
-  ...made(FUNCTIONS, one => unary(one)),
-  ...made(FLOAT_FUNCTIONS, one => unary(one, "float")),
-  ...made(COMPARISONS, one => binary(one, "bool")),
-  ...made(PAIRS, one => binary(one)),
+  ...mapValues(FUNCTIONS, one => unary(one)),
+  ...mapValues(FLOAT_FUNCTIONS, one => unary(one, "float")),
+  ...mapValues(COMPARISONS, one => binary(one, "bool")),
+  ...mapValues(PAIRS, one => binary(one)),
   ...OF_NUMBERS,
   ...OF_TENSORS,
   ...ALONG_AXES,

@@ -1,18 +1,19 @@
 // Operations that read or write where integers say.
 
-// For each number of `indices`, which points along an axis of x: visit(i, o) with the place in
-// x.data that it points to, and the place in other.data where it stands itself. `other` has the
-// shape of `indices`. `start` is x before a step along the axis: always at position 0 of it.
+// The loop of `gather` and `scatter`. Each number of `indices` is a position along an axis of x;
+// its other positions are its own. Calls visit(i, o) for each: i is the place in x.data that it
+// points to, o its own place in the data of `other`, which has the shape of `indices`. `start`
+// walks through x with the stride 0 along the axis, and so stays at position 0 of it.
 function eachIndex(x, axis, indices, other, visit) {
   const at = axisOf(x, axis)
-  const start = {first: x.first, steps: x.steps.with(at, 0)}
+  const start = {offset: x.offset, strides: x.strides.with(at, 0)}
   walk(
     indices.shape,
     [start, indices, other],
     (size, [i, j, o], [p, q, r]) => {
       for (let k = 0; k < size; k++) {
         const index = placeIn(x.shape[at], indices.data[j + k * q])
-        visit(i + k * p + index * x.steps[at], o + k * r)
+        visit(i + k * p + index * x.strides[at], o + k * r)
       }
     }
   )
@@ -26,7 +27,8 @@ function gather(x, axis, indices) {
   return result
 }
 
-// Makes an operation that joins numbers of a copy of x with `values`, where indices say.
+// Makes `scatter` or `scatter_add`: a copy of x in which, where `indices` point along an axis, old
+// is replaced by join(old, value). values: a tensor, or a number for all.
 const scattering = join => (x, axis, indices, values) => {
   const result = copy(x)
   const given = expand(single(values), indices.shape)
@@ -39,7 +41,7 @@ const scattering = join => (x, axis, indices, values) => {
 const scatter = scattering((_, value) => value)
 const scatterAdd = scattering((old, value) => old + value)
 
-// The rows of `weights` that ids of any shape name.
+// The rows of `weights` (V, W) that `ids` of any shape (...) name: (..., W).
 function embedding(weights, ids) {
   const width = weights.shape[1]
   const result = tensor(weights.type, [...ids.shape, width])
@@ -49,24 +51,22 @@ function embedding(weights, ids) {
   return result
 }
 
-// The gradient of an embedding's `count` rows: each gets the sum of the gradients (..., W) of its
-// ids; that of the id `padding` gets none.
+// The gradient (count, W) of the rows of an embedding: each gets the sum of the gradients (..., W)
+// where its id stands in `ids`; the row of the id `padding` gets none.
 function embeddingBackward(gradients, ids, count, padding) {
   const width = gradients.shape.at(-1)
-  const result = filled([count, width], 0)
-  const rows = numbersOf(gradients)
-  numbersOf(ids).forEach((id, row) => {
-    if (id === padding) return
-    for (let k = 0; k < width; k++)
-      result.data[id * width + k] += rows[row * width + k]
-  })
-  return result
+  const rows = reshape(gradients, [-1, width])
+  const places = expand(reshape(ids, [-1, 1]), rows.shape)
+  const isPadding = OPERATIONS.eq(places, padding)
+  const given = where(isPadding, 0, rows)
+  return scatterAdd(filled([count, width], 0), 0, places, given)
 }
 
-// x[indices], as PyTorch does it: for each of the first axes a tensor of integers, or nothing where
-// the whole axis stays. The indexed axes are moved to the front and joined, so that each place is a
-// row of a matrix whose number `ids` is; the axes of the result are put in PyTorch's order in the
-// end.
+// x[indices] as in PyTorch: for each of the first axes a tensor of integers, or nothing where the
+// whole axis stays, as in x[:, i, j]. The indexed axes are moved to the front and joined, so that x
+// is a matrix (their positions, the rest): `ids`, the number of a row, is i * size of j's axis + j.
+// PyTorch puts the axes of the indices where the indexed axes were, if these stand together, and to
+// the front otherwise.
 function index(x, indices) {
   const axes = [...indices.keys()].filter(axis => indices[axis])
   const others = [...x.shape.keys()].filter(axis => !axes.includes(axis))
@@ -81,7 +81,7 @@ function index(x, indices) {
   }, single(0))
   const result = reshape(embedding(rows, ids), [...ids.shape, ...rest])
   const isTogether = axes.at(-1) - axes[0] === axes.length - 1
-  const before = isTogether ? axes[0] : 0 // axes that stay before those of the indices
+  const before = isTogether ? axes[0] : 0 // how many axes come before those of the indices
   const order = [...result.shape.keys()]
   const moved = order.splice(ids.shape.length, before)
   return permute(result, [...moved, ...order])

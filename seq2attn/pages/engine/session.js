@@ -1,8 +1,8 @@
 // A model, and the loops around its graphs that the manifest describes. It knows no mechanism.
 
 class Model {
-  // spec: a model of the page's data. numbers: its weights, one after the other, by default the
-  // last that it was trained to.
+  // spec: a model of the page's data. numbers: those of all its weights, one after the other, in
+  // one array, of which each weight is a part; by default those at the end of its training.
   constructor(spec, numbers = decode(spec.snapshots.at(-1).weights)) {
     this.spec = spec
     const weights = new Map()
@@ -12,11 +12,11 @@ class Model {
       weights.set(name, tensor("float", shape, numbers.subarray(start, end)))
       start = end
     }
-    this.graphs = made(spec.graphs, graph => new Graph(graph, weights))
+    this.graphs = mapValues(spec.graphs, graph => new Graph(graph, weights))
   }
 }
 
-const integers = ids => row("int", [1, ids.length], j => ids[j])
+const integers = ids => tensorOf("int", [1, ids.length], j => ids[j])
 
 // The values whose names begin with `start`, such as all states of `state.`.
 function picked(values, start) {
@@ -46,10 +46,11 @@ class Session {
     this.encoded = null
   }
 
-  // Reads a source, padded, into `this.encoded`: the first state of the decoder, and the graph of a
-  // step with the memory already in it. The same source again costs nothing; another one makes all
-  // steps and changed graphs that were kept useless. `again`: for explanations, which need every
-  // value.
+  // Reads a source, with so much padding, into `this.encoded`: `first`, the first state of the
+  // decoder, `graph`, that of a decoding step with the memory (what the encoder made of the source)
+  // already in it, and sizes. The same source again costs nothing; with another one, the steps and
+  // the changed graphs that were kept are of no more use. `again` runs `prepare` once more for
+  // explanations, which need the values of all its nodes.
   encode(ids, padding) {
     const key = `${ids.join()}+${padding}`
     if (this.encoded?.key === key) return
@@ -58,7 +59,7 @@ class Session {
     const width = tokens.length
     const inputs = {
       source: integers(tokens),
-      valid: row("bool", [1, width], j => j < length)
+      valid: tensorOf("bool", [1, width], j => j < length)
     }
     if (this.spec.layers.length)
       Object.assign(inputs, this.readSource(tokens, length))
@@ -78,12 +79,13 @@ class Session {
     this.graphs = new Map() // what is changed, as text -> the graph of a step
   }
 
-  // Runs the layers of a recurrent encoder, each of one direction or two. The lowest reads the ids,
-  // each other the outputs of the one below, of both directions side by side. Returns what
-  // `prepare` takes: `states`, the outputs of the highest, and `final.*`, the last state of each
-  // layer; of two directions, that of the backward one.
+  // Runs the layers of a recurrent encoder, each of one direction or two: `spec.layers` has a list
+  // of the names of their graphs for each layer. The lowest reads the ids, each other the outputs
+  // of the one below, those of both directions side by side. Returns what the graph `prepare`
+  // takes: `states`, the outputs (1, S, H) of the highest, and `final.0`, `final.1` and so on, the
+  // last states of each layer; of two directions, those of the backward one.
   readSource(tokens, length) {
-    let below = tokens.map(id => row("int", [1], () => id))
+    let below = tokens.map(id => filled([1], id, "int"))
     const finals = []
     for (const names of this.spec.layers) {
       const lines = names.map(name => this.readLine(name, below, length))
@@ -102,9 +104,11 @@ class Session {
     }
   }
 
-  // Runs the cell of one layer and direction along its inputs: `length` tokens, then padding. A
-  // backward one reads the tokens in reverse before the padding, so that padding changes nothing.
-  // Returns its outputs by position, and its state after the last token that it reads.
+  // Runs the cell of one layer and direction, the graph of this name, along its inputs: `length`
+  // tokens, then padding. A backward one reads the tokens in reverse, and the padding after them,
+  // so that padding changes no state of a token. Returns the outputs by position, and the state
+  // after the last token that is read. In the first run, `first` tells the graph to begin with a
+  // state of its own; the zeros only have the right shape.
   readLine(name, inputs, length) {
     const graph = this.model.graphs[name]
     const order = [...inputs.keys()]
@@ -112,7 +116,7 @@ class Session {
       order.splice(0, length, ...order.slice(0, length).reverse())
     const states = picked(graph.spec.inputs, "state.")
     const outputs = []
-    let state = made(states, shape => filled(shape, 0)) // not read
+    let state = mapValues(states, shape => filled(shape, 0))
     let last = null
     for (const [k, j] of order.entries()) {
       const first = filled([], k === 0, "bool")
@@ -124,12 +128,14 @@ class Session {
     return {outputs, last}
   }
 
-  // Decodes source ids, with changes as in `unchanged`: {force: Map "t,j" -> weight, ban: Set of
-  // "t,j" or "j", write: Map t -> id, temperature, padding, mask}. bound: the most steps.
+  // Decodes source ids, with what a person has changed: {force: Map "t,j" -> weight of step t at
+  // position j, ban: Set of "t,j", or of "j" for all steps, write: Map t -> id, temperature,
+  // padding, mask}. bound: the most steps.
   //
-  // Returns steps {token, written, logits, weights, ...}: what each reads, and what it writes.
-  // Steps before the first one that differs from the last call are kept from there: most calls come
-  // after one more change by hand.
+  // Returns {steps: [{token: the id that a step reads, written: the id that it writes, logits,
+  // weights, ...}], width: the positions with padding, finished: whether it ended with <eos>}. Most
+  // calls come after one more change by hand: steps before the first one that it concerns (`isNew`)
+  // are kept from the last call. A step's likeliest id is written, unless `write` has another.
   decode(ids, changes, bound) {
     this.encode(ids, changes.padding)
     const {first, width} = this.encoded
@@ -151,8 +157,9 @@ class Session {
     return {steps, width, finished: token === eos}
   }
 
-  // What is changed of the attention of step t, as text: the temperature, the mask, and what is set
-  // at each position. Steps with the same text share a graph.
+  // What is changed of the attention of step t, as text: the temperature, the mask and, if anything
+  // is banned or forced, whether each position is and to which weight. Steps with the same text
+  // share a graph.
   changeKey(t, {temperature, mask, ban, force}) {
     const cells = []
     for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
@@ -161,33 +168,40 @@ class Session {
     return [temperature, mask, ...cells].join(";")
   }
 
-  // The graph of step t with its changes; it ignores those that it has no input for, such as
-  // weights that cannot be set.
+  // The graph of step t with its changes, as tensors (1, 1, S), among its inputs. Those that it has
+  // no input for are ignored: the weights of a model without attention, for example.
   changedGraph(t, {ban, force, mask, temperature}) {
     const {width, length, graph} = this.encoded
     const isMasked = mask ?? this.spec.mask_padding
     const shape = [1, 1, width]
     return graph.bind({
-      "change.banned": row("bool", shape, j => isIn(ban, t, j)),
-      "change.forced": row("bool", shape, j => force.has(`${t},${j}`)),
-      "change.weights": row("float", shape, j => force.get(`${t},${j}`) ?? 0),
+      "change.banned": tensorOf("bool", shape, j => isIn(ban, t, j)),
+      "change.forced": tensorOf("bool", shape, j => force.has(`${t},${j}`)),
+      "change.weights": tensorOf(
+        "float",
+        shape,
+        j => force.get(`${t},${j}`) ?? 0
+      ),
       "change.temperature": filled([1, 1, 1], temperature),
-      "change.valid": row("bool", shape, j => !isMasked || j < length)
+      "change.valid": tensorOf("bool", shape, j => !isMasked || j < length)
     })
   }
 
-  // Computes step t. key: its `changeKey`, by which its graph is kept.
+  // Computes step t, which reads `token` in `state`. key: its `changeKey`, by which its graph is
+  // kept. Returns the results of the graph, and more: `state` of the next step, `likeliest`, the id
+  // that it writes by itself (`choices` are the logits of what may be written), and `trace`, for
+  // explanations.
   step(t, token, state, key, changes) {
     if (!this.graphs.has(key))
       this.graphs.set(key, this.changedGraph(t, changes))
     const graph = this.graphs.get(key)
-    const inputs = {...state, token: row("int", [1], () => token)}
+    const inputs = {...state, token: filled([1], token, "int")}
     const result = graph.run(inputs)
     return {
-      ...made(result, compact),
+      ...mapValues(result, compact),
       token,
       key,
-      likeliest: peak(numbersOf(result.choices)), // of what may be written
+      likeliest: peak(numbersOf(result.choices)),
       state: picked(result, "state."),
       trace: () => graph.trace(inputs)
     }
@@ -199,9 +213,6 @@ const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`)
 
 // A copy of a tensor, a view for example, whose array holds its own numbers only, in order.
 const compact = x => tensor(x.type, x.shape, numbersOf(x))
-
-// The place of the largest of some numbers, the first of them.
-const peak = numbers => numbers.indexOf(numbers.reduce(most))
 
 // The softmax of an array.
 function probabilities(logits) {

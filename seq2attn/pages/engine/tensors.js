@@ -1,7 +1,7 @@
-// Tensors: {type, shape, steps, first, data}. The number at [i, j] is data[first + i * steps[0] + j
-// * steps[1]], data being an array of doubles; the type is "float", "int" (exact to 2^53) or
-// "bool". To expand, transpose, slice or split copies nothing: the results share the array, which
-// only the operation that makes it writes.
+// Tensors: {type, shape, strides, offset, data}, as in PyTorch. The number at [i, j] is
+// data[offset + i * strides[0] + j * strides[1]], data being an array of doubles; the type is
+// "float", "int" (exact to 2^53) or "bool". To expand, transpose, slice or split copies nothing:
+// the results are views, which share the array. Only the operation that makes an array writes it.
 
 const unread = new Map() // length -> arrays that no graph reads any more
 
@@ -17,28 +17,27 @@ function memory(length) {
   return unread.get(length)?.pop() ?? new Float64Array(length)
 }
 
-// The steps of a tensor of this shape whose numbers follow each other in its array: [12, 4, 1] for
-// [2, 3, 4].
-function full(shape) {
-  const steps = new Array(shape.length)
+// The strides of a contiguous tensor, one whose numbers follow each other in its array in order:
+// [12, 4, 1] for the shape [2, 3, 4].
+function contiguousStrides(shape) {
+  const strides = new Array(shape.length)
   let step = 1
   for (let axis = shape.length - 1; axis >= 0; axis--) {
-    steps[axis] = step
+    strides[axis] = step
     step *= shape[axis]
   }
-  return steps
+  return strides
 }
 
-// Whether the numbers of a tensor follow each other in its array, in order. The step of an axis of
-// one position does not matter.
-function isFull({shape, steps}) {
-  return full(shape).every(
-    (step, axis) => step === steps[axis] || shape[axis] === 1
+// Whether a tensor is contiguous. The stride of an axis of one position does not matter.
+function isContiguous({shape, strides}) {
+  return contiguousStrides(shape).every(
+    (step, axis) => step === strides[axis] || shape[axis] === 1
   )
 }
 
 function tensor(type, shape, data = memory(product(shape))) {
-  return {type, shape, steps: full(shape), first: 0, data}
+  return {type, shape, strides: contiguousStrides(shape), offset: 0, data}
 }
 
 function filled(shape, value, type = "float") {
@@ -47,8 +46,8 @@ function filled(shape, value, type = "float") {
   return result
 }
 
-// A tensor whose number k is value(k).
-function row(type, shape, value) {
+// A tensor whose number k, counted row by row, is value(k).
+function tensorOf(type, shape, value) {
   const numbers = Float64Array.from({length: product(shape)}, (_, j) =>
     value(j)
   )
@@ -64,26 +63,26 @@ function single(value) {
   if (typeof value === "object") return value
   if (!singles.has(value)) {
     const type = Number.isInteger(value) ? "int" : "number"
-    if (singles.size > 5000) singles.clear()
     singles.set(value, tensor(type, [], Float64Array.of(value)))
   }
   return singles.get(value)
 }
 
-function view({type, data, first}, shape, steps, start = first) {
-  return {type, shape, steps, first: start, data}
+// The same array with another shape and strides.
+function view({type, data, offset}, shape, strides, start = offset) {
+  return {type, shape, strides, offset: start, data}
 }
 
 // The numbers of a tensor, in order.
 function numbersOf(x) {
-  const {data, first, shape} = contiguous(x)
-  return data.subarray(first, first + product(shape))
+  const {data, offset, shape} = contiguous(x)
+  return data.subarray(offset, offset + product(shape))
 }
 
 // ---- shapes ----
 
-// The shape to which tensors of these shapes are repeated, as PyTorch does: axes are compared from
-// the last one on, and an axis of size 1 fits every size.
+// The shape to which tensors of these shapes are repeated: [2, 3] for [2, 1] and [3]. As in
+// PyTorch, axes are compared from the last one on, and an axis of size 1 fits every size.
 function broadcast(shapes) {
   const rank = Math.max(...shapes.map(shape => shape.length))
   const result = new Array(rank).fill(1)
@@ -99,18 +98,18 @@ function broadcast(shapes) {
   return result
 }
 
-// A tensor repeated to a shape, in which -1 keeps a size. Nothing is copied: along an axis that
-// repeats, the step is 0.
+// A view of a tensor repeated to the shape `wanted`, in which -1 keeps a size. Axes that x lacks
+// come first. Nothing is copied: along an axis that repeats, the stride is 0.
 function expand(x, wanted) {
   const more = wanted.length - x.shape.length
   const shape = wanted.slice()
-  const steps = new Array(wanted.length).fill(0)
+  const strides = new Array(wanted.length).fill(0)
   for (let axis = more; axis < wanted.length; axis++) {
     const own = x.shape[axis - more]
     if (shape[axis] === -1) shape[axis] = own
-    if (own === shape[axis]) steps[axis] = x.steps[axis - more]
+    if (own === shape[axis]) strides[axis] = x.strides[axis - more]
   }
-  return view(x, shape, steps)
+  return view(x, shape, strides)
 }
 
 // The same numbers in another shape; its size -1 is whatever is left for it.
@@ -119,16 +118,17 @@ function reshape(x, wanted) {
   const open = wanted.indexOf(-1)
   const shape = wanted.slice()
   if (open >= 0) shape[open] = product(x.shape) / -product(wanted) || 0
-  return view(whole, shape, full(shape))
+  return view(whole, shape, contiguousStrides(shape))
 }
 
+// A view with the axes in another order: axis k of it is axes[k] of x.
 function permute(x, axes) {
   const order = axes.map(axis => axisOf(x, axis))
   const shape = order.map(axis => x.shape[axis])
   return view(
     x,
     shape,
-    order.map(axis => x.steps[axis])
+    order.map(axis => x.strides[axis])
   )
 }
 
@@ -142,14 +142,14 @@ function transpose(x, one, other) {
 
 function unsqueeze(x, axis) {
   const at = placeIn(x.shape.length + 1, axis)
-  return view(x, x.shape.toSpliced(at, 0, 1), x.steps.toSpliced(at, 0, 0))
+  return view(x, x.shape.toSpliced(at, 0, 1), x.strides.toSpliced(at, 0, 0))
 }
 
 // Without those of these axes that have one position; by default, of all.
 function squeeze(x, axes = [...x.shape.keys()]) {
   const gone = [axes].flat().map(axis => axisOf(x, axis))
   const isKept = (_, axis) => x.shape[axis] !== 1 || !gone.includes(axis)
-  return view(x, x.shape.filter(isKept), x.steps.filter(isKept))
+  return view(x, x.shape.filter(isKept), x.strides.filter(isKept))
 }
 
 // With the axes from `start` to `end` as one.
@@ -160,6 +160,8 @@ function flatten(x, start = 0, end = -1) {
 
 // ---- parts ----
 
+// x[start:end:step] along an axis, as in Python: a start or end below 0 counts from the end, and
+// one that is out of range is cut off.
 function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
   const at = axisOf(x, axis)
   const size = x.shape[at]
@@ -167,17 +169,23 @@ function slice(x, axis = 0, start = 0, end = Infinity, step = 1) {
     between(placeIn(size, place), 0, size)
   )
   const count = Math.max(0, Math.ceil((to - from) / step))
-  const steps = x.steps.with(at, x.steps[at] * step)
-  return view(x, x.shape.with(at, count), steps, x.first + from * x.steps[at])
+  const strides = x.strides.with(at, x.strides[at] * step)
+  return view(
+    x,
+    x.shape.with(at, count),
+    strides,
+    x.offset + from * x.strides[at]
+  )
 }
 
 function select(x, axis, index) {
   const at = axisOf(x, axis)
-  const first = x.first + placeIn(x.shape[at], index) * x.steps[at]
-  return view(x, x.shape.toSpliced(at, 1), x.steps.toSpliced(at, 1), first)
+  const offset = x.offset + placeIn(x.shape[at], index) * x.strides[at]
+  return view(x, x.shape.toSpliced(at, 1), x.strides.toSpliced(at, 1), offset)
 }
 
-// Parts along an axis: of these sizes, or all of one size but perhaps the last.
+// The views of consecutive parts along an axis. sizes: a list of their sizes, or one size for all;
+// then the last part is smaller if the size of the axis is no multiple of it.
 function split(x, sizes, axis = 0) {
   const size = x.shape[axisOf(x, axis)]
   const counts = Array.isArray(sizes)
@@ -190,27 +198,28 @@ function split(x, sizes, axis = 0) {
   })
 }
 
-// With these axes in reverse: they begin at their last position and step back.
+// A view with these axes in reverse: each begins at its last position and has a negative stride.
 function flip(x, axes) {
   let turned = x
   for (const axis of axes) {
     const at = axisOf(x, axis)
-    const {shape, steps, first} = turned
-    const last = first + (shape[at] - 1) * steps[at]
-    turned = view(x, shape, steps.with(at, -steps[at]), last)
+    const {shape, strides, offset} = turned
+    const last = offset + (shape[at] - 1) * strides[at]
+    turned = view(x, shape, strides.with(at, -strides[at]), last)
   }
   return turned
 }
 
 // ---- loops ----
 
-// Walks through tensors of one shape together, row by row, since a loop over a row is fast: calls
-// visit(size, places, steps) for each. The numbers of tensor k in this row are its data[places[k]],
-// data[places[k] + steps[k]] and so on, `size` of them. `index` counts the rows like an odometer.
+// Walks through several tensors of one shape together, and calls visit(size, places, strides) for
+// each row, so that an operation is a plain, fast loop over a row: the numbers of tensor k in this
+// row are its data[places[k]], data[places[k] + strides[k]] and so on, `size` of them. `index` is
+// the position of the row along each outer axis, and goes on like an odometer.
 function walk(shape, tensors, visit) {
-  const {sizes, moves} = rows(shape, tensors)
+  const {sizes, moves} = loopsOf(shape, tensors)
   if (sizes.includes(0)) return
-  const places = tensors.map(({first}) => first)
+  const places = tensors.map(({offset}) => offset)
   const index = new Array(sizes.length).fill(0)
   for (;;) {
     visit(sizes[0], places, moves[0])
@@ -230,15 +239,16 @@ function walk(shape, tensors, visit) {
   }
 }
 
-// The axes of a walk, the innermost first: how long each is, and the step of each tensor along it.
-// An axis that goes on where the one inside it ends, in every tensor, is joined with it: contiguous
-// tensors are a single row.
-function rows(shape, tensors) {
+// The loops of a walk, the innermost (last) axis first: `sizes`, how long each is, and `moves`, the
+// strides of all tensors along it. Axes of one position are left out. An axis that goes on where
+// the one inside it ends, in every tensor, is joined with it, since few long rows are faster than
+// many short ones: contiguous tensors are a single row.
+function loopsOf(shape, tensors) {
   const sizes = []
   const moves = []
   for (let axis = shape.length - 1; axis >= 0; axis--) {
     if (shape[axis] === 1) continue
-    const own = tensors.map(({steps}) => steps[axis])
+    const own = tensors.map(({strides}) => strides[axis])
     const last = sizes.length - 1
     if (
       last >= 0 &&
@@ -255,7 +265,8 @@ function rows(shape, tensors) {
     : {sizes: [1], moves: [tensors.map(() => 0)]}
 }
 
-// Writes a tensor or a number, repeated, over the numbers that `to` shows.
+// Writes a tensor or a number, repeated to the shape of `to`, over the numbers that the view `to`
+// shows. Long contiguous rows are copied at once, which is faster than number by number.
 function copyInto(to, from) {
   const source = expand(single(from), to.shape)
   const [out, data] = [to.data, source.data]
@@ -268,7 +279,7 @@ function copyInto(to, from) {
 }
 
 const copy = (x, type = x.type) => copyInto(tensor(type, x.shape), x)
-const contiguous = x => (isFull(x) ? x : copy(x))
+const contiguous = x => (isContiguous(x) ? x : copy(x))
 
 // A copy of x in which a part is replaced: `part` returns the view of the copy that is written.
 function scattered(x, values, part) {
@@ -277,7 +288,8 @@ function scattered(x, values, part) {
   return result
 }
 
-// Tensors one after the other along an axis. PyTorch leaves out those of shape [0], and so do we.
+// As torch.cat: a new tensor with the parts one after the other along an axis; a single part is
+// returned as it is. Like PyTorch, it leaves out parts of shape [0].
 function cat(parts, axis = 0) {
   const some = parts.filter(({shape}) => shape.length > 1 || shape[0] !== 0)
   if (some.length === 1) return some[0]
@@ -291,8 +303,9 @@ function cat(parts, axis = 0) {
   return result
 }
 
-// A tensor with `value` added around it. sizes: [before, after] of the last axis, then of the one
-// before it and so on, in one list; below 0, so many positions are cut off.
+// As torch.nn.functional.pad: a tensor with positions of `value` before and after it. sizes:
+// [before, after] of the last axis, then of the one before it and so on, in one list; a size below
+// 0 cuts so many positions off.
 function pad(x, sizes, value = 0) {
   let result = x
   for (let k = 0; k < sizes.length; k += 2) {

@@ -5,7 +5,9 @@ const UNKNOWN = 3
 // What a model reads of a text: {ids, plain: ids with -1 for unknown symbols and without `<eos>`,
 // bound: the most steps of its decoding, count, copyable}. Where that is not possible: {problem:
 // what is wrong, strange: symbols that the model does not know, offer: a text that is right}. Of an
-// empty text: {}. Ids count the special tokens first, then symbols, then features.
+// empty text: {}. Ids count the special tokens such as `<pad>` first, then symbols, then features:
+// tags such as "V;PST", which some tasks read after the symbols. `most_steps` has the bound for
+// each number of symbols, and no more of them than the model can read.
 function tokenise(spec, text, features) {
   const {source} = spec
   const {symbols: known, tokens} = source
@@ -21,10 +23,9 @@ function tokenise(spec, text, features) {
   const strange = [...symbols, ...wanted].filter((_, k) => plain[k] < 0)
   const bound = spec.most_steps[plain.length - 1]
   if (strange.length && !source.unknown) {
-    const names = [...new Set(strange)]
     return {
       problem: "The model does not know",
-      strange: names,
+      strange: [...new Set(strange)],
       offer: offered(source, text)
     }
   }
@@ -84,8 +85,9 @@ function symbolsOf(source, text) {
     : Array.from(whole)
 }
 
-// The ids of the right answer, without `<eos>`; undefined where the task does not know it. The page
-// has the answers to its examples, or else the task's own rule as a graph.
+// The ids of the right answer, without `<eos>`; undefined where it is not known. ids: those of the
+// source, -1 for unknown symbols. The page has the answers to its examples by their text, and the
+// task's own rule for other texts as the graph `answer`, if it has one.
 function rightAnswer(model, text, ids) {
   const {answers} = model.spec
   const {answer} = model.graphs
@@ -93,7 +95,7 @@ function rightAnswer(model, text, ids) {
   if (known || !answer || ids.some(id => id < 0)) return known
   const inputs = {
     source: integers(ids),
-    lengths: row("int", [1], () => ids.length)
+    lengths: filled([1], ids.length, "int")
   }
   const {target, target_lengths: lengths} = answer.run(inputs)
   return [...numbersOf(target).slice(0, numbersOf(lengths)[0])]

@@ -13,9 +13,11 @@ class Trainer {
     this.news = []
   }
 
-  // A message of the page, with the settings at that time. {kind: "start", specs, seed} begins
-  // anew; "run", "pause" and "step" are the buttons; "seen": the last report is drawn, the next may
-  // come. While steps run, `tick` reports; otherwise this does, but not to "seen" without news.
+  // Does what a message of the page asks for, which also has the settings at that time. {kind:
+  // "start", specs, seed} begins anew; "run", "pause" and "step" are the buttons; "seen" says that
+  // the page has drawn the last report, so that the next may come. While steps run, `tick` reports.
+  // Otherwise every message is answered with a report; "seen" only if there is something new, since
+  // otherwise page and worker would answer each other for ever.
   receive({kind, specs, seed, ...settings}) {
     this.settings = settings
     if (kind === "start") this.race = new Race(specs, seed)
@@ -40,8 +42,8 @@ class Trainer {
     this.report()
   }
 
-  // Takes one step of each model, and an exam now and then. Stops at the step `until`, and where a
-  // loss is not finite.
+  // Takes one step of each model, with an exam now and then (`EXAM.every` steps), and notes what is
+  // new for the next report. Stops at the step `until`, and when a loss is no longer finite.
   once() {
     const {rate, mask, until} = this.settings
     const {lengths, each} = this.race.advance(rate, mask)
@@ -56,7 +58,8 @@ class Trainer {
       this.playing = false
   }
 
-  // Sends what is new, unless the page is still drawing, or drew just now.
+  // Sends the page what is new since the last report, and the weights. Not yet if the page has not
+  // drawn the last report, nor, while steps run, if that was less than `REPORT` milliseconds ago.
   report() {
     const isEarly = this.playing && performance.now() - this.reported < REPORT
     if (!this.seen || isEarly) return
