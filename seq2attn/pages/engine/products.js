@@ -2,17 +2,21 @@
 
 // Multiplies a (rows, inner) by b (inner, columns), and writes the product by rows into the array
 // `out` from `place` on. Large ones are computed in WebAssembly, where the copying there pays.
-// Others take a row of a times two columns of b, `one` and `other`, at once, in two thirds of the
-// time of one by one; of an odd number of columns, the last is computed with itself. `down` and
-// `across` are the strides from row to row of a and from column to column of b; p and q those along
-// the inner axis.
 function multiply(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
-  if (compiled && rows > 3 && columns > 3 && rows * inner * columns > 1000) {
-    multiplyCompiled(a, b, out, place)
-    return
-  }
+  const isLarge = rows > 3 && columns > 3 && rows * inner * columns > 1000
+  if (compiled && isLarge) multiplyCompiled(a, b, out, place)
+  else multiplyHere(a, b, out, place)
+}
+
+// The same in JavaScript. A row of a is multiplied by two columns of b, `one` and `other`, at once,
+// in two thirds of the time of one by one; of an odd number of columns, the last is multiplied with
+// itself. `down` and `across` are the strides from row to row of a and from column to column of b; p
+// and q those along the inner axis.
+function multiplyHere(a, b, out, place) {
+  const [rows, inner] = a.shape
+  const columns = b.shape[1]
   const [x, y] = [a.data, b.data]
   const [down, p] = a.strides
   const [q, across] = b.strides
