@@ -12,8 +12,8 @@ function multiply(a, b, out, place) {
 
 // The same in JavaScript. A row of a is multiplied by two columns of b, `one` and `other`, at once,
 // in two thirds of the time of one by one; of an odd number of columns, the last is multiplied with
-// itself. `down` and `across` are the strides from row to row of a and from column to column of b; p
-// and q those along the inner axis.
+// itself. `down` and `across` are the strides from row to row of a and from column to column of b;
+// p and q those along the inner axis.
 function multiplyHere(a, b, out, place) {
   const [rows, inner] = a.shape
   const columns = b.shape[1]
