@@ -13,10 +13,7 @@ from inline import ROOT
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from numpy.testing import assert_allclose
-from pages import (
-    make_predictor,
-    make_shown,
-)
+from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
 
 import seq2attn
@@ -24,7 +21,6 @@ from seq2attn.config import load
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
 from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
-from seq2attn.model.points import places
 from seq2attn.pages.models import PageModel, run_models
 from seq2attn.pages.page import render
 from seq2attn.parts import TASKS
@@ -32,6 +28,7 @@ from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("traced_once")
+BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snapshots=0".split()
 WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = (
     "</script><script>document.title='executed'</script><img src=x "
@@ -266,55 +263,36 @@ def test_keys_work_after_a_button_was_clicked(shown):
         assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == expected
 
 
-@pytest.fixture(scope="module")
-def fixed(traced_once):
-    """A model whose weights cannot be set."""
-    return make_shown("mechanisms.yaml model.decoder=hard_monotonic")
-
-
-def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
-    open_page(browser, tmp_path, render([fixed]))
-    (place,) = places(fixed.predictor.model)["attention.weights"]
-    known = place.point
+def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
+    """On a page whose other model has none of them."""
+    fixed = make_shown("mechanisms.yaml model.decoder=hard_monotonic")
+    other = replace(make_shown("scaled.yaml"), predictor=predictor)
+    open_page(browser, tmp_path, render([fixed, other]))
     reason = "hard_monotonic computes its weights from all alignments so far"
-    assert known.fixed.replace("`", "").startswith(reason)
     why = f"These weights cannot be set: {reason}."
-    controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
+    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
+    controls = "[...views[0].root.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
     titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
     said = browser.run(f"{TYPE} type_('cab'); return {titles}")
     assert said == [[why, True]] + [[why, "true"]] * 3
-    reached = "[[...state.force], by('changes').children.length]"
     drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
     told = "by('toast').hidden ? '' : by('toast').textContent"
-    keys = f"{KEY} key('Enter'); key('5'); {drag}; setWeight(0, 1, 1);"
-    assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, why]
-    browser.open(tmp_path / "page.html", "#text=cab&force=0,1,0.8&ban=0&temperature=2")
-    assert browser.run(f"return {reached}") == [[], 2]
-    weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
-    expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
-    assert_allclose(weights, expected, atol=WEIGHTS)
-    assert "Move its attention" not in browser.run("return tourSteps().map(stop => stop.title)")
-    assert browser.console() == []
-
-
-def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
-    browser, tmp_path, fixed, predictor
-):
-    other = replace(make_shown("scaled.yaml"), predictor=predictor)
-    open_page(browser, tmp_path, render([fixed, other]))
-    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
-    first, second = browser.run(
-        f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
-        "return views.map(view => [view.isForced(0, 1), "
-        "Array.from(view.now.steps[0].weights.data)])"
-    )
+    assert browser.run(f"{KEY} key('Enter'); key('5'); {drag}; return {told}") == why
+    rows = "views.map(view => [view.isForced(0, 1), Array.from(view.now.steps[0].weights.data)])"
+    first, second = browser.run(f"undoAll(); setWeight(0, 1, 1); return {rows}")
     for (is_forced, weights), model, force in (
         (first, fixed.predictor, {}),
         (second, predictor, {(0, 1): 1.0}),
     ):
         assert is_forced == bool(force)
-        expected = predicted(model, "cab", force=force).weights[0]
-        assert_allclose(weights, expected, atol=WEIGHTS)
+        assert_allclose(weights, predicted(model, "cab", force=force).weights[0], atol=WEIGHTS)
+    open_page(browser, tmp_path, render([fixed]))
+    look = "[state.force.size, tourSteps().some(stop => stop.title === 'Move its attention')]"
+    link = "restore('text=cab&force=0,1,0.8&ban=0&temperature=2'); update();"
+    reached, weights = browser.run(f"{link} return [{look}, {WEIGHTS_OF_STEPS}]")
+    assert reached == [0, False]
+    expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
+    assert_allclose(weights, expected, atol=WEIGHTS)
     assert browser.console() == []
 
 
@@ -489,15 +467,15 @@ def test_a_damaged_page_says_so(browser, tmp_path, rendered):
         assert "damaged" in browser.run("return document.body.innerText"), name
 
 
-def test_the_command_writes_a_page(cli, browser, tmp_path, runs_copy):
+def test_the_command_writes_a_page(cli, browser, tmp_path):
+    small = " ".join(f"--set {setting}" for setting in (*SMALL, *BRIEF))
+    cli(f"train --config {CONFIGS}/scaled.yaml --name tiny {small}").check()
     done = cli("page tiny --to tiny.html --text abc --snapshots 5").check()
     assert done.out == "tiny.html\n"
     browser.console()
     browser.open(tmp_path / "tiny.html")
-    assert browser.run("return [document.title, by('text').value]") == [
-        "reverse with scaled attention",
-        "abc",
-    ]
+    title = browser.run("return [document.title, by('text').value]")
+    assert title == ["reverse with scaled attention", "abc"]
     assert browser.console() == []
 
 
