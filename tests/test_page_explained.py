@@ -213,27 +213,6 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     assert float(past) == about(weights_of(COSINE, 0)[1].item())
 
 
-@pytest.mark.slow
-def test_weights_that_a_history_sharpens(read):
-    texts, _ = read(0, step=1)[3]
-    assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", texts[1])
-    assert result_of(texts[1]) == about(weights_of(GENERAL, 1)[1].item())
-    assert "p, changed by the history shift_by_key. shift_by_key: " in texts[2]
-
-
-def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
-    run = show()
-    lit = "[...document.querySelectorAll('.lit')].map(one => one.className.split(' ')[0])"
-    click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
-    found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
-    assert found == ["softmax p", "softmax", "label", "part"]
-    ends = "Array.from(views[0].label('score').children, one => one.textContent)"
-    scale = f"choose(t, null); return {ends}.join()"
-    axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
-    assert len(axes) > 1
-    assert len(set(axes)) == 1
-
-
 def test_wrong_symbols_are_marked_and_lengths_compared(show):
     run = show("both")
     tile = "one => [one.textContent, one.classList.contains('wrong')]"
@@ -252,6 +231,19 @@ def test_wrong_symbols_are_marked_and_lengths_compared(show):
     assert re.search(
         "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
     )
+
+
+def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
+    run = show()
+    lit = "[...document.querySelectorAll('.lit')].map(one => one.className.split(' ')[0])"
+    click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
+    found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
+    assert found == ["softmax p", "softmax", "label", "part"]
+    ends = "Array.from(views[0].label('score').children, one => one.textContent)"
+    scale = f"choose(t, null); return {ends}.join()"
+    axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
+    assert len(axes) > 1
+    assert len(set(axes)) == 1
 
 
 def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):

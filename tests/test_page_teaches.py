@@ -123,58 +123,6 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 
 
-def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
-    assert "beside" not in opened("scaled")("return by('hold').innerText")
-    run = opened("unmasked")
-    told = run(f"{press(0)} return {TOLD}")
-    assert told.startswith("You guessed “0”: right. Alone 0 of 10 are right, beside “alphabet” 10:")
-    look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
-    assert run(look) == [True, 8]  # as long as "alphabet"
-    assert run("by('beside').click(); return views[0].now.width") == 3
-
-
-def test_one_number_says_how_many_positions_are_empty(opened):
-    run = opened("unmasked")
-    assert run("visit(9); return by('tour').querySelector('h2').textContent").startswith("2 of 2")
-    choose = "by('padding').value = 8; by('padding').dispatchEvent(new Event('input'));"
-    look = "[by('changes').textContent, by('padding').value, views[0].now.width - 5]"
-    run(f"leave(); type('hello'); {choose}")
-    assert run(f"return {look}") == ["padding 8 ✕", "8", 8]
-    assert run(f"by('beside').click(); return {look}") == ["beside “alphabet” ✕", "3", 3]
-    assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
-
-
-def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
-    run = opened("unmasked")
-    lesson = (DOCS / "lesson.md").read_text("utf-8")
-    row = re.search(r"^\| `unmasked.html` \| (.*) \|$", lesson, re.MULTILINE)[1].split(" | ")
-    padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
-    assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
-    told, signs = run(f"{press(1)} return [{TOLD}, {SIGNS}]")
-    assert told.startswith(
-        "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
-    )
-    assert signs == ["✓"] * 6
-    query = "views[0].rows.query.children[2].textContent"
-    assert "It is still 0" in run(f"return {query}")
-    run = opened("scaled")
-    assert "still the encoder's last state, from which the key of position 5" in run(
-        f"return {query}"
-    )
-    assert "still" not in run(f"choose(1, null); return {query}")
-    assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
-
-
-def test_before_the_first_batch_nothing_is_wrong(opened):
-    run = opened("train", 390)
-    marks = "getComputedStyle(views[0].find('.wrong')).textDecorationLine"
-    intro = "getComputedStyle(by('intro')).visibility"
-    look = f"return [views[0].find('.answer h3').textContent, {marks}, {intro}]"
-    assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
-    after = run(f"training.step = 1; update(); showTraining(); {look}")
-    assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
-
-
 def test_without_the_root_the_softmax_saturates(opened):
     numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
     run = opened("scaled")
@@ -224,6 +172,48 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
     assert list(map(float, told.groups())) == pytest.approx(expected, abs=0.006)
 
 
+def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
+    assert "beside" not in opened("scaled")("return by('hold').innerText")
+    run = opened("unmasked")
+    told = run(f"{press(0)} return {TOLD}")
+    assert told.startswith("You guessed “0”: right. Alone 0 of 10 are right, beside “alphabet” 10:")
+    look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
+    assert run(look) == [True, 8]  # as long as "alphabet"
+    assert run("by('beside').click(); return views[0].now.width") == 3
+
+
+def test_one_number_says_how_many_positions_are_empty(opened):
+    run = opened("unmasked")
+    assert run("visit(9); return by('tour').querySelector('h2').textContent").startswith("2 of 2")
+    choose = "by('padding').value = 8; by('padding').dispatchEvent(new Event('input'));"
+    look = "[by('changes').textContent, by('padding').value, views[0].now.width - 5]"
+    run(f"leave(); type('hello'); {choose}")
+    assert run(f"return {look}") == ["padding 8 ✕", "8", 8]
+    assert run(f"by('beside').click(); return {look}") == ["beside “alphabet” ✕", "3", 3]
+    assert run(f"{choose} return {look}") == ["padding 8 ✕", "8", 8]
+
+
+def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
+    run = opened("unmasked")
+    lesson = (DOCS / "lesson.md").read_text("utf-8")
+    row = re.search(r"^\| `unmasked.html` \| (.*) \|$", lesson, re.MULTILINE)[1].split(" | ")
+    padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
+    assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
+    told, signs = run(f"{press(1)} return [{TOLD}, {SIGNS}]")
+    assert told.startswith(
+        "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
+    )
+    assert signs == ["✓"] * 6
+    query = "views[0].rows.query.children[2].textContent"
+    assert "It is still 0" in run(f"return {query}")
+    run = opened("scaled")
+    assert "still the encoder's last state, from which the key of position 5" in run(
+        f"return {query}"
+    )
+    assert "still" not in run(f"choose(1, null); return {query}")
+    assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
+
+
 def test_a_term_is_explained_to_the_keyboard(opened):
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true, cancelable: true})"
     shown = "setWeight(0, 0, 1); one.focus(); const said = by('tip').textContent;"
@@ -238,6 +228,16 @@ def test_a_term_is_explained_to_the_keyboard(opened):
         said, *after = run(f"const one = {name}; {shown} {hidden}")
         assert meaning in said
         assert after == [True, True]
+
+
+def test_before_the_first_batch_nothing_is_wrong(opened):
+    run = opened("train", 390)
+    marks = "getComputedStyle(views[0].find('.wrong')).textDecorationLine"
+    intro = "getComputedStyle(by('intro')).visibility"
+    look = f"return [views[0].find('.answer h3').textContent, {marks}, {intro}]"
+    assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
+    after = run(f"training.step = 1; update(); showTraining(); {look}")
+    assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
 
 
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):
