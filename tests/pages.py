@@ -37,7 +37,9 @@ MECHANISMS = {
     },
     "luong": "mechanisms.yaml model.decoder=luong model.decoder.input_feeding=true "
     "model.attention.history=shift",
-    "pointer": "mechanisms.yaml model.decoder=pointer model.attention.mask_padding=false",
+    "pointer": "mechanisms.yaml model.decoder=pointer model.attention.mask_padding=false "
+    "model.attention.score=additive model.attention.window=local_p "
+    "model.attention.scalable_softmax=true",
     "hard_monotonic": "mechanisms.yaml model.decoder=hard_monotonic model.attention.score=additive",
     "two layers": "scaled.yaml model.layers=2",
     "rnn": "mechanisms.yaml model.cell=rnn model.attention.score=cosine "

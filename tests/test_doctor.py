@@ -106,40 +106,6 @@ def test_what_is_unusual_and_right_has_no_fault(form):
     assert "unfinished" not in {finding.code for finding in report.findings}, report
 
 
-class Own(nn.Module):
-    def __init__(self, attention):
-        super().__init__()
-        self.attention = attention
-
-    def forward(self, query, keys, valid):
-        memory = self.attention.prepare(keys, valid)
-        attended = self.attention(query.unsqueeze(1), memory, self.attention.begin(memory))
-        return attended.context.squeeze(1), attended.weights.squeeze(1)
-
-
-PARTS = {"score": SCORES, "window": WINDOWS, "history": HISTORIES, "normaliser": NORMALISERS}
-DEFAULTS = {"none", "global", "softmax"}  # what every score is tried with
-OURS = [
-    pytest.param(kind, name, marks=[pytest.mark.slow] * (kind != "score"))
-    for kind, parts in PARTS.items()
-    for name in parts.names()
-    if name not in DEFAULTS
-]
-
-
-@pytest.mark.parametrize("kind, name", OURS)
-def test_our_own_parts_have_no_fault(kind, name):
-    model = {"hidden": 16, "decoder": "bahdanau", "attention": {kind: name}}
-    config = check_config({"model": model, "task": {"alphabet": "abc"}})
-    attention = build_model(config, build_task(config)).decoder.attention
-    widths = attention.score.query_width, attention.score.key_width
-    report = seq2attn.check_attention(Own(attention), widths=widths)
-    assert not report.faults, report
-    assert not {finding.code for finding in report.findings} & {"unfinished", "empty-row"}, report
-    if kind == "score":
-        assert report.findings[-1].text == f"The score is {name}."
-
-
 class OneStep(nn.Module):
     """The first step of a decoder, whose logits stand for the context."""
 
@@ -156,17 +122,27 @@ class OneStep(nn.Module):
         return decoded.logits.squeeze(1), decoded.weights.squeeze(1)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (name == "luong")) for name in DECODERS.names()],
-)
-def test_our_own_decoders_have_no_fault(name):
-    model = {"hidden": 16, "decoder": name, "attention": {"score": "additive"}}
-    config = check_config({"model": model, "task": {"alphabet": "abc"}})
+KINDS = {"decoder": DECODERS, "score": SCORES, "window": WINDOWS, "history": HISTORIES}
+KINDS["normaliser"] = NORMALISERS
+QUICKLY = {"score", "pointer", "hard_monotonic"}
+OURS = [
+    pytest.param(kind, name, marks=[] if QUICKLY & {kind, name} else pytest.mark.slow)
+    for kind, parts in KINDS.items()
+    for name in parts.names()
+    if (kind, name) != ("score", "none")
+]
+
+
+@pytest.mark.parametrize("kind, name", OURS)
+def test_our_own_parts_have_no_fault(kind, name):
+    setting = f"model.decoder={name}" if kind == "decoder" else f"model.attention.{kind}={name}"
+    config = check_config({"task": {"alphabet": "abc"}}, ["model.hidden=16", setting])
     step = OneStep(build_model(config, build_task(config)).decoder)
     report = seq2attn.check_attention(step, **WIDTHS)
     assert not report.faults, report
-    assert "unfinished" not in {finding.code for finding in report.findings}, report
+    assert not {finding.code for finding in report.findings} & {"unfinished", "empty-row"}, report
+    if kind == "score":
+        assert report.findings[-1].text == f"The score is {name}.", report
 
 
 class Normalised(nn.Module):

@@ -13,18 +13,12 @@ from inline import ROOT
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from numpy.testing import assert_allclose
-from pages import (
-    make_predictor,
-    make_shown,
-)
+from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
 
 import seq2attn
-from seq2attn.config import load
 from seq2attn.data.vocabulary import EOS, PAD, SOS, Vocabulary
-from seq2attn.inference import trained_model
 from seq2attn.inference.changes import Changes
-from seq2attn.model.points import places
 from seq2attn.pages.models import PageModel, run_models
 from seq2attn.pages.page import render
 from seq2attn.parts import TASKS
@@ -32,6 +26,7 @@ from seq2attn.runs.checkpoint import load_checkpoint, save_checkpoint
 from seq2attn.runs.run import find_run
 
 pytestmark = pytest.mark.usefixtures("traced_once")
+BRIEF = "training.steps=1 training.warmup=0 training.batch_size=2 training.snapshots=0".split()
 WEIGHTS = 1e-4  # how closely page and PyTorch agree
 NASTY = (
     "</script><script>document.title='executed'</script><img src=x "
@@ -131,19 +126,6 @@ def test_the_answer_follows_each_keystroke_and_unknown_symbols_are_named(shown, 
     assert shown.run(f"{TYPE} type_('ab'); return by('message').textContent") == ""
 
 
-def test_a_page_writes_neither_padding_nor_the_start(browser, tmp_path, predictor):
-    model = copy.deepcopy(predictor.model)
-    model.decoder.output.bias.data[: SOS + 1] = 50.0
-    other = replace(predictor, model=model)
-    open_page(browser, tmp_path, render([PageModel("one", other, {}, ["aa"])]))
-    for text in ("a", "aaaa"):
-        assert browser.run(f"{TYPE} type_({text!r}); return {ANSWER}") == answer_of(other, text)
-    logits = browser.run("return views[0].now.steps.map(step => Array.from(step.logits.data))")
-    assert all(row[PAD] > max(row[EOS:]) for row in logits)
-    shown = "Array.from(document.querySelectorAll('.likeliest button'), one => one.textContent)"
-    assert set(browser.run(f"return {shown}")) <= {*"abcdefghij", "⏎"}
-
-
 @pytest.mark.parametrize(
     "keys, changes",
     [
@@ -162,18 +144,6 @@ def test_keys_change_a_weight(shown, predictor, keys, changes):
     assert answer == answer_of(predictor, "cabd", **changes)
     assert_allclose(weights, predicted(predictor, "cabd", **changes).weights, atol=WEIGHTS)
     assert unchanged == (not changes)
-
-
-def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predictor):
-    keys = (
-        "for (const name of ['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor']) key(name);"
-    )
-    for text in ("HELLO&write=0,3", "constructor&position=2", "__proto__", ""):
-        shown.open(rendered, f"?{text[:1]}#text={text}")
-        problem = shown.run(f"{KEY} {keys} play(); return by('message').textContent")
-        assert problem.startswith("The model does not know" if text else "Type a string.")
-        answer = shown.run(f"{TYPE} undoAll(); type_('cab'); return {ANSWER}")
-        assert answer == answer_of(predictor, "cab")
 
 
 def test_what_the_model_wrote_is_changed_beside_the_untouched_answer(shown, predictor):
@@ -264,58 +234,6 @@ def test_keys_work_after_a_button_was_clicked(shown):
     ):
         kept = "" if key == "Enter" else f"{TYPE} type_('cab');"
         assert shown.run(f"{press} {kept} press({button}, {key!r}); return {result}") == expected
-
-
-@pytest.fixture(scope="module")
-def fixed(traced_once):
-    """A model whose weights cannot be set."""
-    return make_shown("mechanisms.yaml model.decoder=hard_monotonic")
-
-
-def test_weights_that_cannot_be_set_say_why(browser, tmp_path, fixed):
-    open_page(browser, tmp_path, render([fixed]))
-    (place,) = places(fixed.predictor.model)["attention.weights"]
-    known = place.point
-    reason = "hard_monotonic computes its weights from all alignments so far"
-    assert known.fixed.replace("`", "").startswith(reason)
-    why = f"These weights cannot be set: {reason}."
-    controls = "[...document.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
-    titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
-    said = browser.run(f"{TYPE} type_('cab'); return {titles}")
-    assert said == [[why, True]] + [[why, "true"]] * 3
-    reached = "[[...state.force], by('changes').children.length]"
-    drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
-    told = "by('toast').hidden ? '' : by('toast').textContent"
-    keys = f"{KEY} key('Enter'); key('5'); {drag}; setWeight(0, 1, 1);"
-    assert browser.run(f"{keys} return [...{reached}, {told}]") == [[], 0, why]
-    browser.open(tmp_path / "page.html", "#text=cab&force=0,1,0.8&ban=0&temperature=2")
-    assert browser.run(f"return {reached}") == [[], 2]
-    weights = browser.run(f"return {WEIGHTS_OF_STEPS}")
-    expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
-    assert_allclose(weights, expected, atol=WEIGHTS)
-    assert "Move its attention" not in browser.run("return tourSteps().map(stop => stop.title)")
-    assert browser.console() == []
-
-
-def test_weights_are_set_in_the_one_of_two_models_that_has_no_fixed_ones(
-    browser, tmp_path, fixed, predictor
-):
-    other = replace(make_shown("scaled.yaml"), predictor=predictor)
-    open_page(browser, tmp_path, render([fixed, other]))
-    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
-    first, second = browser.run(
-        f"{TYPE} type_('cab'); setWeight(0, 1, 1);"
-        "return views.map(view => [view.isForced(0, 1), "
-        "Array.from(view.now.steps[0].weights.data)])"
-    )
-    for (is_forced, weights), model, force in (
-        (first, fixed.predictor, {}),
-        (second, predictor, {(0, 1): 1.0}),
-    ):
-        assert is_forced == bool(force)
-        expected = predicted(model, "cab", force=force).weights[0]
-        assert_allclose(weights, expected, atol=WEIGHTS)
-    assert browser.console() == []
 
 
 def test_temperature_padding_and_mask(shown, predictor):
@@ -412,6 +330,64 @@ def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
         assert all(inside <= room for inside, room in shown.run(f"return {widths}"))
 
 
+def test_a_page_writes_neither_padding_nor_the_start(browser, tmp_path, predictor):
+    model = copy.deepcopy(predictor.model)
+    model.decoder.output.bias.data[: SOS + 1] = 50.0
+    other = replace(predictor, model=model)
+    open_page(browser, tmp_path, render([PageModel("one", other, {}, ["aa"])]))
+    for text in ("a", "aaaa"):
+        assert browser.run(f"{TYPE} type_({text!r}); return {ANSWER}") == answer_of(other, text)
+    logits = browser.run("return views[0].now.steps.map(step => Array.from(step.logits.data))")
+    assert all(row[PAD] > max(row[EOS:]) for row in logits)
+    shown = "Array.from(document.querySelectorAll('.likeliest button'), one => one.textContent)"
+    assert set(browser.run(f"return {shown}")) <= {*"abcdefghij", "⏎"}
+
+
+def test_weights_that_cannot_be_set_say_why(browser, tmp_path, predictor):
+    """On a page whose other model has none of them."""
+    fixed = make_shown("mechanisms.yaml model.decoder=hard_monotonic")
+    other = replace(make_shown("scaled.yaml"), predictor=predictor)
+    open_page(browser, tmp_path, render([fixed, other]))
+    reason = "hard_monotonic computes its weights from all alignments so far"
+    why = f"These weights cannot be set: {reason}."
+    assert browser.run("return shownModel() === views[1]")  # of whose weights the tour tells
+    controls = "[...views[0].root.querySelectorAll('.bar.weight, .cell button:first-of-type')]"
+    titles = f"{controls}.map(one => [one.title, one.disabled || one.ariaDisabled])"
+    said = browser.run(f"{TYPE} type_('cab'); return {titles}")
+    assert said == [[why, True]] + [[why, "true"]] * 3
+    drag = "document.querySelector('.bar.weight').dispatchEvent(new PointerEvent('pointerdown'))"
+    told = "by('toast').hidden ? '' : by('toast').textContent"
+    assert browser.run(f"{KEY} key('Enter'); key('5'); {drag}; return {told}") == why
+    rows = "views.map(view => [view.isForced(0, 1), Array.from(view.now.steps[0].weights.data)])"
+    first, second = browser.run(f"undoAll(); setWeight(0, 1, 1); return {rows}")
+    for (is_forced, weights), model, force in (
+        (first, fixed.predictor, {}),
+        (second, predictor, {(0, 1): 1.0}),
+    ):
+        assert is_forced == bool(force)
+        assert_allclose(weights, predicted(model, "cab", force=force).weights[0], atol=WEIGHTS)
+    open_page(browser, tmp_path, render([fixed]))
+    look = "[state.force.size, tourSteps().some(stop => stop.title === 'Move its attention')]"
+    link = "restore('text=cab&force=0,1,0.8&ban=0&temperature=2'); update();"
+    reached, weights = browser.run(f"{link} return [{look}, {WEIGHTS_OF_STEPS}]")
+    assert reached == [0, False]
+    expected = predicted(fixed.predictor, "cab", ban=[0], temperature=2.0).weights
+    assert_allclose(weights, expected, atol=WEIGHTS)
+    assert browser.console() == []
+
+
+def test_a_link_with_a_text_that_the_model_cannot_read(shown, rendered, predictor):
+    keys = (
+        "for (const name of ['Enter', 'ArrowDown', '5', 'b', 'Delete', 'constructor']) key(name);"
+    )
+    for text in ("HELLO&write=0,3", "constructor&position=2", "__proto__", ""):
+        shown.open(rendered, f"?{text[:1]}#text={text}")
+        problem = shown.run(f"{KEY} {keys} play(); return by('message').textContent")
+        assert problem.startswith("The model does not know" if text else "Type a string.")
+        answer = shown.run(f"{TYPE} undoAll(); type_('cab'); return {ANSWER}")
+        assert answer == answer_of(predictor, "cab")
+
+
 # ---- what it refuses ----
 
 
@@ -489,15 +465,15 @@ def test_a_damaged_page_says_so(browser, tmp_path, rendered):
         assert "damaged" in browser.run("return document.body.innerText"), name
 
 
-def test_the_command_writes_a_page(cli, browser, tmp_path, runs_copy):
+def test_the_command_writes_a_page(cli, browser, tmp_path):
+    small = " ".join(f"--set {setting}" for setting in (*SMALL, *BRIEF))
+    cli(f"train --config {CONFIGS}/scaled.yaml --name tiny {small}").check()
     done = cli("page tiny --to tiny.html --text abc --snapshots 5").check()
     assert done.out == "tiny.html\n"
     browser.console()
     browser.open(tmp_path / "tiny.html")
-    assert browser.run("return [document.title, by('text').value]") == [
-        "reverse with scaled attention",
-        "abc",
-    ]
+    title = browser.run("return [document.title, by('text').value]")
+    assert title == ["reverse with scaled attention", "abc"]
     assert browser.console() == []
 
 
@@ -554,15 +530,7 @@ def test_the_page_in_the_documentation_answers(browser):
     assert browser.console() == []
 
 
-def counted(monkeypatch, module, name):
-    """The calls of a function of a module, from now on."""
-    calls = []
-    function = getattr(module, name)
-    monkeypatch.setattr(module, name, lambda *given: calls.append(given) or function(*given))
-    return calls
-
-
-def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path, monkeypatch):
+def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     (tmp_path / "tiny.yaml").write_text(
         "model: {hidden: 8, embedding: 4}\ntask: {max_length: 3}\nevaluation: {samples: 2}\n"
         "training: {steps: 8, warmup: 0, batch_size: 2, validation_samples: 2, "
@@ -570,13 +538,9 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path, mo
     )
     cli("train --config tiny.yaml --name kept").check()
     run = find_run(tmp_path / "runs", "kept")
-    built = counted(monkeypatch, trained_model, "build_model")
-    checked = counted(monkeypatch, load, "check_config")
     (all_of_them,) = run_models([run], "last", snapshots=100)
     assert list(all_of_them.snapshots)[:3] == ["after 0 steps", "after 1 step", "after 2 steps"]
     assert len(all_of_them.snapshots) == len(run.kept_steps()) > 8
-    assert len(built) == 1
-    assert len(checked) == 1  # one model, and its config is checked once
     *others, given = all_of_them.examples
     (few,) = run_models([run], "last", [given], snapshots=2)
     assert few.examples == [given, *others]

@@ -8,9 +8,10 @@ from functools import partial
 
 import pytest
 import torch
-from pages import in_pytorch, make_predictor, make_shown
+from pages import MECHANISMS, in_pytorch, make_predictor, make_shown
 from torch.nn.functional import softplus
 
+from seq2attn.data.vocabulary import SOS
 from seq2attn.pages.page import render
 
 HELPERS = (
@@ -23,8 +24,6 @@ HELPERS = (
 )
 TOLD = "by('tour').querySelector('.told').textContent"
 GENERAL = "mechanisms.yaml model.attention.score=general model.attention.history=shift_by_key"
-ADDITIVE = "mechanisms.yaml model.attention.score=additive model.attention.window=local_p"
-ADDITIVE += " model.attention.scalable_softmax=true"
 COSINE = "mechanisms.yaml model.attention.score=cosine model.attention.history=coverage"
 about = partial(pytest.approx, rel=1e-3)
 NUMBER = r"\(?(-?[\d.]+)\)?"
@@ -53,7 +52,7 @@ def pages(traced_once, tmp_path_factory):
     for one in shown.values():
         one.predictor.task.max_length = 8
     scaled, none = shown.values()
-    by_hand = [scaled, make_shown(ADDITIVE)]
+    by_hand = [scaled, make_shown("pointer")]
     folder = tmp_path_factory.mktemp("pages")
     return write(folder, scaled=[scaled], none=[none], both=[scaled, none], by_hand=by_hand)
 
@@ -100,10 +99,14 @@ def read(show, request):
 
 def encoded(words):
     """The attention of a model, its first query s (D,), and its keys h (S, D)."""
-    predictor = make_predictor(words)
+    predictor = make_predictor(MECHANISMS.get(words, words))
+    decoder = predictor.model.decoder
     ids = torch.tensor([predictor.task.source_vocabulary.encode(TEXT)])
     memory, state = predictor.model.encode(ids, torch.tensor([len(TEXT)]))
-    return predictor.model.decoder.attention, state.cell[0][0], memory.values[0]
+    query = state.cell[0][0]
+    if decoder.copies:  # it reads `<sos>` before it attends
+        query = decoder.cell(decoder.embedding(torch.tensor([[SOS]])), state.cell)[0][0, 0]
+    return decoder.attention, query, memory.values[0]
 
 
 def weights_of(words, step):
@@ -161,7 +164,7 @@ def test_a_score_by_a_linear_map_and_a_move_by_key(read):
 
 @torch.no_grad()
 def test_an_additive_score_of_scalable_softmax_in_a_window(read):
-    attention, s, h = encoded(ADDITIVE)
+    attention, s, h = encoded("pointer")
     part = attention.score
     keys = torch.tanh(s @ part.query_map.weight.T + h @ part.key_map.weight.T)
     scores = keys @ part.v.weight[0]
@@ -210,27 +213,6 @@ def test_a_cosine_with_its_strength_and_the_coverage_of_a_later_step(read):
     assert float(past) == about(weights_of(COSINE, 0)[1].item())
 
 
-@pytest.mark.slow
-def test_weights_that_a_history_sharpens(read):
-    texts, _ = read(0, step=1)[3]
-    assert re.match(r"α₂ = \([\d.]+\^4\)\^\(softplus\(", texts[1])
-    assert result_of(texts[1]) == about(weights_of(GENERAL, 1)[1].item())
-    assert "p, changed by the history shift_by_key. shift_by_key: " in texts[2]
-
-
-def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
-    run = show()
-    lit = "[...document.querySelectorAll('.lit')].map(one => one.className.split(' ')[0])"
-    click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
-    found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
-    assert found == ["softmax p", "softmax", "label", "part"]
-    ends = "Array.from(views[0].label('score').children, one => one.textContent)"
-    scale = f"choose(t, null); return {ends}.join()"
-    axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
-    assert len(axes) > 1
-    assert len(set(axes)) == 1
-
-
 def test_wrong_symbols_are_marked_and_lengths_compared(show):
     run = show("both")
     tile = "one => [one.textContent, one.classList.contains('wrong')]"
@@ -249,6 +231,19 @@ def test_wrong_symbols_are_marked_and_lengths_compared(show):
     assert re.search(
         "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
     )
+
+
+def test_the_diagram_leads_to_the_rows_and_every_step_has_one_scale(show):
+    run = show()
+    lit = "[...document.querySelectorAll('.lit')].map(one => one.className.split(' ')[0])"
+    click = "type_('cabbage'); views[0].find('.stages .softmax').click();"
+    found = run(f"{click} return [document.activeElement.textContent.slice(0, 9), ...{lit}]")
+    assert found == ["softmax p", "softmax", "label", "part"]
+    ends = "Array.from(views[0].label('score').children, one => one.textContent)"
+    scale = f"choose(t, null); return {ends}.join()"
+    axes = run(f"return views[0].now.steps.map((_, t) => {{ {scale} }})")
+    assert len(axes) > 1
+    assert len(set(axes)) == 1
 
 
 def test_no_message_moves_the_layout_and_a_near_miss_is_offered(show):

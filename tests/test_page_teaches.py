@@ -166,6 +166,45 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told
 
 
+def test_without_the_root_the_softmax_saturates(opened):
+    numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
+    run = opened("scaled")
+    (scores, before), (_, after, chip) = run(
+        f"const look = () => {numbers}, by('changes').textContent]; "
+        "const before = look(); by('unscaled').click(); return [before.slice(0, 2), look()]"
+    )
+    assert before == pytest.approx(shares(scores), abs=1e-4)
+    unscaled = [score * math.sqrt(96) for score in scores]
+    assert after == pytest.approx(shares(unscaled), abs=1e-3)
+    assert max(before) < 0.9 < max(after)
+    assert chip == "without √D ✕"
+    assert run("by('unscaled').click(); return isChanged()") is False
+
+
+def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
+    run = opened("scaled", 390, 844)
+    box = "name => document.querySelector(name).getBoundingClientRect()"
+    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
+    assert run(f"{press(1, 1)} return {look}") == ["", True, True]
+    column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
+    at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
+    painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"
+    assert run(f"{at} return {painted}") == [255, 0]
+    assert run(f"pause(); return {TOLD}").startswith(
+        "You guessed “to the left”: right. The largest"
+    )
+    assert not run(f"return {WAITS}")
+    ends = "The last step still ends it: there, its weights are only a picture."
+    assert ends in run(f"{press(3)} return {TOLD}")
+    last = "Array.from(views[0].now.steps[5].weights.data)"
+    assert run(f"return {last}") == [0, 1, 0, 0, 0]
+    told = run(f"{press(4)} return {TOLD}")
+    rows = "result => Array.from(views[0][result].steps[1].weights.data)"
+    before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
+    said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
+    assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
+
+
 def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
     assert "beside" not in opened("scaled")("return by('hold').innerText")
     run = opened("unmasked")
@@ -208,55 +247,6 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     assert run(f"setWeight(0, 1, 1); return {SIGNS}")[:2] == ["✗", "none"]
 
 
-def test_before_the_first_batch_nothing_is_wrong(opened):
-    run = opened("train", 390)
-    marks = "getComputedStyle(views[0].find('.wrong')).textDecorationLine"
-    intro = "getComputedStyle(by('intro')).visibility"
-    look = f"return [views[0].find('.answer h3').textContent, {marks}, {intro}]"
-    assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
-    after = run(f"training.step = 1; update(); showTraining(); {look}")
-    assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
-
-
-def test_without_the_root_the_softmax_saturates(opened):
-    numbers = "[...['scores', 'weights'].map(name => Array.from(views[0].now.steps[4][name].data))"
-    run = opened("scaled")
-    (scores, before), (_, after, chip) = run(
-        f"const look = () => {numbers}, by('changes').textContent]; "
-        "const before = look(); by('unscaled').click(); return [before.slice(0, 2), look()]"
-    )
-    assert before == pytest.approx(shares(scores), abs=1e-4)
-    unscaled = [score * math.sqrt(96) for score in scores]
-    assert after == pytest.approx(shares(unscaled), abs=1e-3)
-    assert max(before) < 0.9 < max(after)
-    assert chip == "without √D ✕"
-    assert run("by('unscaled').click(); return isChanged()") is False
-
-
-def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
-    run = opened("scaled", 390, 844)
-    box = "name => document.querySelector(name).getBoundingClientRect()"
-    look = f"[{TOLD}, ({box})('.bars').bottom < ({box})('#tour').top, {WAITS}]"
-    assert run(f"{press(1, 1)} return {look}") == ["", True, True]
-    column = "views[0].canvas.getContext('2d').getImageData(left + 9, top, 1, 4 * cell).data"
-    at = f"const {{left, top, cell}} = views[0].layout, column = {column};"
-    painted = "[0, 3].map(t => column[4 * (t * cell + 9) + 3])"
-    assert run(f"{at} return {painted}") == [255, 0]
-    assert run(f"pause(); return {TOLD}").startswith(
-        "You guessed “to the left”: right. The largest"
-    )
-    assert not run(f"return {WAITS}")
-    ends = "The last step still ends it: there, its weights are only a picture."
-    assert ends in run(f"{press(3)} return {TOLD}")
-    last = "Array.from(views[0].now.steps[5].weights.data)"
-    assert run(f"return {last}") == [0, 1, 0, 0, 0]
-    told = run(f"{press(4)} return {TOLD}")
-    rows = "result => Array.from(views[0][result].steps[1].weights.data)"
-    before, now = map(max, run(f"return ['before', 'now'].map({rows})"))
-    said = re.search(r"“from there”: wrong, it is “as before”\..*: (.*), and was (.*)\. The", told)
-    assert list(map(float, said.groups())) == pytest.approx([now, before], abs=0.006)
-
-
 def test_a_term_is_explained_to_the_keyboard(opened):
     key = "new KeyboardEvent('keydown', {key: 'Escape', bubbles: true, cancelable: true})"
     shown = "setWeight(0, 0, 1); one.focus(); const said = by('tip').textContent;"
@@ -271,6 +261,16 @@ def test_a_term_is_explained_to_the_keyboard(opened):
         said, *after = run(f"const one = {name}; {shown} {hidden}")
         assert meaning in said
         assert after == [True, True]
+
+
+def test_before_the_first_batch_nothing_is_wrong(opened):
+    run = opened("train", 390)
+    marks = "getComputedStyle(views[0].find('.wrong')).textDecorationLine"
+    intro = "getComputedStyle(by('intro')).visibility"
+    look = f"return [views[0].find('.answer h3').textContent, {marks}, {intro}]"
+    assert run(look) == ["answer · not trained yet · right is olleh", "none", "visible"]
+    after = run(f"training.step = 1; update(); showTraining(); {look}")
+    assert after == ["answer · ✗ wrong · right is olleh", "underline", "hidden"]
 
 
 def test_the_softmax_of_a_wide_query_is_decided_unless_it_is_divided(opened):

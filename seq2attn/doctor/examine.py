@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor import masks, numbers, rows, scale, steps, weights
+from seq2attn.doctor.catch import transparent
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
@@ -102,6 +103,7 @@ def check_attention(
         torch.random.fork_rng(devices=[]),
         warnings.catch_warnings(action="ignore"),
         unchanged(module_of(attention)),
+        transparent(),
     ):
         torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):

@@ -27,6 +27,8 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.findings.report import Finding, Report
 
 METHOD = "forkserver" if hasattr(os, "fork") else "spawn"
+PRELOADED = ["seq2attn.doctor.examine", "torch.fx.experimental.symbolic_shapes"]
+"""what the server imports: torch imports the second one for the first gradient, in half a second"""
 STARTS = {"forkserver": 0.0, "spawn": 30.0}  # seconds more, for importing torch
 TICK = 0.1  # seconds between two looks at what a process prints
 PRINTED = 4000  # bytes of it that are kept
@@ -71,7 +73,7 @@ def examine_places(
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload(["seq2attn.doctor.examine", scores.partition(":")[0]])
+        context.set_forkserver_preload([*PRELOADED, scores.partition(":")[0]])
     waiting = list(places.items())
     running: list[_Child] = []
     try:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2attn.doctor.call import ORDERS, B, arrange
-from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
+from seq2attn.doctor.catch import PRODUCTS, aten, place_of
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
 from seq2attn.findings.engine import Found
@@ -72,7 +72,7 @@ Products.__torch_dispatch__ = Products.dispatch  # type: ignore[assignment]
 def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
     """Return what `Products` finds in a call."""
     watch = Products(subject.length, subject.constant)
-    with transparent(), watch:
+    with watch:
         subject.call(subject.given.free.each(torch.clone))
     return watch.found
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, order_of, settle, tensors
-from seq2attn.doctor.catch import Use, Watch, place_of, transparent
+from seq2attn.doctor.catch import Use, Watch, place_of
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
@@ -84,8 +84,9 @@ class Subject:
         """Return the tensors that a call returns, and its uses of weights if it is watched; changes
         are those of `Watch`.
         """
-        watch = Watch(given.keys.size(1), self.queries(given), self.constant, **changes)
-        with transparent(), watch if is_watched else contextlib.nullcontext():
+        constant = self.constant if is_watched else ()
+        watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
+        with watch if is_watched else contextlib.nullcontext():
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
@@ -269,7 +270,7 @@ class Subject:
         """Whether queries also attend to each other, as in a decoder layer"""
         queries = self.queries(self.given)
         watch = Watch(queries, queries)
-        with transparent(), watch:
+        with watch:
             self.call(self.given.free.each(torch.clone))
         return queries > 1 and bool(watch.uses)
 

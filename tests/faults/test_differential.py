@@ -174,22 +174,22 @@ def check_batch(config, model, book):
     if not config.model.attention.mask_padding:  # padding then changes the results, as it should
         batch = batch.select((batch.source_lengths == batch.source_lengths[0]).nonzero().squeeze(1))
         batch = _without_padding(batch)
+    expected = []  # of each row
+    for row, (size, steps) in enumerate(
+        zip(batch.source_lengths, batch.decoder_lengths, strict=True)
+    ):
+        source, inputs = batch.source[row, :size], batch.decoder_input[row, :steps]
+        logits, weights = book.teacher_forced(source.tolist(), inputs.tolist())
+        expected.append((torch.stack(logits), torch.tensor(weights, dtype=torch.float64)))
     wider = _padded(batch) if config.model.attention.mask_padding else batch
     for grad, one in ((True, batch), (False, batch), (True, wider), (False, wider)):
         with torch.set_grad_enabled(grad):
             decoded = model(one)
-        for row, (size, steps) in enumerate(
-            zip(one.source_lengths, one.decoder_lengths, strict=True)
-        ):
-            source = one.source[row, :size].tolist()
-            inputs = one.decoder_input[row, :steps].tolist()
-            logits, weights = book.teacher_forced(source, inputs)
-            assert_close(
-                decoded.logits[row, :steps], torch.stack(logits), **CLOSE, check_dtype=True
-            )
+        for row, (logits, weights) in enumerate(expected):
+            steps, size = len(logits), int(one.source_lengths[row])
+            assert_close(decoded.logits[row, :steps], logits, **CLOSE)
             if decoded.weights is not None:
-                expected = torch.tensor(weights, dtype=torch.float64)
-                assert_close(decoded.weights[row, :steps, :size], expected, **CLOSE)
+                assert_close(decoded.weights[row, :steps, :size], weights, **CLOSE)
                 assert (decoded.weights[row, :steps, size:] == 0).all()
 
 
