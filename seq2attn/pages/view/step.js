@@ -50,12 +50,14 @@ function addRow(view, box) {
 function drawStep(view) {
   const {steps} = view.now
   const t = Math.min(state.step, steps.length - 1)
+  // Read before anything is written: a width that is read after it makes the browser lay out anew.
+  const room = Math.max(100, view.find(".parts").clientWidth - 20)
   drawHeading(view, steps, t)
   if (view.attends) drawBars(view, steps[t], t)
   drawLikeliest(view, steps[t], view.before.steps[t], t)
   const Parts = view.attends ? AttentionParts : BottleneckParts
   const parts = new Parts(view, steps[t], t)
-  for (const part of view.parts) drawRow(view, part, parts[part]())
+  for (const part of view.parts) drawRow(view, part, parts[part](), room)
   showLit(view)
 }
 
@@ -85,12 +87,11 @@ function showLit(view) {
 }
 
 // Fill the row of a part with its explanation: sum, a formula with its numbers; why, some
-// sentences; vectors: {name: numbers}, each drawn as bars on a canvas. Canvases are kept where
-// their number stays the same, since this is done at every keystroke.
-function drawRow(view, part, {sum = "", why, vectors = {}}) {
+// sentences; vectors: {name: numbers}, each drawn as bars on a canvas `room` pixels wide. Canvases
+// are kept where their number stays the same, since this is done at every keystroke.
+function drawRow(view, part, {sum = "", why, vectors = {}}, room) {
   const [, formulaLine, sentence, box] = view.rows[part].children
   const entries = Object.entries(vectors)
-  const room = Math.max(100, view.find(".parts").clientWidth - 20)
   setText(formulaLine, sum)
   setText(sentence, flowing(why))
   if (box.children.length !== entries.length) {
