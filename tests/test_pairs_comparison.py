@@ -14,7 +14,7 @@ def work(cli, tmp_path, trials_here, blank_figures):
     """Files of pairs and their config in the working directory, and a pool that is this process."""
     write("train.tsv", WORDS)
     write("dev.tsv", "bb aa ab bba aabb".split())
-    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 3, log_every: 2"))
+    Path("pairs.yaml").write_text(CONFIG.replace("epochs: 2", "epochs: 2, log_every: 2"))
     return tmp_path
 
 

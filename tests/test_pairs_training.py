@@ -59,7 +59,7 @@ def trained(config, where=NewRun(Path("runs"), "a"), **options):  # noqa: B008
     return session.train(config, where, device="cpu", **options)
 
 
-def stopped_run(work, at=6, overrides=(), name="mine"):
+def stopped_run(work, at=1, overrides=(WHOLE,), name="mine"):
     """A run that was stopped at a step, and the outcome of its training."""
     return trained(
         load_config("my.yaml", list(overrides)), NewRun(work / "runs", name), **StopAt(at).given
@@ -140,7 +140,7 @@ def test_only_training_opens_the_files_of_a_run(work, cli, monkeypatch):
 
 
 def test_a_run_on_files_continues_by_its_name_alone(work):
-    run = stopped_run(work, at=12).run
+    run = stopped_run(work).run
     assert seq2attn.train(resume="mine", device="cpu").status().state == "finished"
     assert seq2attn.train(run, device="cpu") == run
     with refused("--resume continues a run unchanged; --config, "):
