@@ -427,7 +427,7 @@ training: {steps: 110, batch_size: 24, learning_rate: 0.03, validation_samples: 
 """
 
 
-def test_attention_matters_to_a_trained_model(cli):
+def test_attention_matters_to_a_trained_model(cli, blank_figures):
     values = yaml.safe_load(SMALL)
     run = seq2attn.train(values, name="small", progress=False)
     blind = ["model.attention.score=none", "training.steps=2"]
