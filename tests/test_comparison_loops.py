@@ -12,6 +12,7 @@ from outcomes import metrics
 from refusal import refused
 
 import seq2attn
+from seq2attn.comparison.fingerprint import fingerprint
 from seq2attn.runs.run import Run
 
 pytestmark = pytest.mark.usefixtures("trials_here")
@@ -107,6 +108,19 @@ def test_a_loop_whose_helpers_or_values_have_changed_is_another(monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "RATE", 0.2)  # what a helper of theirs reads
     with refused("loops-closed-seed_1.*trained by closed"):
         compare(loops, vary="seed=1")
+
+
+def test_functions_that_compute_something_else_have_other_checksums():
+    for one, other in (
+        (lambda a: a + 1, lambda a: a - 1),
+        (lambda a: a.real, lambda a: a.imag),
+        (lambda a=1: a, lambda a=2: a),
+        (lambda *, a=1: a, lambda *, a=2: a),
+        (lambda: [1 for _ in "a"], lambda: [2 for _ in "a"]),
+        (lambda: later, lambda: RATE),
+    ):
+        assert fingerprint(one) == fingerprint(one) != fingerprint(other)
+    later = 1
 
 
 def test_a_loop_that_fails_or_is_none_is_said():
