@@ -74,20 +74,6 @@ def test_error_rates_over_seeds_in_every_output(cli):
     assert "hidden=8: word error rate, the baseline" in compare(cli, LAYERS, terminal=True).out
 
 
-@pytest.mark.parametrize(
-    "arguments, says",
-    [
-        ("--set task.train=none.tsv", "none.tsv"),
-        ("--lengths 3", "lengths: runs on pairs are measured on all pairs of their dev file"),
-        ("--samples 3", "samples: runs on pairs are measured on all pairs of their dev file"),
-        ("--vary task.source_column=0,1", "task.source_column"),
-    ],
-)
-def test_mistakes_are_reported_before_anything_is_trained(cli, arguments, says):
-    assert says in compare(cli, f"--vary seed=1-2 {arguments}").refusal
-    assert not Path("runs").exists()
-
-
 def test_what_the_dev_file_has_in_common_is_told(cli):
     done = compare(cli, "--vary seed=1 --set task.dev=train.tsv --set training.epochs=1").check()
     assert "8 of 8 dev pairs are also in the training file" in done.err

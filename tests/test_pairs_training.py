@@ -211,42 +211,6 @@ def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
 # ---- mistakes in files and settings ----
 
 
-@pytest.mark.parametrize(
-    "override, says",
-    [
-        (
-            "task.train=missing.tsv",
-            "missing.tsv: no such file\nName your files: train takes --set task.train=FILE --set ",
-        ),
-        ("task.train=data/trian.tsv", "data/trian.tsv: no such file; did you mean 'train.tsv'?\n"),
-        ("task.delimiter=';;'", "must be one character, such as ',' or ';'; found ';;'"),
-        ("task.train=data", "data: cannot be read: not a regular file"),
-        (
-            "task.target_column=3",
-            (
-                "18 of 18 lines cannot be read\n  18 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-                "...): columns: found 2, expected 3"
-            ),
-        ),
-        ("task.target_column=1", "1 is also task.source_column; name another column"),
-        ("task.columns=1", "1 is below the last column that is used, 2"),
-        (
-            "task.train=null",
-            "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on",
-        ),
-        ('task.target_separator="\\t"', "must not contain a tab or a line end"),
-        ("training.steps=5", "is set, and so is training.steps; set one of them to null"),
-        (
-            "training.warmup=16",
-            "training.warmup: 16 is above the 15 steps of training: 3 epochs of 5 batches",
-        ),
-    ],
-)
-def test_a_mistake_gives_one_message_and_no_run(work, cli, override, says):
-    assert says in cli(f"train --config my.yaml --set {override}").refusal
-    assert not (work / "runs").exists()
-
-
 # ---- measuring, selection and patience ----
 
 
