@@ -103,6 +103,21 @@ def test_any_flipped_bit_is_refused(path, whole):
         assert refusal(path), place
 
 
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        (rb"\"step\": 3", rb"\"step\": 4"),
+        (b'"model.decoder.', b'"model.encoder.'),
+        (b'"F32"', b'"I32"'),
+    ],
+    ids=["state", "names", "types"],
+)
+def test_an_altered_header_is_refused(path, whole, old, new):
+    assert old in whole
+    path.write_bytes(whole.replace(old, new, 1))
+    assert "damaged" in refusal(path)
+
+
 STATES = [
     "",
     "{",

@@ -207,6 +207,7 @@ def test_attention_maps_are_recorded(often_watched):
         assert lengths == [2, 3]  # the middle length and the longest
         for one in line["maps"]:
             assert one["ideal"] == list(range(len(one["source"])))[::-1]
+            assert "".join(one["output_symbols"]).removesuffix("<eos>") == one["output"]
     assert len({tuple(one["source"] for one in line["maps"]) for line in lines}) == 1
 
 
