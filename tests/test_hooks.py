@@ -292,6 +292,7 @@ def test_hooks_leave_with_their_own_context_whatever_the_order():
     next(one)
     next(two)
     changed = model.predict(TEXT).output
+    assert not is_hooked(made().module)  # another model
     one.close()  # the first leaves before the second
     assert model.predict(TEXT).output != changed
     assert is_hooked(model.module)
