@@ -15,7 +15,6 @@ from refusal import refused
 import seq2attn
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
-from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.rows import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -222,10 +221,9 @@ class Fixed:
 
     def __call__(self, predictor, pairs):
         wer, loss, *ser = next(self.results)
-        answers = evaluate_pairs(predictor, pairs).answers
         measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
         rows = rows_of(measured, 3, length=None, trained=True)
-        return Evaluation(tuple(rows), answers)
+        return Evaluation(tuple(rows), ())
 
 
 @pytest.fixture
