@@ -34,7 +34,6 @@ def lines(line, words=WORDS):
 
 THREE = ["".join(letters) for letters in itertools.product("abcdefghijk", repeat=3)]  # 1331
 SHORT_WORDS = [" ".join(THREE[at::133]) for at in range(133)] * 9
-CLDF = "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
 GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
     "spreadsheet.csv": (
         "sep=;\r\n" + lines(lambda _, word: f'{word};"{phones(word)}";;\r'),
