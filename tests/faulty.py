@@ -249,7 +249,6 @@ MASKLESS = SELF.replace(START, NO_MASK)
 NAMED = MASKLESS.replace("Attention", "CausalRows") + "\nAttention = CausalRows\n"
 KEEP = ONE.replace("valid", "keep")
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
-HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
 MIXED = """\
         less = torch.arange(4)[:, None, None] / 4

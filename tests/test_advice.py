@@ -34,7 +34,6 @@ def lines(line, words=WORDS):
 
 THREE = ["".join(letters) for letters in itertools.product("abcdefghijk", repeat=3)]  # 1331
 SHORT_WORDS = [" ".join(THREE[at::133]) for at in range(133)] * 9
-CLDF = "ID,Language_ID,Value,Form,Segments,Comment,Source\n"
 GIVEN = {  # a file -> what it holds, and the options that its refusal has to name
     "spreadsheet.csv": (
         "sep=;\r\n" + lines(lambda _, word: f'{word};"{phones(word)}";;\r'),
@@ -237,6 +236,11 @@ SENTENCES = [" ".join(WORDS[at : at + 3 + at % 7]) + "." for at in range(50)]
             "'0'), 2 (words, such as 'aaa'), 3 (words, such as 'aaax'), 4 (words, such as 'yaaa')",
         ),
         ("a.tsv", lines(lambda number, word: f"{word}\tx" if number % 4 else word), "16 of 64"),
+        (  # a fifth of the words are symbols
+            "a.txt",
+            lines(lambda at, word: f"{word if at % 5 else IPA['a']} {phones(word)}", WORDS[:60]),
+            "It is no file of pairs.",
+        ),
         (  # features of the source, and of the target
             "a.tsv",
             lines(

@@ -1,6 +1,5 @@
 """`seq2attn compare` from the command line: refused, run, stopped, resumed, and read again."""
 
-import contextlib
 import inspect
 import json
 import re
@@ -8,10 +7,9 @@ import shlex
 import shutil
 import signal
 from pathlib import Path
-from unittest import mock
 
 import pytest
-from inline import ROOT, Inline, call_main
+from inline import ROOT, Inline
 
 from seq2attn.cli.compare import compare as compare_command
 from seq2attn.comparison.plan import make_plan
@@ -31,24 +29,6 @@ def work(cli, tmp_path, trials_here):
     """tiny.yaml in the working directory, and a pool that is this process."""
     (tmp_path / "tiny.yaml").write_text(TINY)
     return tmp_path
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The runs of a comparison that is done."""
-    folder = tmp_path_factory.mktemp("finished")
-    (folder / "tiny.yaml").write_text(TINY)
-    with (
-        contextlib.chdir(folder),
-        mock.patch("seq2attn.comparison.workers.process_pool", return_value=Inline()),
-    ):
-        call_main("compare -c tiny.yaml --vary seed=1 --device cpu").check()
-    return folder / "runs"
-
-
-@pytest.fixture
-def finished(made, work):
-    shutil.copytree(made, work / "runs")
 
 
 def compare(cli, line="", *words):
@@ -88,21 +68,6 @@ def test_each_trial_becomes_a_run_and_two_invocations_give_the_same_table(cli):
     assert "6 trials, 4 done, 2 to run" in more.err
     assert more.rows()[0]["seeds"] == "3"
     assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
-ADDRESSES = (
-    "dask dask: dask:foo dask:foo:bar dask:http://127.0.0.1:9 dask:tcp://a tcp://a:1".split()
-)
-
-
-@pytest.mark.parametrize("address", [*ADDRESSES, ""])
-def test_a_malformed_executor_is_refused_at_once_though_all_trials_are_done(cli, finished, address):
-    said = compare(cli, "--vary seed=1 --executor", address).refusal
-    assert len(said.splitlines()) == 1
-    assert said.startswith(
-        "error: --executor: expected dask:ADDRESS, such as dask:tcp://HOST:8786, "
-    )
-    assert said.endswith(f"found {address!r}\n")
 
 
 def test_a_changed_config_is_one_message_for_all_trials(cli, work):

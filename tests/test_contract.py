@@ -380,24 +380,6 @@ BROKEN = [
         around(Bigrams, "encode", lambda result: result._replace(final=(result.states.mean(1),))),
     ),
     (
-        "padding",
-        "depends on padding",
-        around(
-            Bigrams,
-            "encode",
-            lambda result: result._replace(states=result.states * result.states.size(1)),
-        ),
-    ),
-    (
-        "batch",
-        "depends on the other rows",
-        around(
-            Bigrams,
-            "encode",
-            lambda result: result._replace(states=result.states - result.states[:, :1].mean(0)),
-        ),
-    ),
-    (
         "shape",
         "encoder states: shape (3, 6, 3), expected (3, 6, 4)",
         around(Bigrams, "encode", lambda result: result._replace(states=result.states[..., :3])),

@@ -1,7 +1,5 @@
 """`predict` and `eval` with a beam, and with several runs as an ensemble."""
 
-import shutil
-
 import pytest
 from measured import value_of
 from refusal import refused
@@ -87,16 +85,8 @@ def test_several_runs_stand_side_by_side(cli, runs_copy):
     assert cli("predict ab b --run tiny --run other").out.splitlines() == expected
     answers = cli("predict ab b --run tiny --run other --json").json
     assert [(one["run"], one["source"]) for one in answers][1] == ("other", "ab")
-
-
-@pytest.mark.parametrize(
-    "command, says",
-    [
-        ("eval tiny --ensemble", "--ensemble averages two runs or more"),
+    for line, says in (
         ("predict - --run tiny --run other", "standard input is answered by one run"),
         ("eval tiny other --errors e.tsv", "--errors writes the wrong answers of one run"),
-    ],
-)
-def test_what_runs_do_together(cli, runs_copy, command, says):
-    shutil.copytree(runs_copy / "tiny", runs_copy / "other")
-    assert says in cli(command).refusal
+    ):
+        assert says in cli(line).refusal

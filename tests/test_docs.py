@@ -118,7 +118,7 @@ def test_the_readme_begins_with_the_command_its_model_and_whom_it_is_for():
     assert "[" in table
 
 
-def test_the_readme_score_passes_the_contract(tmp_path, own_scores):
+def test_the_readme_score_passes_the_contract(tmp_path, own_scores, one_place):
     plugin = tmp_path / "distance.py"
     plugin.write_text(BLOCKS[0], encoding="utf-8")
     assert [cls.__name__ for cls in load_plugin(plugin)] == ["Distance"]

@@ -17,7 +17,6 @@ from pages import (
     random_changes,
     random_texts,
 )
-from refusal import refused
 from torch.testing import assert_close
 
 from seq2attn.export.folder import export_graphs, write_graphs
@@ -110,16 +109,6 @@ def test_onnxruntime_and_pytorch_agree_with_every_mechanism(tmp_path, name):
     most = 3 if "by_key" in name else None  # each step sharpens, which multiplies rounding
     count = int(os.environ.get("SEQ2ATTN_STRINGS", "1000"))
     assert_agreement(tmp_path, predictor, count, longest=40, most=most)
-
-
-def test_an_operation_that_the_exporter_lacks(monkeypatch):
-    def rising(_, query, keys):
-        return (query @ keys.mT).cummax(dim=2).values
-
-    monkeypatch.setattr(Scaled, "forward", rising)
-    line = r"\(attention.py, line \d+: "
-    with refused(rf"into ONNX: the exporter has no translation for cummax {line}"):
-        export_graphs(make_model("scaled", dtype=torch.float32))
 
 
 def test_without_its_packages_a_command_says_how_to_get_them(cli, monkeypatch, runs_copy):

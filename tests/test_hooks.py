@@ -185,7 +185,7 @@ def test_each_string_gets_its_own_donor_and_nan_patches_nothing(kind):
     donors = model.run_with_cache(others)[1]
     unpatched = [model.run_with_cache(text) for text in texts]
     names = sorted(set(donors) - fixed - {"attention.allowed"})
-    for name in names if kind == "bahdanau" else names[::2]:
+    for name in names if kind == "bahdanau" else names[::3]:
         place = min(1, donors[name].shape[1] - 1)
         rows = donors[name][:, place].copy()
         rows[1] = np.nan
@@ -292,6 +292,7 @@ def test_hooks_leave_with_their_own_context_whatever_the_order():
     next(one)
     next(two)
     changed = model.predict(TEXT).output
+    assert not is_hooked(made().module)  # another model
     one.close()  # the first leaves before the second
     assert model.predict(TEXT).output != changed
     assert is_hooked(model.module)

@@ -4,13 +4,12 @@ any other.
 
 import ast
 import functools
-import os
-import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from inline import process
 
 import seq2attn
 
@@ -197,34 +196,20 @@ def test_help_imports_neither_yaml_nor_the_schema():
     assert {"yaml", "seq2attn.config"} & names == set()
 
 
-def loaded_by(code, modules):
-    """Those of `modules` that a fresh interpreter has loaded after `code`."""
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import sys\n{code}\nprint(*sorted({modules!r} & sys.modules.keys()))",
-        ],
-        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(result.stdout.splitlines()[-1].split())
-
-
-def test_no_heavy_module_is_loaded_before_a_command_runs():
-    assert loaded_by(f"import {', '.join(['seq2attn', *light_modules()])}", HEAVY) == set()
-
-
-def test_training_and_counting_parameters_do_not_load_torchs_compiler(tmp_path):
+def test_heavy_modules_are_loaded_by_what_needs_them(tmp_path):
+    """Importing the package and its light modules loads none; training and counting parameters
+    load no compiler of torch's.
+    """
     code = f"""
-import seq2attn
+import sys, {", ".join(["seq2attn", *light_modules()])}
+print("before:", *{HEAVY!r} & sys.modules.keys())
 from seq2attn.build import build_model
 from seq2attn.analysis.ledger import parameter_ledger
 from seq2attn.config import check_config
 parameter_ledger(build_model(check_config({{"model": {{"attention": {{"score": "additive"}}}}}})))
 overrides = "training.steps=1 training.warmup=0 training.validation_samples=1 task.max_length=2"
 seq2attn.train("configs/scaled.yaml", overrides.split(), runs_dir={str(tmp_path)!r})
+print("after:", *{{"torch", "torch._dynamo"}} & sys.modules.keys())
 """
-    assert loaded_by(code, {"torch", "torch._dynamo"}) == {"torch"}
+    done = process(tmp_path, "-c", code).check()
+    assert [line for line in done.out.splitlines() if ":" in line] == ["before:", "after: torch"]

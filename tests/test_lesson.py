@@ -28,15 +28,6 @@ def table(heading, first):
     return rows[next(place for place, row in enumerate(rows) if row[0] == first) :]
 
 
-def test_its_first_screen_says_what_to_have_ready_and_its_answers_are_folded():
-    first = LESSON.partition("## 1.")[0]
-    for words in ("projector", "make class", "a browser", "All training takes"):
-        assert words in first
-    assert LESSON.index("scaled.html") < LESSON.index("seq2attn train")
-    for text, answers in ((LESSON, 7), (ADVANCED, 1)):
-        assert text.count("<details><summary>Answer") == text.count("</details>") == answers
-
-
 def test_one_step_on_paper():
     query, *keys = table("2. One step", "query s")
     numbers = [

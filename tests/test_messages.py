@@ -23,6 +23,9 @@ FILES = {
     "empty.yaml": "",
     "dates.yaml": "task: dates",
     "alone.yaml": "configs: good.yaml\n",
+    "pairs.yaml": "task: {name: pairs, train: words.tsv, dev: words.tsv}\nmodel: {hidden: 8}\n"
+    "training: {epochs: 3, batch_size: 1}\n",
+    "words.tsv": "a\tb\nb\ta\n",
 }
 
 
@@ -104,12 +107,14 @@ EMPTY = "empty.yaml: expected keys and values"
 FEW = "the task Dates cannot be measured on unary; its families: random"
 FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
 GRID = "compare -c good.yaml --vary"
+ALL_PAIRS = "runs on pairs are measured on all pairs of their dev file"
 DASK = "--executor: expected dask:ADDRESS, such as dask:tcp"
 LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
 NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'):"
 OR_CONTINUE = "Choose another name, or continue it: seq2attn train --resume tiny"
 OUTSIDE = " is not in the runs directory, runs"
+PAIRS = "train -c pairs.yaml --set task."
 SHORT = "no source has 8 characters"
 UNCHANGED = "--config, --set, --name and --note are for new runs"
 UNSEEN = "; its alphabet is abcdefghijklmnopqrstuvwxyz"
@@ -188,6 +193,14 @@ train -c good.yaml --set model.attention.score=mine | good.yaml: 1 problem
 {GRID} seed=1 --device tpu | --device: 'tpu' is not available
 {GRID} seed=1 --metric wer | metric: wer is measured on files of pairs
 {GRID} seed=1 --executor desk | {DASK}
+{GRID} seed=1 --executor dask | {DASK}
+{GRID} seed=1 --executor dask: | {DASK}
+{GRID} seed=1 --executor dask:foo | {DASK}
+{GRID} seed=1 --executor dask:foo:bar | {DASK}
+{GRID} seed=1 --executor dask:http://127.0.0.1:9 | {DASK}
+{GRID} seed=1 --executor dask:tcp://a | {DASK}
+{GRID} seed=1 --executor tcp://a:1 | {DASK}
+{GRID} seed=1 --executor '' | {DASK} | found ''
 {GRID} training.learning_rate=log:1e-4..1e-2:1 | log:FIRST..LAST:COUNT with 0 < FIRST
 {GRID} model.attention.score=additive,concat | additive-seed_1 is there 2 times
 {GRID} seed=1,1-2 | compare-good-seed_1 is there 2 times
@@ -226,6 +239,33 @@ plot accuracy --plot x.gif | {FORMAT}
 plot attention --plot x.gif | {FORMAT}
 plot accuracy --plot good.yaml/x.png | good.yaml is not a folder
 plot accuracy tiny tiny2 --by-length --plot x.png | no run 'tiny2'
+report tinny | no run 'tinny' in runs; did you mean
+report good tiny | no run 'good' in runs
+report good.yaml | good.yaml: 3 problems
+report neither.yaml | neither.yaml: no such file
+report tiny --to page.txt | page.txt: a report's file name ends with .html
+report tiny --to good.yaml/page.html | good.yaml/page.html: good.yaml is not a folder
+eval tiny --ensemble | --ensemble averages two runs or more
+train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
+train -c good.yaml --set "training.watched=''" | training.watched: the string is empty
+train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
+train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates' does not know
+split words.tsv | too few words, or values to split by: none is left for dev
+{PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
+{PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
+{PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'
+{PAIRS}train=. | cannot be read: not a regular file
+{PAIRS}target_column=3 | 2 of 2 lines cannot be read | 2 lines (1, 2): columns: found 2, expected 3
+{PAIRS}target_column=1 | 1 is also task.source_column; name another column
+{PAIRS}columns=1 | 1 is below the last column that is used, 2
+{PAIRS}train=null | task.train (--set 'task.train=null'): is missing: name the file of pairs
+{PAIRS}target_separator='"\t"' | must not contain a tab or a line end
+{PAIRS}skip_bad=0 --set training.steps=5 | is set, and so is training.steps; set one of them to null
+{PAIRS}skip_bad=0 --set training.warmup=7 | 7 is above the 6 steps of training: 3 epochs of 2
+compare -c pairs.yaml --vary seed=1-2 --set task.train=none.tsv | none.tsv
+compare -c pairs.yaml --vary seed=1-2 --lengths 3 | lengths: {ALL_PAIRS}
+compare -c pairs.yaml --vary seed=1-2 --samples 3 | samples: {ALL_PAIRS}
+compare -c pairs.yaml --vary task.source_column=0,1 | must be a column's number, from 1 to 1,000
 """  # with a run `tiny`
 
 
@@ -270,15 +310,6 @@ def test_no_run_yet(mistake):
     assert mistake("eval notes").startswith("runs/notes is not a run: it has no config.yaml")
 
 
-@pytest.mark.parametrize("command", ["eval", "eval tiny", "predict abc", "predict abc --run tiny"])
-def test_a_run_without_a_checkpoint(mistake, runs_copy, command):
-    for file in (runs_copy / "tiny/checkpoints").iterdir():
-        file.unlink()
-    said, hint = mistake(command).split("\n")
-    assert said == "run 'tiny' has no checkpoint: runs/tiny/checkpoints is empty"
-    assert hint == "Train it: seq2attn train --resume tiny"
-
-
 @pytest.mark.parametrize(
     "command, which, other",
     [
@@ -295,28 +326,6 @@ def test_a_checkpoint_cut_in_half(mistake, runs_copy, command, which, other):
     assert message.endswith(
         f"\nThe run's other checkpoint may be intact: eval and predict take --checkpoint {other}."
     )
-
-
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
-        (
-            "hidden: 8",
-            "hidden: 9",
-            "runs/tiny/checkpoints/best.safetensors: does not belong to this config: it ",
-        ),
-        (
-            "hidden: 8",
-            "hiden: 8",
-            "runs/tiny/config.yaml: 1 problem\n  model.hiden (runs/tiny/config.yaml:",
-        ),
-    ],
-)
-def test_a_run_with_another_config(mistake, runs_copy, old, new, message):
-    config = runs_copy / "tiny/config.yaml"
-    config.write_text(config.read_text().replace(old, new))
-    assert mistake("eval").startswith(message)
-    assert mistake("predict abc").startswith(message)
 
 
 # ---- help, completion, and what starts at once ----

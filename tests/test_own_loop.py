@@ -117,15 +117,6 @@ def test_a_model_can_be_pickled(saved):
         assert copied.predict("abcab").output == saved.predict("abcab").output
 
 
-def test_guidance_needs_a_task_that_knows_its_alignment(cli, tmp_path):
-    (tmp_path / "dates.yaml").write_text("task: dates\n")
-    line = "train -c dates.yaml --set training.losses=attentive_guidance"
-    assert "needs the source position of each output, which task 'dates' does not know" in (
-        cli(line).refusal
-    )
-    assert not Path("runs").exists()
-
-
 def test_the_documented_reader_of_a_checkpoint_needs_no_seq2attn(tmp_path, monkeypatch):
     code = (ROOT / "examples/read_checkpoint.py").read_text("utf-8")
     assert "import seq2attn" not in code

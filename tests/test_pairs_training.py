@@ -15,7 +15,6 @@ from refusal import refused
 import seq2attn
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
-from seq2attn.inference.evaluation import evaluate_pairs
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.rows import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
@@ -59,7 +58,7 @@ def trained(config, where=NewRun(Path("runs"), "a"), **options):  # noqa: B008
     return session.train(config, where, device="cpu", **options)
 
 
-def stopped_run(work, at=6, overrides=(), name="mine"):
+def stopped_run(work, at=1, overrides=(WHOLE,), name="mine"):
     """A run that was stopped at a step, and the outcome of its training."""
     return trained(
         load_config("my.yaml", list(overrides)), NewRun(work / "runs", name), **StopAt(at).given
@@ -140,7 +139,7 @@ def test_only_training_opens_the_files_of_a_run(work, cli, monkeypatch):
 
 
 def test_a_run_on_files_continues_by_its_name_alone(work):
-    run = stopped_run(work, at=12).run
+    run = stopped_run(work).run
     assert seq2attn.train(resume="mine", device="cpu").status().state == "finished"
     assert seq2attn.train(run, device="cpu") == run
     with refused("--resume continues a run unchanged; --config, "):
@@ -211,42 +210,6 @@ def test_a_run_whose_records_are_damaged_opens_no_file(work, cli, monkeypatch):
 # ---- mistakes in files and settings ----
 
 
-@pytest.mark.parametrize(
-    "override, says",
-    [
-        (
-            "task.train=missing.tsv",
-            "missing.tsv: no such file\nName your files: train takes --set task.train=FILE --set ",
-        ),
-        ("task.train=data/trian.tsv", "data/trian.tsv: no such file; did you mean 'train.tsv'?\n"),
-        ("task.delimiter=';;'", "must be one character, such as ',' or ';'; found ';;'"),
-        ("task.train=data", "data: cannot be read: not a regular file"),
-        (
-            "task.target_column=3",
-            (
-                "18 of 18 lines cannot be read\n  18 lines (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
-                "...): columns: found 2, expected 3"
-            ),
-        ),
-        ("task.target_column=1", "1 is also task.source_column; name another column"),
-        ("task.columns=1", "1 is below the last column that is used, 2"),
-        (
-            "task.train=null",
-            "task.train (--set 'task.train=null'): is missing: name the file of pairs to train on",
-        ),
-        ('task.target_separator="\\t"', "must not contain a tab or a line end"),
-        ("training.steps=5", "is set, and so is training.steps; set one of them to null"),
-        (
-            "training.warmup=16",
-            "training.warmup: 16 is above the 15 steps of training: 3 epochs of 5 batches",
-        ),
-    ],
-)
-def test_a_mistake_gives_one_message_and_no_run(work, cli, override, says):
-    assert says in cli(f"train --config my.yaml --set {override}").refusal
-    assert not (work / "runs").exists()
-
-
 # ---- measuring, selection and patience ----
 
 
@@ -258,10 +221,9 @@ class Fixed:
 
     def __call__(self, predictor, pairs):
         wer, loss, *ser = next(self.results)
-        answers = evaluate_pairs(predictor, pairs).answers
         measured = {"wer": wer, "ser": (ser or [wer])[0], "loss": loss, "exact_match": 1 - wer}
         rows = rows_of(measured, 3, length=None, trained=True)
-        return Evaluation(tuple(rows), answers)
+        return Evaluation(tuple(rows), ())
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from seq2attn.plotting.curves import (
     accuracy_figure,
     curves_figure,
 )
-from seq2attn.plotting.style import looks, save_figure
+from seq2attn.plotting.style import logarithmic, looks, new_panels, save_figure
 from seq2attn.results.evaluation import Evaluation
 from seq2attn.results.maps import AttentionMap
 
@@ -197,9 +197,15 @@ def test_losses_are_drawn_with_their_average():
     ).axes  # two neighbours are one: sqrt(1 x 4)
     assert_allclose(axes.lines[0].get_xydata()[:2], [[0.5, 2.0], [2.5, 2.0]])
     assert drawn["two"].get_xydata().tolist() == [[10, 1.0]]  # 0 has no logarithm
-    for lowest, labelled in ((0.02, [0.02, 0.05, 0.1, 0.2, 0.5, 1]), (1e-9, 0.1 ** np.arange(10))):
-        (axes,) = curves_figure({"one": [(1, 1.0), (2, lowest)]}, ["dot"], "", log=True).axes
+    for lowest, labelled in (
+        (0.02, [0.02, 0.05, 0.1, 0.2, 0.5, 1]),
+        (0.01, [0.01, 0.1, 1]),
+        (1e-11, 0.1 ** np.arange(12)),
+        (1e-12, 0.01 ** np.arange(7)),
+    ):
+        _, (axes,) = new_panels()
         axes.set_ylim(lowest, 1)
+        logarithmic(axes)
         ticks = [*axes.get_yticks(), *axes.get_yticks(minor=True)]
         assert_allclose([one for one in ticks if lowest <= 1.01 * one < 2], sorted(labelled))
     assert [drawn[name].get_color() for name in curves] == [

@@ -258,24 +258,6 @@ def test_a_comparison_is_found_by_its_name_or_its_file_and_missing_trials_are_na
     )
 
 
-def test_mistakes_are_errors(cli, work):
-    (work / "other.yaml").write_text(EXPERIMENT)
-    for words, message in (
-        ("experimnt", "no run 'experimnt' in runs; did you mean"),
-        ("experiment experiment-dot-seed_1", "no run 'experiment' in runs; did you mean"),
-        ("base.yaml", "base.yaml: 3 problems"),
-        ("other.yaml", "no trial of 'other' in runs is trained and measured"),
-        ("missing.yaml", "missing.yaml: no such file"),
-        ("experiment-dot-seed_1 --to page.txt", "page.txt: a report's file name ends with .html"),
-        (
-            "experiment-dot-seed_1 --to base.yaml/page.html",
-            "base.yaml/page.html: base.yaml is not a folder",
-        ),
-    ):
-        assert cli(f"report {words}").refusal.startswith(f"error: {message}")
-        assert not Path("report.html").exists()
-
-
 # ---- the file ----
 
 

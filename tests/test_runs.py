@@ -16,7 +16,6 @@ from seq2attn.results.rows import Row
 from seq2attn.runs import run as run_module
 from seq2attn.runs.create import NewRun, create_run
 from seq2attn.runs.logs import save_evaluation
-from seq2attn.runs.records import Status
 from seq2attn.runs.run import Run, all_runs, check_name, find_run, need_checkpoint, newest_first
 
 CONFIG = Config()
@@ -203,15 +202,6 @@ def test_a_run_of_another_version_is_used_and_one_of_another_format_is_refused(
                 "seq2attn reads format 1; use the version that made the run, or train it again"
             )
         assert cli("runs").out.splitlines()[1].startswith("tiny\tfinished\t")
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{", b"[1]", b"null", b"\xff", b'{"step": -1}', b'{"steps": "1"}']
-)
-def test_an_unreadable_status_is_empty(tmp_path, content):
-    run = make(tmp_path, "mine")
-    run.status_file.write_bytes(content)
-    assert run.status() == Status()
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,6 @@ def test_no_file_is_replaced_without_force_and_never_the_file_itself(
     assert Path(name).read_text() == "a\tb\n" * 10
 
 
-def test_too_few_words_for_a_part_are_refused(cli):
-    write(FORMS[:3])
-    said = "too few words, or values to split by: none is left for dev"
-    assert said in cli(f"split forms.tsv {FEATURES}").refusal
-    assert not Path("train.tsv").exists()
-
-
 LETTERS = "abcdefghijklmnopqrst"
 
 

@@ -6,10 +6,10 @@ from refusal import refused
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import load_config
+from seq2attn.export import folder
 from seq2attn.inference.predictor import Predictor
-from seq2attn.pages import graphs
+from seq2attn.pages import graphs, page
 from seq2attn.pages.models import PageModel
-from seq2attn.pages.page import answer_json, model_json
 from seq2attn.pages.tracing import trace_model
 from seq2attn.pages.training import CPU, training_graphs
 from seq2attn.parts import TASKS
@@ -90,11 +90,16 @@ def test_what_is_right_at_one_length_only(odd, setting, reason):
         trace_model(model)
 
 
-def test_an_operation_that_the_page_lacks(odd):
-    config = odd("model.attention.score=rising")
+def test_an_operation_that_the_page_and_the_exporter_lack(odd, monkeypatch, quick_exporter):
+    model = shown(odd("model.attention.score=rising"))
+    traced = trace_model(model.predictor.model)
     lacking = r"cummax \(odd.py, line 16: return torch.cummax\(query @ keys.mT, dim=2\).values\)"
+    monkeypatch.setattr(page, "trace_model", lambda _: traced)
     with refused(f"the page cannot run odd: it lacks the operation {lacking}"):
-        model_json(shown(config))
+        page.model_json(model)
+    monkeypatch.setattr(folder, "trace_model", lambda _: traced[-1:])  # the step, which attends
+    with refused(f"into ONNX: the exporter has no translation for {lacking}"):
+        folder.export_graphs(model.predictor.model)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +121,7 @@ def test_a_training_step_that_the_page_lacks(odd, setting, reason):
 
 
 def test_a_page_has_no_rule_that_it_cannot_run(monkeypatch):
-    assert answer_json(TASKS.load("reverse")())
+    assert page.answer_json(TASKS.load("reverse")())
     known = graphs.operations()
     monkeypatch.setattr(graphs, "operations", lambda: known - {"gather"})
-    assert answer_json(TASKS.load("reverse")()) is None
+    assert page.answer_json(TASKS.load("reverse")()) is None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
+AT_ONCE = 50_000  # sources that are drawn at a time
 DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
@@ -62,12 +63,17 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> list[Estima
     numbers = numpy.vstack([parts, wholes]).astype(float)  # (K + 1, N)
     count = numbers.shape[1]
     *sums, whole = numbers.sum(axis=1)
-    resampled = []
-    for _ in range(RESAMPLES):
-        drawn = random.integers(count, size=count)
-        sums_drawn = numbers @ numpy.bincount(drawn, minlength=count)
-        resampled.append(sums_drawn[:-1] / sums_drawn[-1])
-    ends = numpy.quantile(resampled, [0.025, 0.975], axis=0).T.tolist()
+    at_once = max(1, AT_ONCE // count)  # resamples
+    sums_drawn = []
+    for start in range(0, RESAMPLES, at_once):
+        rows = min(at_once, RESAMPLES - start)
+        drawn = random.integers(count, size=(rows, count))
+        drawn += count * numpy.arange(rows)[:, None]  # so that each resample counts its own
+        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(rows, count)
+        sums_drawn.append(numbers @ times.T)  # (K + 1, rows)
+    *parts_drawn, wholes_drawn = numpy.hstack(sums_drawn)
+    ratios = numpy.array(parts_drawn) / wholes_drawn  # (K, RESAMPLES)
+    ends = numpy.quantile(ratios, [0.025, 0.975], axis=1).T.tolist()
     estimates = []
     for total, (low, high) in zip(sums, ends, strict=True):
         value = float(total / whole)

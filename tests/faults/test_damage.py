@@ -129,7 +129,6 @@ CUT, HEADER = "damaged: it is cut short, or its header is wrong", "damaged: its 
 DAMAGE = {
     "cut": (overwritten(lambda whole: whole[: len(whole) // 2]), CUT),
     "one byte more": (overwritten(lambda whole: whole + b"\0"), CUT),
-    "noise": (overwritten(lambda whole: random.Random(1).randbytes(len(whole))), CUT),
     "pickle": (overwritten(lambda whole: pickle.dumps(Payload())), CUT),
     "one bit": (
         overwritten(lambda whole: whole[:-1] + bytes([whole[-1] ^ 1])),
