@@ -126,6 +126,7 @@ def test_functions_that_compute_something_else_have_other_checksums():
 
 def test_a_loop_that_fails_or_is_none_is_said():
     pytest.importorskip("cloudpickle")
+
     def broken(model):
         raise SystemExit(3)
 
