@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, rows, scale, steps, weights
+from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps, weights
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.names import instances, module_of
+from seq2attn.doctor.names import WORDS, function_of, instances, module_of, words
 from seq2attn.doctor.search import find_subject, with_width
-from seq2attn.doctor.subject import Subject, unchanged
+from seq2attn.doctor.subject import Subject, observed, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
@@ -27,6 +27,7 @@ HINT = (
     "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
     "calls it and returns what it returns."
 )
+ASKS = {*WORDS["flags"]["asks"].split()}
 RULES: tuple[engine.Rule, ...] = (
     rows.in_place,
     rows.not_finite,
@@ -38,18 +39,22 @@ RULES: tuple[engine.Rule, ...] = (
     rows.rows_mixed,
     scale.shared,
     weights.used,
+    weights.residual,
     numbers.twice,
     masks.told,
     masks.padding,
     weights.returned,
     masks.padding_amount,
     masks.empty_row,
+    pairs.pairs,
     masks.places,
     masks.named,
     steps.decoding,
     masks.required,
     numbers.length,
     numbers.order,
+    positions.blocks,
+    positions.positions,
     numbers.strides,
     numbers.unregistered,
     numbers.gradient,
@@ -138,6 +143,7 @@ def _subjects(
         except Seq2AttnError as error:
             problems.append(error)
             continue
+        subject = _with_all(subject)
         yield subject, f"{line}\n" if line else ""
         if not widths:
             with contextlib.suppress(Exception):  # it can have one width only
@@ -147,6 +153,22 @@ def _subjects(
                 yield with_width(subject, instance, WIDTHS[1]), ""
         return
     raise problems[0]
+
+
+def _with_all(subject: Subject) -> Subject:
+    """Return a subject that is asked for all it can return, such as weights if there is an argument
+    `need_weights=False`, or a cache. It is left as it was if that changes its output.
+    """
+    given = dict(subject.call.given)
+    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
+        if argument.default is False and words(name) & ASKS:
+            given[name] = "True"
+    if given != subject.call.given:
+        with contextlib.suppress(Exception):
+            asked = observed(replace(subject, call=replace(subject.call, given=given)))
+            if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
+                return asked
+    return subject
 
 
 def _prepared(attention: Any) -> nn.Module:

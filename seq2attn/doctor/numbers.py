@@ -1,6 +1,5 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
-import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from seq2attn.doctor.names import ROLES, function_of, said_of, words
+from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
+from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
 from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
@@ -22,6 +22,7 @@ MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
 SHARE = 0.03  # by which a gradient may differ from them
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+MASKS = ROLES["mask"] | CACHES
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
 DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"  # unless it stands in such a phrase
 
@@ -37,9 +38,9 @@ def order(subject: Subject) -> Found:
     """If the order of a few keys changes nothing, that of many changes nothing either. It does if
     keys are visited in blocks and a running maximum or sum is wrong.
     """
-    if subject.by_position or subject.own.any():
+    if subject.by_position:
         return
-    by = subject.of_order(subject.draw(MANY).free)
+    by = subject.of_order(subject.draw(MANY, rows=2).free)
     if by > CLOSE:
         yield "order", by
 
@@ -145,12 +146,13 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters.
 
-    Nothing is said where layers may rightly stay unused: if an argument is left out, if the keys
-    are given as already projected, or if most parameters get no gradient, as in a module that holds
-    more than the attention.
+    Nothing is said where layers may rightly stay unused: if an argument that is no mask is left
+    out, if the keys are given as already projected, or if most parameters get no gradient, as in a
+    module that holds more than the attention.
     """
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
-        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
+    for name in required(function_of(subject.call.attention)):
+        is_given = f"{name}=" in subject.call.text and f"{name}=None" not in subject.call.text
+        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
             return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []  # gradients
@@ -209,12 +211,21 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training the mask holds as well."""
-    with unchanged(subject.module):
-        subject.module.train()
-        most = float(subject.on_padding(subject.run(subject.given)).max())
-    if most > TINY:
-        yield "mask-in-training", most
+    """In training, padding is masked as well, and what no row sees in evaluation stays unseen."""
+    given = subject.given
+    with unchanged(subject.module), dropout(subject.module, 0.0):
+        for part in subject.module.modules():
+            part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
+        most = float(subject.on_padding(subject.run(given)).max())
+        if most > TINY:
+            yield "mask-in-training", most
+            return
+        hidden = ~subject.seen & ~subject.own[0]
+        is_random = subject.differ(subject.output(given), subject.output(given)) > 0
+        if hidden.any() and not is_random:
+            by = float((subject.reach(given.free, "keys") * hidden).max())
+            if by > CLOSE:
+                yield "sees-in-training", by
 
 
 # ---- scores ----
@@ -288,6 +299,7 @@ def _scaled(subject: Subject) -> Found:
         if "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
+            known["inverse"] = width**0.5
         known["said" if is_said else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = (names or ["other"])[0]
