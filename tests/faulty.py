@@ -552,6 +552,13 @@ CASES = [
         "scores.softmax(-1).softmax(-1)",
         "torch.cosine_similarity(q[:, :, :, None], k[:, :, None], -1).softmax(-1)",
     ),
+    Case(
+        "softmax-twice",
+        ONE,
+        SCORE,
+        first("scores = scores.tanh().softmax(1)"),
+        first("scores = scores.tanh().relu()"),
+    ),
     # ---- masks ----
     Case("no-mask", ONE, "valid=None):", "):\n        valid = None", "valid=None):"),
     Case("mask-crash", ONE, "~valid", "~valid[:, None, :, None]", "~valid[:, :]"),
@@ -567,8 +574,8 @@ CASES = [
         "mask-added",
         ONE,
         FILL,
-        "scores = (scores + valid) / 2",
-        "scores = (scores + torch.where(valid, 0, -math.inf)) / 2",
+        "scores = scores + valid / 2",
+        "scores = scores + torch.where(valid, 0, -math.inf) / 2",
     ),
     Case(
         "mask-added",

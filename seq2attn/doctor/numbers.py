@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
+from seq2attn.doctor.catch import Watch, transparent
 from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
@@ -77,8 +78,14 @@ def twice(subject: Subject) -> Found:
     times the smallest, however large the inputs are.
     So the logarithms of the weights give back what the last softmax was applied to. If that may be
     shares, too, of which some are as large as only a softmax of large scores makes them, they come
-    from another softmax.
+    from another softmax. Where scores stay small, a softmax is seen that takes shares.
     """
+    watch = Watch(subject.length, subject.queries(subject.given))
+    with transparent(), watch:
+        subject.call(subject.given.free)
+    if watch.is_twice:
+        yield "softmax-twice"
+        return
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
         # what the last softmax was applied to, up to a number that is the same for all keys: it is
