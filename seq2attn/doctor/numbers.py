@@ -13,7 +13,7 @@ from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of,
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
 MANY = 500  # keys of a long source
@@ -37,11 +37,16 @@ def length(subject: Subject) -> Found:
 
 def order(subject: Subject) -> Found:
     """If the order of a few keys changes nothing, that of many changes nothing either. It does if
-    keys are visited in blocks and a running maximum or sum is wrong.
+    keys are visited in blocks and a running maximum or sum is wrong, and, rightly, if the first one
+    lies out of a window.
     """
     if subject.by_position:
         return
-    by = subject.of_order(subject.draw(MANY, rows=2).free)
+    given = subject.draw(MANY, rows=2).free
+    outputs = [subject.output(one)[:, -1] for one in (given, given.moved((ALL, 0), "keys"))]
+    if torch.equal(*outputs):
+        return
+    by = subject.of_order(given)
     if by > CLOSE:
         yield "order", by
 
