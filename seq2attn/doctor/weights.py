@@ -9,9 +9,11 @@ from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Watch
+from seq2attn.doctor.names import ROLES, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
+KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake, beside one of length 1"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
@@ -82,8 +84,10 @@ def _averaged(subject: Subject) -> Found:
         if subject.change(other_values).max() < TINY:
             yield "keys-as-values" if uses else "values-ignored"
             return
+        named = {word for name in subject.call.given for word in words(name)}
         first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
-        if first and gap(first[0], other[0]) > CLOSE:
+        is_told = named & KEYS and named & ROLES["values"]
+        if is_told and first and gap(first[0], other[0]) > CLOSE:
             yield "values-as-keys"
             return
     other_keys = given.moved(ALL, "keys")
