@@ -13,10 +13,11 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps, weights
+from seq2attn.doctor.flags import with_all
 from seq2attn.doctor.lines import corrections
-from seq2attn.doctor.names import WORDS, function_of, instances, module_of, words
+from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
-from seq2attn.doctor.subject import Subject, observed, unchanged
+from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
 from seq2attn.findings.report import LEVELS, Finding, Report
@@ -27,7 +28,6 @@ HINT = (
     "Name a function attend(query, keys, valid) of shapes (B, L, Dq), (B, S, Dk) and (B, S) that "
     "calls it and returns what it returns."
 )
-ASKS = {*WORDS["flags"]["asks"].split()}
 RULES: tuple[engine.Rule, ...] = (
     rows.in_place,
     rows.not_finite,
@@ -110,7 +110,7 @@ def check_attention(
     ):
         torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
-            subject = replace(subject, scores=scores, expect=expect, require=require)
+            subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
             torch.manual_seed(0)
             rules = OF_WIDTH if adapter else RULES
             for finding in engine.examine(rules, subject, allow, known):
@@ -143,7 +143,6 @@ def _subjects(
         except Seq2AttnError as error:
             problems.append(error)
             continue
-        subject = _with_all(subject)
         yield subject, f"{line}\n" if line else ""
         if not widths:
             with contextlib.suppress(Exception):  # it can have one width only
@@ -153,22 +152,6 @@ def _subjects(
                 yield with_width(subject, instance, WIDTHS[1]), ""
         return
     raise problems[0]
-
-
-def _with_all(subject: Subject) -> Subject:
-    """Return a subject that is asked for all it can return, such as weights if there is an argument
-    `need_weights=False`, or a cache. It is left as it was if that changes its output.
-    """
-    given = dict(subject.call.given)
-    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
-        if argument.default is False and words(name) & ASKS:
-            given[name] = "True"
-    if given != subject.call.given:
-        with contextlib.suppress(Exception):
-            asked = observed(replace(subject, call=replace(subject.call, given=given)))
-            if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
-                return asked
-    return subject
 
 
 def _prepared(attention: Any) -> nn.Module:

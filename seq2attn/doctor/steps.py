@@ -37,7 +37,8 @@ def decoding(subject: Subject) -> Found:
     if not caches:
         return
     by = None
-    if len(caches) == 1 and not others and subject.is_causal:
+    is_fixed = others or "arange" in subject.call.text  # positions
+    if len(caches) == 1 and not is_fixed and subject.is_causal:
         for start in EMPTY:
             with contextlib.suppress(Exception):  # of a cache in another form
                 by = _apart(subject, caches[0], start)
