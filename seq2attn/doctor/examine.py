@@ -1,6 +1,7 @@
 """Examines any attention."""
 
 import contextlib
+import functools
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -112,7 +113,7 @@ def check_attention(
         for subject, made in _subjects(attention, sizes, tuple(widths)):
             subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
             torch.manual_seed(0)
-            rules = OF_WIDTH if adapter else RULES
+            rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
                 if adapter:
@@ -152,6 +153,17 @@ def _subjects(
                 yield with_width(subject, instance, WIDTHS[1]), ""
         return
     raise problems[0]
+
+
+def _seeded(rule: engine.Rule) -> engine.Rule:
+    """Return a rule whose random numbers are the same whatever other rules drew."""
+
+    @functools.wraps(rule)
+    def seeded(subject: Subject) -> engine.Found:
+        torch.manual_seed(0)
+        yield from rule(subject)
+
+    return seeded
 
 
 def _prepared(attention: Any) -> nn.Module:
