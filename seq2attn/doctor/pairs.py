@@ -20,9 +20,14 @@ OF_PAIRS = {*WORDS["flags"]["pairs"].split()}
 
 def pairs(subject: Subject) -> Found:
     """A mask of pairs is left as it is, and closes the pairs that it says. All forms are tried; in
-    one of them, at least, no weight is left on what is closed.
+    one of them, at least, no weight is left on what is closed. Where keys need not be given, the
+    mask may be that of self-attention alone.
     """
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
+    arguments = inspect.signature(function_of(subject.call.attention)).parameters
+    optional = [name for name, one in arguments.items() if one.default is None]
+    if any("keys" in subject.call.given.get(name, "") for name in optional):
+        return
+    for name in arguments:
         is_known = subject.has_mask and name == subject.call.mask
         if not is_known and words(name) - {name} <= OF_PAIRS and "mask" in words(name):
             yield from _of_mask(subject, name)
