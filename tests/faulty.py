@@ -747,7 +747,7 @@ CASES = [
         "self.score(keys.reshape(-1, keys.size(2)).view(keys.shape))",
     ),
     Case(
-        "overflow",
+        "underflow",
         ONE,
         SOFT,
         f"{SOFT} * (1 - 3e-5 * query.square().mean(1, True))",
@@ -755,7 +755,7 @@ CASES = [
     ),
     Case("overflow", ONE, SOFT, "scores.exp() / scores.exp().sum(1, True)", SOFT),
     Case(
-        "overflow",
+        "underflow",
         ONE,
         f"{FILL}\n{ONES}",
         f"pass\n{ONES}        if valid is not None:\n            {UNDERFLOWS}\n",

@@ -139,6 +139,9 @@ def returned(subject: Subject) -> Found:
         shown = result.returned.masked_fill(~is_token, 0)
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
+            later = subject.run(given, freeze=lambda _, old: torch.ones_like(old)).returned
+            if later is not None and gap(later, result.returned) > CLOSE:
+                return  # shares that follow from the result, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
             is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
             yield "other-weights-returned" if is_share else "other-returned", by
