@@ -701,6 +701,13 @@ CASES = [
     ),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
+    Case(
+        "closed-first",
+        MASKLESS.replace("-math.inf", "-1e9"),
+        CLOSED,
+        "closed = apart >= 0",
+        "closed = apart > 0",
+    ),
     Case("sees-later-only", SELF, CLOSED, "closed = apart < 0", "closed = apart > 0"),
     Case("keys-hidden", ONE, SCORE, first("scores[:, 0] = -math.inf"), first("scores[:, 0] -= 9")),
     Case("keys-hidden", MEMORY, HEAD_MAX, f"{HEAD_TRIL}, -torch.inf).softmax(-1)", HEAD_MAX),
@@ -712,6 +719,7 @@ CASES = [
         "self.rotary(k.flip(2)).flip(2).mT",
         "self.rotary(k).mT",
     ),
+    Case("positions-in-values", ROTARY, "weights @ v", "weights @ self.rotary(v)", "weights @ v"),
     Case("positions-reversed", ALIBI, "-apart.abs()", "apart.abs()", "-apart.abs()"),
     Case(
         "position",
@@ -804,6 +812,9 @@ CASES = [
     Case("score-mistake", BARE, " ** 0.5", "", " ** 0.5"),
     Case("scale", CROSS, SCALE, SCALE, f"{SCALE} * (1 + torch.arange(4)[:, None, None])"),
     Case("scale-factor", CROSS, SCALE, "q.size(-1)", SCALE),
+    Case("scale-factor", CROSS, f"/ {SCALE}", "/ 3", f"/ {SCALE}"),
+    Case("scale-factor", CROSS, f"/ {SCALE}", f"/ -{SCALE}", f"/ {SCALE}"),
+    Case("scale-factor", CROSS, f"/ {SCALE}", "/ 2", f"/ {SCALE}", {"widths": ()}),
     Case("scale-factor", CROSS, f"/ {SCALE}", f"* {SCALE}", f"/ {SCALE}"),
     Case(
         "scale-factor", CROSS, SCALE, "math.sqrt(query.size(-1))", f"{SCALE} + 0 * query.size(-1)"

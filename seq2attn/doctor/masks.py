@@ -150,7 +150,9 @@ def _band(subject: Subject) -> Found:
     apart = place - place[:, None]  # of a key from its row
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
-    if not is_band.all():
+    if seen[0, 1:].any() and not seen[1:].triu(2).any():
+        yield "closed-first"
+    elif not is_band.all():
         yield "pattern"
     elif (before, after) == (last, 0):
         yield "causal"

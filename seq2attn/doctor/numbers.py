@@ -312,9 +312,12 @@ def _scaled(subject: Subject) -> Found:
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
             known["inverse"] = width**0.5
+            known["keys"] = subject.length**-0.5
+            if heads > 1:
+                known["heads"] = heads**-0.5
         known["said" if is_said else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
-        name = (names or ["other"])[0]
+        name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
         yield "scale" if name in ("root", "none", "other") else "scale-factor", text
         return

@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.names import WORDS, function_of, words
-from seq2attn.doctor.subject import CLOSE, Subject
+from seq2attn.doctor.subject import CLOSE, Subject, gap
+from seq2attn.doctor.weights import EXACT
 from seq2attn.findings.engine import Found
 
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (
@@ -24,7 +26,7 @@ FAR = 0.02  # by which scores of equal tokens may differ, as a share of their la
 
 def positions(subject: Subject) -> Found:
     """Self-attention that encodes positions depends on them: rotary encodings, and biases such as
-    ALiBi's, on distances alone, which equal tokens show.
+    ALiBi's, on distances alone, and by weights alone, which equal tokens show.
     """
     names = _encodings(subject.module)
     arguments = inspect.signature(function_of(subject.call.attention)).parameters
@@ -34,7 +36,8 @@ def positions(subject: Subject) -> Found:
         yield "positions-unused", ", ".join(sorted(names))
         return
     keys = subject.given.keys
-    equal = subject.run(subject.given.free._replace(keys=keys[:1, :1].expand_as(keys)))
+    given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))
+    equal = subject.run(given)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return
     steps = equal.weights[0][0].log().diff(dim=-1)  # (H, L, S - 1)
@@ -45,6 +48,11 @@ def positions(subject: Subject) -> Found:
         yield "positions-absolute", by
     elif names & NEARER and steps.tril(-1).min() < -CLOSE:
         yield "positions-reversed"
+    elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
+        first = settle(subject.raw(given)[0][subject.outputs[0]], B, subject.length)
+        by = gap(first, first[:, :1]) / float(first.abs().max())
+        if by > FAR:
+            yield "positions-in-values", by
 
 
 def _encodings(module: nn.Module) -> set[str]:
