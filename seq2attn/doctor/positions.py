@@ -5,12 +5,13 @@ size of blocks in which keys are visited changes nothing.
 import contextlib
 import functools
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import torch
-from torch import nn
 
 from seq2attn.doctor.call import B, settle
 from seq2attn.doctor.names import WORDS, function_of, words
@@ -28,7 +29,7 @@ def positions(subject: Subject) -> Found:
     """Self-attention that encodes positions depends on them: rotary encodings, and biases such as
     ALiBi's, on distances alone, and by weights alone, which equal tokens show.
     """
-    names = _encodings(subject.module)
+    names = _encodings(subject)
     arguments = inspect.signature(function_of(subject.call.attention)).parameters
     if not subject.own.any() or not names or any(words(name) & ENCODED for name in arguments):
         return
@@ -55,17 +56,27 @@ def positions(subject: Subject) -> Found:
             yield "positions-in-values", by
 
 
-def _encodings(module: nn.Module) -> set[str]:
-    """Return the words by which a module names encodings of positions: in the names of its parts
-    and their tensors, or in what the code of their `forward` refers to.
+def _encodings(subject: Subject) -> set[str]:
+    """Return the words by which an attention names encodings of positions: in the names of its
+    parameters, and of the functions and parts that a call runs, as others may be switched off.
     """
-    names, called = [], [type(module).__name__]
-    for name, part in module.named_modules():
-        kind = type(part).__name__ if name else ""  # its own name may mean any position
-        names += [name, kind, *part._parameters, *part._buffers]
-        called += type(part).forward.__code__.co_names
+    parts = {id(part): name for name, part in subject.module.named_modules()}
+    names = [name for name, _ in subject.module.named_parameters()]
+    run = [type(subject.module).__name__]
+
+    def remember(frame: FrameType, event: str, argument: Any) -> None:
+        run.append(frame.f_code.co_name)
+        part = frame.f_locals.get("self")
+        if parts.get(id(part)):  # and not the whole, whose name may mean any position
+            names.extend([parts[id(part)], type(part).__name__])
+
+    sys.setprofile(remember)
+    try:
+        subject.call(subject.given.free)
+    finally:
+        sys.setprofile(None)
     held = {word for name in names if "wise" not in name.lower() for word in words(name)}
-    used = {word for name in called for word in words(name)}
+    used = {word for name in run for word in words(name)}
     return (held & ENCODED) | (held | used) & (ROTARY | NEARER)
 
 
