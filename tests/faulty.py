@@ -309,8 +309,9 @@ ALIBI = (
         return -apart.abs() / 4
 """
 )
+TURNED = "self.rotary(q) @ self.rotary(k).mT"
 ROTARY = (
-    SELF.replace("q @ k.mT", "self.rotary(q) @ self.rotary(k).mT")
+    SELF.replace("q @ k.mT", TURNED)
     + """
     def rotary(self, x):
         angle = 0.3 * torch.arange(x.size(1))[:, None]
@@ -712,6 +713,7 @@ CASES = [
     Case("keys-hidden", ONE, SCORE, first("scores[:, 0] = -math.inf"), first("scores[:, 0] -= 9")),
     Case("keys-hidden", MEMORY, HEAD_MAX, f"{HEAD_TRIL}, -torch.inf).softmax(-1)", HEAD_MAX),
     Case("positions-unused", PLACED, TAKEN, "self.k(x) + self.position.weight[:1]", TAKEN),
+    Case("positions-unused", ROTARY, TURNED, "(0 * self.rotary(q) + q) @ k.mT", "q @ k.mT"),
     Case(
         "positions-absolute",
         ROTARY,
