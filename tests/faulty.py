@@ -212,6 +212,22 @@ class Attention(nn.Module):
 """places come first"""
 
 
+LAYER = """\
+from torch import nn
+
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.among = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.attend = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    def forward(self, tgt, memory):
+        x = tgt + self.among(tgt, tgt, tgt)[0]
+        return x + self.attend(x, memory, memory)[0]
+"""
+"""a decoder layer"""
+
+
 class Case(NamedTuple):
     """What of a right attention is replaced."""
 
@@ -249,6 +265,7 @@ MASKLESS = SELF.replace(START, NO_MASK)
 NAMED = MASKLESS.replace("Attention", "CausalRows") + "\nAttention = CausalRows\n"
 KEEP = ONE.replace("valid", "keep")
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
+HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
 MIXED = """\
         less = torch.arange(4)[:, None, None] / 4
@@ -256,6 +273,65 @@ MIXED = """\
         output"""
 TALKING = CROSS.replace("        output", MIXED)
 RETURN = "return (weights.unsqueeze(1) @ values).squeeze(1), weights"
+
+
+HEAD_MASK = "key_padding_mask"
+HEAD_MAX = "torch.softmax(scores, dim=-1)"
+HEAD_TRIL = "scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) > 0"
+KEPT = "valid = self.__dict__.setdefault"
+ASKED = CROSS.replace("_mask=None)", "_mask=None, need_weights=False)").replace(
+    "return self.out(output), weights",
+    "shown = weights\n        return self.out(output), shown if need_weights else None",
+)
+HUGGING = SELF.replace("mask=None", "attention_mask=None").replace(
+    "mask is not None:\n            closed = closed | (mask",
+    "attention_mask is not None:\n            closed = closed | (attention_mask",
+)
+BLOCKWISE = VISITED.replace("split(64", "split(block_size").replace(
+    "keys):", "keys, block_size=64):\n    keys = keys + torch.arange(keys.size(1))[:, None].sin()"
+)
+FLAGGED = STEPS.replace("past=None", "past=None, use_cache=False").replace(
+    "@ v, (k, v)", "@ v, (k, v) if use_cache else None"
+)
+FILLED = STEPS.replace(
+    "k, v = torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
+    "k, v = (torch.cat(pair, dim=1) for pair in zip(past.get(0, (k[:, :0], v[:, :0])), (k, v)))\n"
+    "            past[0] = k, v",
+).replace("@ v, (k, v)", "@ v")
+TAKEN = "self.k(x) + self.position.weight[: x.size(1)]"
+PLACED = SELF.replace("self.k(x)", TAKEN).replace(
+    "for _ in range(4))", "for _ in range(4))\n        self.position = nn.Embedding(999, width)"
+)
+ALIBI = (
+    SELF.replace("scores.masked_fill", "(scores + self.alibi(apart)).masked_fill")
+    + """
+    def alibi(self, apart):
+        return -apart.abs() / 4
+"""
+)
+TURNED = "self.rotary(q) @ self.rotary(k).mT"
+ROTARY = (
+    SELF.replace("q @ k.mT", TURNED)
+    + """
+    def rotary(self, x):
+        angle = 0.3 * torch.arange(x.size(1))[:, None]
+        left, right = x.chunk(2, dim=-1)
+        turned = left * angle.cos() - right * angle.sin(), left * angle.sin() + right * angle.cos()
+        return torch.cat(turned, dim=-1).to(x)
+"""
+)
+
+
+MEMORY = (
+    CROSS.replace("keys, values,", "memory,").replace("keys", "memory").replace("values", "memory")
+)
+PAIRS = CROSS.replace("_mask=None)", "_mask=None, attn_mask=None)").replace(
+    "        weights = ",
+    "        if attn_mask is not None: scores = scores + attn_mask\n        weights = ",
+)
+SHOWN = PAIRS.replace("_mask=None):", "_mask=None):\n        'attn_mask: True = hidden'").replace(
+    "scores + attn_mask", "scores.masked_fill(attn_mask, -math.inf)"
+)
 
 
 def documented(text):
@@ -272,6 +348,7 @@ UNDERFLOWS = "w = torch.softmax(scores * valid, 1) * valid; weights = w / (w.sum
 CASES = [
     # ---- what everything rests on ----
     Case("in-place", ONE, SCORE, first("keys *= 2"), first("keys = keys * 2")),
+    Case("in-place", CROSS, HEAD_FILL, f"{HEAD_FILL}; {HEAD_MASK}.zero_()", HEAD_FILL),
     Case("not-finite", ONE, SOFT, "torch.softmax(scores.log(), dim=1)", SOFT),
     Case("not-finite", ONE, FILL, f"{FILL} * 0", f"{FILL} * 1"),
     Case(
@@ -295,6 +372,14 @@ CASES = [
         first("scores = scores + 1e-3 * torch.randn_like(scores)"),
         first("scores = scores + 1e-6 * torch.randn_like(scores)"),
     ),
+    Case("cache", ONE, FILL, f"{KEPT}('kept', valid)\n            {FILL}", FILL),
+    Case(
+        "random",
+        ONE.replace("Dropout()", "Dropout(0.0)"),
+        SCORE,
+        first("scores = nn.functional.dropout(scores, self.dropout.p)"),
+        first("scores = self.dropout(scores)"),
+    ),
     Case("one-row", ONE, ")).squeeze(2)", ")).squeeze()", ")).squeeze(-1)"),
     Case(
         "one-row",
@@ -314,6 +399,16 @@ CASES = [
     Case(
         "batch", FIRST, "(places, batch, width)", "(batch, places, width)", "(places, rows, width)"
     ),
+    Case(
+        "batch", FIRST, "x: (places, batch", "Inputs are (batch, places", "Inputs: (places, batch"
+    ),
+    Case(
+        "batch",
+        ONE,
+        SCORE,
+        first("scores = scores * (1 + torch.arange(len(keys)))[:, None]"),
+        first("scores = scores * (1 + 0 * torch.arange(len(keys)))[:, None]"),
+    ),
     Case("batch", ONE, SCORE, first("scores = scores * len(keys)"), first("scores = scores * 5")),
     Case(
         "queries-mixed",
@@ -329,6 +424,13 @@ CASES = [
         "q @ k.mT",
         "(q + 3e-3 * q.mean(2, True)) @ k.mT",
         "(q + 1e-6 * q.mean(2, True)) @ k.mT",
+    ),
+    Case(
+        "queries-compete",
+        GROUPED,
+        "(q @ k.mT / 2).softmax(-1)",
+        "torch.nn.functional.normalize((q @ k.mT / 2).softmax(2), 1.0, -1)",
+        "torch.nn.functional.normalize((q @ k.mT / 2).softmax(3), 1.0, -1)",
     ),
     Case(
         "rows-mixed",
@@ -364,6 +466,13 @@ CASES = [
     Case("axis", ONE, "dim=1", "dim=0", "dim=-1"),
     Case("axis", CROSS, "dim=-1", "dim=-2", "dim=3"),
     Case("axis", CROSS, "dim=-1", "dim=1", "dim=3"),
+    Case(
+        "axis",
+        CROSS,
+        "torch.softmax(scores, dim=-1)",
+        "scores.flatten(1).softmax(-1).view(scores.shape)",
+        "scores.flatten(0, 2).softmax(-1).view(scores.shape)",
+    ),
     Case("sums", ONE, SOFT, f"{SOFT} * 0.995", f"{SOFT} * 0.9999"),
     Case("sums", ONE, SOFT, "torch.sigmoid(scores)", SOFT),
     Case("sums", TALKING, "- weights * less", "- weights * less", "* 1"),
@@ -397,6 +506,7 @@ CASES = [
         HEADS,
     ),
     Case("keys-as-values", ONE, "@ values", "@ keys", "@ (keys + values)"),
+    Case("values-as-keys", CROSS, "self.k(keys)", "self.k(values)", "self.k(keys)"),
     Case("values-ignored", POOL, "* keys)", "* keys.abs() ** 0)", "* keys.abs() ** 0.9)"),
     Case(
         "bypass",
@@ -405,6 +515,7 @@ CASES = [
         "self.out(output + keys.mean(1, True))",
         "self.out(output)",
     ),
+    Case("residual", LAYER, "x + self.attend", "tgt + self.attend", "x + self.attend"),
     Case(
         "no-context",
         BARE,
@@ -429,11 +540,25 @@ CASES = [
         RETURN.replace(", weights", ", weights ** 1.00001"),
     ),
     Case(
+        "other-weights-returned",
+        ASKED,
+        "shown = weights",
+        "shown = scores.softmax(-1) ** 2; shown = shown / shown.sum(-1, True)",
+        "shown = weights",
+    ),
+    Case(
         "softmax-twice",
         CROSS,
         "torch.softmax(scores, dim=-1)",
         "scores.softmax(-1).softmax(-1)",
         "torch.cosine_similarity(q[:, :, :, None], k[:, :, None], -1).softmax(-1)",
+    ),
+    Case(
+        "softmax-twice",
+        ONE,
+        SCORE,
+        first("scores = scores.tanh().softmax(1)"),
+        first("scores = scores.tanh().relu()"),
     ),
     # ---- masks ----
     Case("no-mask", ONE, "valid=None):", "):\n        valid = None", "valid=None):"),
@@ -450,8 +575,8 @@ CASES = [
         "mask-added",
         ONE,
         FILL,
-        "scores = (scores + valid) / 2",
-        "scores = (scores + torch.where(valid, 0, -math.inf)) / 2",
+        "scores = scores + valid / 2",
+        "scores = scores + torch.where(valid, 0, -math.inf) / 2",
     ),
     Case(
         "mask-added",
@@ -465,6 +590,20 @@ CASES = [
     Case("mask-inverted", KEEP, "~keep", "keep", "~keep"),
     Case("mask-inverted", CROSS, "key_padding_mask[", "~key_padding_mask[", "key_padding_mask["),
     Case("mask-inverted", SELF, START, documented("0.0 = kept"), documented("1.0 = kept")),
+    Case(
+        "mask-inverted",
+        SELF,
+        START,
+        documented("1 for [PAD] and 0 for tokens"),
+        documented("1 for tokens and 0 for [PAD]"),
+    ),
+    Case(
+        "mask-inverted",
+        HUGGING,
+        "attention_mask == 0",
+        "attention_mask == 1",
+        "attention_mask == 0",
+    ),
     Case("mask-inverted", SELF, START, documented("True if ignored"), documented("(B, 1, S)")),
     Case(
         "mask-added",
@@ -515,6 +654,13 @@ CASES = [
         "valid is not None and not self.training:",
         "valid is not None:",
     ),
+    Case(
+        "sees-in-training",
+        SELF,
+        CLOSED,
+        "closed = (apart > 0) & (not self.training)",
+        "closed = apart > 0",
+    ),
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(
         "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"
@@ -526,6 +672,14 @@ CASES = [
         "closed = apart > 0\n        scores = scores + torch.sin(len(place) + apart)",
         "closed = apart > 0\n        scores = scores + torch.sin(99 + apart)",
     ),
+    Case(
+        "in-place", PAIRS, "scores + attn_mask", "scores + attn_mask.sub_(1)", "scores + attn_mask"
+    ),
+    Case("mask-inverted", SHOWN, "masked_fill(attn", "masked_fill(~attn", "masked_fill(attn"),
+    Case(
+        "pairs-leak", PAIRS, "scores + attn_mask", "scores * attn_mask.cos()", "scores + attn_mask"
+    ),
+    Case("pairs-ignored", PAIRS, "scores + attn_mask", "scores", "scores + attn_mask"),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
     # ---- which places a row sees ----
     Case("causal", SELF, CLOSED, "closed = apart > 0", "closed = apart > 1"),
@@ -548,8 +702,27 @@ CASES = [
     ),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
+    Case(
+        "closed-first",
+        MASKLESS.replace("-math.inf", "-1e9"),
+        CLOSED,
+        "closed = apart >= 0",
+        "closed = apart > 0",
+    ),
     Case("sees-later-only", SELF, CLOSED, "closed = apart < 0", "closed = apart > 0"),
     Case("keys-hidden", ONE, SCORE, first("scores[:, 0] = -math.inf"), first("scores[:, 0] -= 9")),
+    Case("keys-hidden", MEMORY, HEAD_MAX, f"{HEAD_TRIL}, -torch.inf).softmax(-1)", HEAD_MAX),
+    Case("positions-unused", PLACED, TAKEN, "self.k(x) + self.position.weight[:1]", TAKEN),
+    Case("positions-unused", ROTARY, TURNED, "(0 * self.rotary(q) + q) @ k.mT", "q @ k.mT"),
+    Case(
+        "positions-absolute",
+        ROTARY,
+        "self.rotary(k).mT",
+        "self.rotary(k.flip(2)).flip(2).mT",
+        "self.rotary(k).mT",
+    ),
+    Case("positions-in-values", ROTARY, "weights @ v", "weights @ self.rotary(v)", "weights @ v"),
+    Case("positions-reversed", ALIBI, "-apart.abs()", "apart.abs()", "-apart.abs()"),
     Case(
         "position",
         POOL,
@@ -567,6 +740,7 @@ CASES = [
         {"require": ["window=3"]},
     ),
     # ---- lengths, types, large numbers ----
+    Case("block-size", BLOCKWISE, "total * old", "total", "total * old"),
     Case("order", VISITED, "total * old", "total", "total * old"),
     Case(
         "length",
@@ -583,7 +757,7 @@ CASES = [
         "self.score(keys.reshape(-1, keys.size(2)).view(keys.shape))",
     ),
     Case(
-        "overflow",
+        "underflow",
         ONE,
         SOFT,
         f"{SOFT} * (1 - 3e-5 * query.square().mean(1, True))",
@@ -591,7 +765,7 @@ CASES = [
     ),
     Case("overflow", ONE, SOFT, "scores.exp() / scores.exp().sum(1, True)", SOFT),
     Case(
-        "overflow",
+        "underflow",
         ONE,
         f"{FILL}\n{ONES}",
         f"pass\n{ONES}        if valid is not None:\n            {UNDERFLOWS}\n",
@@ -630,7 +804,7 @@ CASES = [
         CROSS,
         "key_padding_mask=None):",
         "key_padding_mask=None):\n        self.__dict__.update(v=nn.Identity())",
-        "key_padding_mask=None, again=False):\n        self.__dict__.update(v=nn.Identity())",
+        "key_padding_mask=None, projected=None):\n        self.__dict__.update(v=nn.Identity())",
     ),
     Case("unregistered", ONE, "nn.Dropout()", "[nn.Linear(3, 3)]", "nn.Dropout()"),
     Case("unregistered", ONE, "nn.Dropout()", "torch.ones(3, requires_grad=True)", "torch.ones(3)"),
@@ -640,6 +814,10 @@ CASES = [
     Case("score-mistake", BARE, " ** 0.5", "", " ** 0.5"),
     Case("scale", CROSS, SCALE, SCALE, f"{SCALE} * (1 + torch.arange(4)[:, None, None])"),
     Case("scale-factor", CROSS, SCALE, "q.size(-1)", SCALE),
+    Case("scale-factor", CROSS, f"/ {SCALE}", "/ 3", f"/ {SCALE}"),
+    Case("scale-factor", CROSS, f"/ {SCALE}", f"/ -{SCALE}", f"/ {SCALE}"),
+    Case("scale-factor", CROSS, f"/ {SCALE}", "/ 2", f"/ {SCALE}", {"widths": ()}),
+    Case("scale-factor", CROSS, f"/ {SCALE}", f"* {SCALE}", f"/ {SCALE}"),
     Case(
         "scale-factor", CROSS, SCALE, "math.sqrt(query.size(-1))", f"{SCALE} + 0 * query.size(-1)"
     ),
@@ -676,6 +854,16 @@ CASES = [
     ),
     Case(
         "decoding", STEPS, "self.k(x), ", "self.k(x) + torch.eye(16)[: x.size(1)], ", "self.k(x), "
+    ),
+    Case(
+        "decoding",
+        FLAGGED,
+        "place[first:, None]",
+        "place[: len(q[0]), None]",
+        "place[first:, None]",
+    ),
+    Case(
+        "decoding", FILLED, "place[first:, None]", "place[: len(q[0]), None]", "place[first:, None]"
     ),
     Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),

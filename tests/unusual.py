@@ -116,6 +116,15 @@ class Sliding(SelfHeads):
         return super().weights(scores, key_padding_mask)
 
 
+class Wide(SelfHeads):
+    """A window that is wider than short sequences."""
+
+    def weights(self, scores, key_padding_mask):
+        place = torch.arange(scores.size(-1))
+        scores = scores.masked_fill((place[:, None] - place).abs() > 40, NEVER)
+        return super().weights(scores, key_padding_mask)
+
+
 class Sink(SelfHeads):
     """A score without a value takes some of the weight."""
 
@@ -463,7 +472,19 @@ class Covered(nn.Module):
         return (weights[:, :, None] * encoder_outputs).sum(1), weights
 
 
-SEVERAL = [Heads, Grouped, MultiQuery, SelfHeads, Causal, Rotary, Alibi, Sliding, Sink, SinkToken]
+SEVERAL = [
+    Heads,
+    Grouped,
+    MultiQuery,
+    SelfHeads,
+    Causal,
+    Rotary,
+    Alibi,
+    Sliding,
+    Wide,
+    Sink,
+    SinkToken,
+]
 SEVERAL += [
     Linear,
     LinearSelf,

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
+SOFTMAXES = {aten._softmax, aten._safe_softmax}
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -48,6 +49,9 @@ class Watch(TorchDispatchMode):
         self.length, self.usual_rows, self.constant = length, {1, queries}, constant
         self.change, self.freeze = change, freeze
         self.uses: list[Use] = []
+        self.is_twice = False
+        """a softmax was applied to what another one returned"""
+        self._shares: list[Tensor] = []  # what each softmax returned
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each with its operands, by where the product lies in memory: they
         are kept so that nothing else can lie there"""
@@ -67,6 +71,9 @@ class Watch(TorchDispatchMode):
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
+        if kind in SOFTMAXES:
+            self.is_twice |= place_of(args[0]) in map(place_of, self._shares)
+            self._shares.append(result)
         if kind is aten.mul and isinstance(args[1], Tensor):
             self._elementwise[result.data_ptr()] = [result, *args]
         if len(self.uses) > index and self.freeze:

@@ -1,6 +1,7 @@
 """Examines any attention."""
 
 import contextlib
+import functools
 import inspect
 import warnings
 from collections.abc import Collection, Iterator, Sequence
@@ -12,8 +13,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor import masks, numbers, rows, scale, steps, weights
+from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps, weights
 from seq2attn.doctor.catch import transparent
+from seq2attn.doctor.flags import with_all
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
 from seq2attn.doctor.search import find_subject, with_width
@@ -39,18 +41,22 @@ RULES: tuple[engine.Rule, ...] = (
     rows.rows_mixed,
     scale.shared,
     weights.used,
+    weights.residual,
     numbers.twice,
     masks.told,
     masks.padding,
     weights.returned,
     masks.padding_amount,
     masks.empty_row,
+    pairs.pairs,
     masks.places,
     masks.named,
     steps.decoding,
     masks.required,
     numbers.length,
     numbers.order,
+    positions.blocks,
+    positions.positions,
     numbers.strides,
     numbers.unregistered,
     numbers.gradient,
@@ -107,9 +113,9 @@ def check_attention(
     ):
         torch.manual_seed(0)
         for subject, made in _subjects(attention, sizes, tuple(widths)):
-            subject = replace(subject, scores=scores, expect=expect, require=require)
+            subject = with_all(replace(subject, scores=scores, expect=expect, require=require))
             torch.manual_seed(0)
-            rules = OF_WIDTH if adapter else RULES
+            rules = map(_seeded, OF_WIDTH if adapter else RULES)
             for finding in engine.examine(rules, subject, allow, known):
                 text = finding.text
                 if adapter:
@@ -149,6 +155,17 @@ def _subjects(
                 yield with_width(subject, instance, WIDTHS[1]), ""
         return
     raise problems[0]
+
+
+def _seeded(rule: engine.Rule) -> engine.Rule:
+    """Return a rule whose random numbers are the same whatever other rules drew."""
+
+    @functools.wraps(rule)
+    def seeded(subject: Subject) -> engine.Found:
+        torch.manual_seed(0)
+        yield from rule(subject)
+
+    return seeded
 
 
 def _prepared(attention: Any) -> nn.Module:

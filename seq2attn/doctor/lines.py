@@ -11,7 +11,7 @@ FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf
 FORMS = {
     "mask-ignored": (r"^([\w.]+)(\.masked_fill\(.*)", r"\1 = \1\2"),
     **dict.fromkeys(("one-row", "batch", "length"), SQUEEZE),
-    **dict.fromkeys(("padding-leak", "overflow"), FILL),
+    **dict.fromkeys(("padding-leak", "underflow"), FILL),
 }
 """by findings, what may be their cause, and what should stand there"""
 

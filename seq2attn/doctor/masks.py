@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.names import is_named_causal
+from seq2attn.doctor.names import WORDS, is_named_causal, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
+OTHER = {*WORDS["flags"]["other"].split()}
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
@@ -54,7 +55,7 @@ def padding(subject: Subject) -> Found:
         yield "padding-mixed", by
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         yield "mask-opens"
-    elif subject.seen.all() and not subject.by_position:
+    elif subject.seen.all() and (subject.own.any() or not subject.by_position):
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
 
 
@@ -126,10 +127,18 @@ def places(subject: Subject) -> Found:
     """Say which places a row sees: all, those up to its own, or a window of them."""
     if subject.own.any():
         yield from _band(subject)
+        if subject.by_position:
+            yield "position"
         return
-    hidden = sorted({int(place) for _, place in (~subject.seen).nonzero()})
-    if hidden and subject.seen.any():
-        yield "keys-hidden" if len(hidden) <= FEW else "pattern", ", ".join(map(str, hidden))
+    seen = subject.seen
+    hidden = sorted({int(place) for _, place in (~seen).nonzero()})
+    # rows of another sequence are no later than its keys
+    given = subject.call.given.items()
+    is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
+    is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
+    if hidden and seen.any():
+        is_wrong = is_causal or len(hidden) <= FEW
+        yield "keys-hidden" if is_wrong else "pattern", ", ".join(map(str, hidden))
     if subject.by_position:
         yield "position"
 
@@ -141,7 +150,9 @@ def _band(subject: Subject) -> Found:
     apart = place - place[:, None]  # of a key from its row
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
-    if not is_band.all():
+    if seen[0, 1:].any() and not seen[1:].triu(2).any():
+        yield "closed-first"
+    elif not is_band.all():
         yield "pattern"
     elif (before, after) == (last, 0):
         yield "causal"

@@ -186,7 +186,8 @@ NEAR = 200  # letters after the name of a mask
 SHAPE = r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}[(\[]([^()\[\]]+,[^()\[\]]+)[)\]]"
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
-    r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s([^.,;:()\n]+)",
+    r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
+    r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,
 )
 
@@ -203,19 +204,21 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     for found in MEANING.finditer(after):
         value, meaning = found.groups()  # "True", "padding"
         told = re.findall(r"\w+", meaning.lower())
-        for index, word in enumerate(told):
-            if word in OF_PADDING | OF_TOKENS:
-                is_not = bool(NEGATIONS & set(told[:index]))
-                is_false = value.lower() in ("false", "0")
-                return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
+        known = [word for word in told if word in OF_PADDING | OF_TOKENS]
+        for word in sorted(known, key=lambda word: word.startswith("token")):  # "tokens to ignore"
+            is_not = bool(NEGATIONS & set(told[: told.index(word)]))
+            is_false = value.lower() in ("false", "0")
+            return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
     return None, ""
 
 
 def axes_of(name: str, text: str) -> list[str]:
-    """Return the axes that an argument is said to have, if the first is that of the batch: "b",
-    "s", "d" of "keys: (B, S, D)".
+    """Return the axes that an argument, or else the input, is said to have, if the first is that of
+    the batch: "b", "s", "d" of "keys: (B, S, D)".
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
+    if not found and role_of(name) in ("keys", "query", "weak", ""):
+        found = re.search(SHAPE.format("[Ii]nputs?"), text)
     axes = [axis.strip(" `*").lower() for axis in found[1].split(",")] if found else []
     return axes if axes[:1] and axes[0] in BATCH else []
 

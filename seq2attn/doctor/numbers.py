@@ -1,6 +1,5 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
-import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -9,10 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from seq2attn.doctor.names import ROLES, function_of, said_of, words
+from seq2attn.doctor.catch import Watch, transparent
+from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
+from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
-from seq2attn.doctor.subject import CLOSE, TINY, Subject, unchanged
+from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, unchanged
 from seq2attn.findings.engine import TEXTS, Found, listed
 
 MANY = 500  # keys of a long source
@@ -22,6 +23,7 @@ MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
 SHARE = 0.03  # by which a gradient may differ from them
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
+MASKS = ROLES["mask"] | CACHES
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
 DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"  # unless it stands in such a phrase
 
@@ -35,11 +37,16 @@ def length(subject: Subject) -> Found:
 
 def order(subject: Subject) -> Found:
     """If the order of a few keys changes nothing, that of many changes nothing either. It does if
-    keys are visited in blocks and a running maximum or sum is wrong.
+    keys are visited in blocks and a running maximum or sum is wrong, and, rightly, if the first one
+    lies out of a window.
     """
-    if subject.by_position or subject.own.any():
+    if subject.by_position:
         return
-    by = subject.of_order(subject.draw(MANY).free)
+    given = subject.draw(MANY, rows=2).free
+    outputs = [subject.output(one)[:, -1] for one in (given, given.moved((ALL, 0), "keys"))]
+    if torch.equal(*outputs):
+        return
+    by = subject.of_order(given)
     if by > CLOSE:
         yield "order", by
 
@@ -57,7 +64,7 @@ def overflow(subject: Subject) -> Found:
     given = subject.draw(rows=ROWS)
     large = given.times(SCALE)
     if not subject.is_finite(large):
-        yield "overflow", "NaN or infinity"
+        yield "overflow"
         return
     is_counted = given.valid[:, None, None] & subject.real(given)[:, None]  # (B, 1, L, S)
     pairs = zip(subject.run(given).weights, subject.run(large).weights, strict=True)
@@ -65,7 +72,7 @@ def overflow(subject: Subject) -> Found:
         before, after = (weights.masked_fill(~is_counted, 0).sum(-1) for weights in pair)
         low = float((after - before).min())
         if low < -LOST:
-            yield "overflow", f"those of a row sum to {1 + low:.3g}"
+            yield "underflow", 1 + low
             return
 
 
@@ -76,8 +83,14 @@ def twice(subject: Subject) -> Found:
     times the smallest, however large the inputs are.
     So the logarithms of the weights give back what the last softmax was applied to. If that may be
     shares, too, of which some are as large as only a softmax of large scores makes them, they come
-    from another softmax.
+    from another softmax. Where scores stay small, a softmax is seen that takes shares.
     """
+    watch = Watch(subject.length, subject.queries(subject.given))
+    with transparent(), watch:
+        subject.call(subject.given.free)
+    if watch.is_twice:
+        yield "softmax-twice"
+        return
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
         logs = weights[(weights > 0).all(-1)].log()
         # what the last softmax was applied to, up to a number that is the same for all keys: it is
@@ -145,12 +158,13 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters.
 
-    Nothing is said where layers may rightly stay unused: if an argument is left out, if the keys
-    are given as already projected, or if most parameters get no gradient, as in a module that holds
-    more than the attention.
+    Nothing is said where layers may rightly stay unused: if an argument that is no mask is left
+    out, if the keys are given as already projected, or if most parameters get no gradient, as in a
+    module that holds more than the attention.
     """
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
-        if f"{name}=" not in subject.call.text or words(name) & ROLES["again"]:
+    for name in required(function_of(subject.call.attention)):
+        is_given = f"{name}=" in subject.call.text and f"{name}=None" not in subject.call.text
+        if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
             return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []  # gradients
@@ -209,12 +223,21 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training the mask holds as well."""
-    with unchanged(subject.module):
-        subject.module.train()
-        most = float(subject.on_padding(subject.run(subject.given)).max())
-    if most > TINY:
-        yield "mask-in-training", most
+    """In training, padding is masked as well, and what no row sees in evaluation stays unseen."""
+    given = subject.given
+    with unchanged(subject.module), dropout(subject.module, 0.0):
+        for part in subject.module.modules():
+            part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
+        most = float(subject.on_padding(subject.run(given)).max())
+        if most > TINY:
+            yield "mask-in-training", most
+            return
+        hidden = ~subject.seen & ~subject.own[0]
+        is_random = subject.differ(subject.output(given), subject.output(given)) > 0
+        if hidden.any() and not is_random:
+            by = float((subject.reach(given.free, "keys") * hidden).max())
+            if by > CLOSE:
+                yield "sees-in-training", by
 
 
 # ---- scores ----
@@ -288,9 +311,13 @@ def _scaled(subject: Subject) -> Found:
         if "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
+            known["inverse"] = width**0.5
+            known["keys"] = subject.length**-0.5
+            if heads > 1:
+                known["heads"] = heads**-0.5
         known["said" if is_said else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
-        name = (names or ["other"])[0]
+        name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
         yield "scale" if name in ("root", "none", "other") else "scale-factor", text
         return

@@ -2,22 +2,49 @@
 and each row of the result follows its own query.
 """
 
+import contextlib
+import copy
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.names import GUESSES, LONG, words
 from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
+DROPOUT = GUESSES["0.0"]
+"""words of rates"""
+
+
+class Recorder:
+    """Calls an attention, and remembers which of its arguments a call changed."""
+
+    def __init__(self, attention: Any) -> None:
+        self.attention = attention
+        self.changed: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.attention, name)  # methods that come before a call
+
+    def __call__(self, **arguments: Any) -> Any:
+        before = copy.deepcopy(arguments)
+        result = self.attention(**arguments)
+        for name, value in arguments.items():
+            if isinstance(value, Tensor) and not torch.equal(value, before[name]):
+                self.changed.add(name)
+        return result
+
 
 def in_place(subject: Subject) -> Found:
-    """Arguments stay as they are."""
-    copies = subject.given.each(torch.clone)
-    subject.call(copies)
-    for name, before in subject.given._asdict().items():
-        if before is not None and not torch.equal(before, getattr(copies, name)):
-            yield "in-place", name
+    """Arguments stay as they are, masks too."""
+    recorder = Recorder(subject.call.attention)
+    replace(subject.call, attention=recorder)(subject.given.each(torch.clone))
+    if recorder.changed:
+        yield "in-place", ", ".join(sorted(recorder.changed))
 
 
 def not_finite(subject: Subject) -> Found:
@@ -30,13 +57,16 @@ def state(subject: Subject) -> Found:
     """In evaluation the same input gives the same result, after other calls too.
 
     With the same seed a difference comes from what calls left behind, with another one from random
-    numbers. A copy that was never called shows what the first call left behind for good.
+    numbers: rates of dropout are raised, as most are 0 by default. A copy that was never called
+    shows what the first call left behind for good, such as its mask.
     """
-    other, results = subject.draw().free, []
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        results.append(subject.output(subject.given.free))
-        after = subject.output(other)
+    results, other = [], subject.draw()
+    other = other._replace(valid=other.valid.flip(0))
+    with dropout(subject.module, 0.5):
+        for seed in (0, 0, 1):
+            torch.manual_seed(seed)
+            results.append(subject.output(subject.given.free))
+            subject.output(other)
     first, same_seed, other_seed = results
     if (by := subject.differ(first, same_seed)) > CLOSE:
         yield "state", by
@@ -44,8 +74,26 @@ def state(subject: Subject) -> Found:
         yield "random", by
     elif subject.fresh is not None:
         call = replace(subject.call, attention=subject.fresh)
-        if subject.differ(replace(subject, call=call).output(other), after) > CLOSE:
+        fresh = replace(subject, call=call).output(other).nan_to_num()
+        if subject.differ(fresh, subject.output(other).nan_to_num()) > CLOSE:
             yield "cache"
+
+
+@contextlib.contextmanager
+def dropout(module: nn.Module, rate: float) -> Iterator[None]:
+    """Let all parts of a module drop at another rate, until the exit."""
+    saved = []
+    for part in module.modules():
+        for name, value in vars(part).items():
+            if isinstance(value, float) and 0 <= value < 1 and words(name) & DROPOUT:
+                saved.append((part, name, value))
+    try:
+        for part, name, _ in saved:
+            setattr(part, name, rate)
+        yield
+    finally:
+        for part, name, value in saved:
+            setattr(part, name, value)
 
 
 def one_row(subject: Subject) -> Found:
@@ -63,9 +111,15 @@ def one_row(subject: Subject) -> Found:
 
 def batch(subject: Subject) -> Found:
     """What other rows of a batch hold changes nothing, with a mask as without: every second row is
-    changed, then the others.
+    changed, then the others. Nor does the order of rows.
     """
     for given, result in subject.both:
+        turned = subject.output(given.each(lambda tensor: tensor.flip(0))).flip(0)
+        moved = subject.differ(turned.nan_to_num(), result.output.nan_to_num())
+        if moved > CLOSE:
+            why = "in another order" if given.valid.all() else "they are given each other's masks:"
+            yield "batch", f"{why} a row differs by {moved:.2g}"
+            return
         for first in (0, 1):
             changed, others = slice(first, None, 2), slice(1 - first, None, 2)
             output = subject.output(given.moved(changed, "query", "keys", "values"))
@@ -94,7 +148,21 @@ def queries(subject: Subject) -> Found:
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         most = float((reach - reach.diag().diag()).max())
         if most > CLOSE:
-            yield "queries-mixed", most
+            yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+
+
+def _compete(subject: Subject) -> bool:
+    """Return whether weights are shares that queries have in each key, divided by their sum over
+    the keys, as those of slots: times some numbers, one for each query, they sum to 1 at each of
+    many more keys than there are queries.
+    """
+    for weights in subject.run(subject.draw(LONG).free).weights:
+        shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
+        ones = torch.ones_like(shares[..., :1])
+        sums = shares @ torch.linalg.lstsq(shares, ones).solution
+        if gap(sums, 1) < CLOSE < weights.std(-1).max():
+            return True
+    return False
 
 
 def _of_query(subject: Subject, given: Inputs) -> float:

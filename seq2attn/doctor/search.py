@@ -306,7 +306,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         means_padding, by = _means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        is_told = means_padding is not None and not quoted.startswith("0")
+        is_usual = by == "its name" and call.mask == "attention_mask"  # extended by its caller
+        is_told = means_padding is not None and not quoted.startswith("0") and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and means_padding not in (None, is_inverse) and "sum" not in call.form:
         yield "mask-inverted", about

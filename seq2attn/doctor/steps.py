@@ -1,59 +1,78 @@
 """Rule of a cache: decoding in steps, with what earlier steps left, gives what the whole gives."""
 
+import contextlib
+import copy
 import functools
 import inspect
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import B, settle
+from seq2attn.doctor.call import B, settle, tensors
 from seq2attn.doctor.names import CACHES, ROLES, function_of, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
-PROMPT = 4  # tokens of the first step: the others follow one by one
+PROMPT = 4  # tokens of a first step: the others follow one by one
+EMPTY: tuple[Any, ...] = (None, {})
+"""what stands for a cache before the first step; a module may fill the second"""
 
 
 def decoding(subject: Subject) -> Found:
-    """Decoding in steps with a cache gives what the whole sequence gives, if that is causal. What
-    takes more than a mask beside the cache, such as positions, is not examined.
+    """Decoding in steps with a cache, after a prompt and from the first token on, gives what the
+    whole sequence gives, if that is causal. What needs more than a mask beside the cache, such as
+    positions, is not examined.
     """
     caches, others = [], []
-    for name in inspect.signature(function_of(subject.call.attention)).parameters:
+    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
+        if isinstance(argument.default, bool) or words(name) & ROLES["mask"]:
+            continue
         if words(name) & CACHES:
             caches.append(name)
-        elif f"{name}=" not in subject.call.text and not words(name) & ROLES["mask"]:
+        elif f"{name}=" not in subject.call.text:
             others.append(name)
     if not caches:
         return
-    try:
-        if others or len(caches) > 1 or not subject.is_causal:
-            raise ValueError("its steps cannot be called, or need not agree with the whole")
-        length = subject.length
-        whole = _joined(subject, caches[0], [length])
-        steps = _joined(subject, caches[0], [PROMPT, *[1] * (length - PROMPT)])
-    except Exception:  # of a cache in another form, too
+    by = None
+    is_fixed = others or "arange" in subject.call.text  # positions
+    if len(caches) == 1 and not is_fixed and subject.is_causal:
+        for start in EMPTY:
+            with contextlib.suppress(Exception):  # of a cache in another form
+                by = _apart(subject, caches[0], start)
+                break
+    if by is None:
         yield "cache-not-examined", ", ".join(caches)
-        return
-    by = gap(whole, steps) / float(whole.abs().max())
-    if by > CLOSE:
+    elif by > CLOSE:
         yield "decoding", caches[0], by
 
 
-def _joined(subject: Subject, cache: str, lengths: Sequence[int]) -> Tensor:
+def _apart(subject: Subject, cache: str, start: Any) -> float:
+    """Return how much steps differ from the whole, as a share of the largest number."""
+    length = subject.length
+    whole = _joined(subject, cache, start, [length])
+    several = [PROMPT, *[1] * (length - PROMPT)], [1] * length
+    gaps = [gap(whole, _joined(subject, cache, start, lengths)) for lengths in several]
+    return max(gaps) / float(whole.abs().max())
+
+
+def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
     """Return the output (B, S, F) of steps of these lengths, of which each is given the cache that
-    the one before it returned. The output is what a step returns first, the cache what it returns
-    last.
+    the one before it returned, or filled. The output is what a step returns first, the cache what
+    it returns last, beside weights.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
-    given, left, outputs = subject.given.free, None, []
+    given, left, outputs = subject.given.free, copy.copy(start), []
     for keys in torch.split(given.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})
         step = given._replace(keys=keys, valid=given.valid[:, : keys.size(1)])
-        output, *_, left = replace(subject.call, attention=attention, given=texts)(step)
-        if left is None:
-            raise ValueError(f"no {cache} is returned")
-        outputs.append(settle(output, B, keys.size(1)))
+        result = replace(subject.call, attention=attention, given=texts)(step)
+        if start is None:
+            result, *rest = result
+            left = [one for one in rest if not isinstance(one, Tensor)][-1]
+        if not left:
+            raise ValueError(f"no {cache} is returned or filled")
+        outputs.append(settle(next(tensors(result)), B, keys.size(1)))
     return torch.cat(outputs, dim=1)

@@ -255,10 +255,16 @@ class Subject:
     @cached_property
     def by_position(self) -> bool:
         """Whether the same keys in another order give another result"""
-        return not self.own.any() and self.of_order(self.given.free) > CLOSE
+        return self.of_order(self.given.free) > CLOSE
 
     def of_order(self, given: Inputs) -> float:
-        """Return how much the result changes if the last key becomes the first one."""
+        """Return how much the result changes if the last key becomes the first one. In
+        self-attention it is the last but one, and only the last row is looked at.
+        """
+        if self.own.any():
+            first, last = given.keys[:, :-1], given.keys[:, -1:]
+            rolled = given._replace(keys=torch.cat([first.roll(1, 1), last], dim=1))
+            return self.differ(self.output(rolled)[:, -1:], self.output(given)[:, -1:])
         rolled = given.each(lambda tensor: tensor.roll(1, 1))._replace(query=given.query)
         output = self.output(rolled)
         if not self.outputs:  # of weights alone, which are rolled as their keys

@@ -7,9 +7,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from seq2attn.doctor.call import Inputs
+from seq2attn.doctor.catch import Watch
+from seq2attn.doctor.names import ROLES, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
+KEYS = {"key", "keys", "k"}
+OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
+"""axes of weights (B, H, L, S) over which a softmax may run by mistake, beside one of length 1"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -46,9 +52,9 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     if weights.min() < -TINY and spread > EXACT:
         return "negative"
     others = [gap(weights, 1)]  # of a softmax over an axis of length 1
-    for axis in (0, 1, 2):
-        if weights.size(axis) > 1:
-            others.append(gap(weights.sum(axis), 1))
+    for axes in OTHERS:
+        if all(weights.size(axis) > 1 for axis in axes):
+            others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
 
 
@@ -78,6 +84,12 @@ def _averaged(subject: Subject) -> Found:
         if subject.change(other_values).max() < TINY:
             yield "keys-as-values" if uses else "values-ignored"
             return
+        named = {word for name in subject.call.given for word in words(name)}
+        first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
+        is_told = named & KEYS and named & ROLES["values"]
+        if is_told and first and gap(first[0], other[0]) > CLOSE:
+            yield "values-as-keys"
+            return
     other_keys = given.moved(ALL, "keys")
     pairs = list(zip(uses, subject.run(other_keys).uses, strict=False))
     if pairs and all(gap(one.values, other.values) < TINY for one, other in pairs):
@@ -92,6 +104,29 @@ def _averaged(subject: Subject) -> Found:
             yield "bypass"
 
 
+def residual(subject: Subject) -> Found:
+    """Where queries attend to each other first, as in a decoder layer, and reach the result on
+    another way than by weights, what they got from each other reaches it, too.
+    """
+    given = subject.given.free
+    if given.query is None or not subject.is_among:
+        return
+    queries = subject.queries(given)
+
+    def output(inputs: Inputs, among: float) -> Tensor:
+        """What is left if all averages are constant: those among queries are `among`."""
+        watch = Watch(
+            queries, queries, subject.constant, freeze=lambda _, old: torch.full_like(old, among)
+        )
+        with watch:
+            return subject.run(inputs, freeze=lambda _, old: torch.ones_like(old)).output
+
+    before = output(given, 1)
+    follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1)) > CLOSE
+    if follows_query and subject.differ(before, output(given, 2)) < TINY:
+        yield "residual"
+
+
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for index in subject.shown[:1]:
@@ -104,6 +139,9 @@ def returned(subject: Subject) -> Found:
         shown = result.returned.masked_fill(~is_token, 0)
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
+            later = subject.run(given, freeze=lambda _, old: torch.ones_like(old)).returned
+            if later is not None and gap(later, result.returned) > CLOSE:
+                return  # shares that follow from the result, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
             is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
             yield "other-weights-returned" if is_share else "other-returned", by

@@ -1,0 +1,72 @@
+"""Rule of masks of pairs, such as `attn_mask`: arguments that say which keys each query sees."""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from seq2attn.doctor.call import B
+from seq2attn.doctor.names import WORDS, documented, function_of, said_of, words
+from seq2attn.doctor.rows import Recorder
+from seq2attn.doctor.subject import CLOSE, TINY, Subject
+from seq2attn.findings.engine import Found
+
+OF_PAIRS = {*WORDS["flags"]["pairs"].split()}
+
+
+def pairs(subject: Subject) -> Found:
+    """A mask of pairs is left as it is, and closes the pairs that it says. All forms are tried; in
+    one of them, at least, no weight is left on what is closed. Where keys need not be given, the
+    mask may be that of self-attention alone.
+    """
+    arguments = inspect.signature(function_of(subject.call.attention)).parameters
+    optional = [name for name, one in arguments.items() if one.default is None]
+    if any("keys" in subject.call.given.get(name, "") for name in optional):
+        return
+    for name in arguments:
+        is_known = subject.has_mask and name == subject.call.mask
+        if not is_known and words(name) - {name} <= OF_PAIRS and "mask" in words(name):
+            yield from _of_mask(subject, name)
+
+
+def _of_mask(subject: Subject, name: str) -> Found:
+    given, most, is_ignored = subject.given.free, 0.0, False
+    queries = subject.queries(given)
+    apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
+    closed = apart % 3 == 1  # (L, S), never a place itself
+    for means_closed, mask in _forms(closed):
+        recorder = Recorder(subject.call.attention)
+        call = replace(subject.call, attention=functools.partial(recorder, **{name: mask}))
+        with contextlib.suppress(Exception):  # it takes another form
+            result = replace(subject, call=call).run(given)
+            if recorder.changed:
+                yield "in-place", name
+                return
+            if subject.differ(result.output, subject.free.output) < CLOSE:
+                is_ignored = True
+                continue
+            left = [float((weights * closed).abs().max()) for weights in result.weights]
+            if not left or max(left) < TINY:
+                told, quoted = documented(name, said_of(subject.call.attention))
+                if None not in (told, means_closed) and told != means_closed:
+                    yield "mask-inverted", name, f'its docstring, "{quoted}",'
+                return
+            most = max(most, *left)
+    if most:
+        yield "pairs-leak", name, most
+    elif is_ignored:
+        yield "pairs-ignored", name
+
+
+def _forms(closed: Tensor) -> Iterator[tuple[bool | None, Tensor]]:
+    """Yield the forms of a mask of pairs (L, S), for all rows or each of them, and whether True
+    means closed; None of those that are added to scores.
+    """
+    added = torch.where(closed, -torch.inf, 0.0)
+    for layout in (closed.shape, (B, *closed.shape), (B, 1, *closed.shape)):
+        for means_closed, mask in ((True, closed), (False, ~closed), (None, added)):
+            yield means_closed, mask.expand(layout).clone()

@@ -1,0 +1,124 @@
+"""Rules of positions, and of blocks: what says that it encodes positions depends on them, and the
+size of blocks in which keys are visited changes nothing.
+"""
+
+import contextlib
+import functools
+import inspect
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from types import FrameType
+from typing import Any
+
+import torch
+
+from seq2attn.doctor.call import B, settle
+from seq2attn.doctor.names import WORDS, function_of, words
+from seq2attn.doctor.subject import CLOSE, Subject, gap
+from seq2attn.doctor.weights import EXACT
+from seq2attn.findings.engine import Found
+
+ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (
+    set(text.split()) for text in WORDS["positions"].values()
+)
+FAR = 0.02  # by which scores of equal tokens may differ, as a share of their largest step
+
+
+def positions(subject: Subject) -> Found:
+    """Self-attention that encodes positions depends on them: rotary encodings, and biases such as
+    ALiBi's, on distances alone, and by weights alone, which equal tokens show.
+    """
+    names = _encodings(subject)
+    arguments = inspect.signature(function_of(subject.call.attention)).parameters
+    if not subject.own.any() or not names or any(words(name) & ENCODED for name in arguments):
+        return
+    if not subject.by_position:
+        yield "positions-unused", ", ".join(sorted(names))
+        return
+    keys = subject.given.keys
+    given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))
+    equal = subject.run(given)
+    if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
+        return
+    steps = equal.weights[0][0].log().diff(dim=-1)  # (H, L, S - 1)
+    moved = steps[:, 1:, 1:] - steps[:, :-1, :-1]  # 0 if distances alone matter
+    steps, moved = (one.nan_to_num(0, 0, 0) for one in (steps, moved))  # of closed places
+    by = float(moved.abs().max())
+    if by > FAR * steps.abs().max() + CLOSE:
+        yield "positions-absolute", by
+    elif names & NEARER and steps.tril(-1).min() < -CLOSE:
+        yield "positions-reversed"
+    elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
+        first = settle(subject.raw(given)[0][subject.outputs[0]], B, subject.length)
+        by = gap(first, first[:, :1]) / float(first.abs().max())
+        if by > FAR:
+            yield "positions-in-values", by
+
+
+def _encodings(subject: Subject) -> set[str]:
+    """Return the words by which an attention names encodings of positions: in the names of its
+    parameters, and of the functions and parts that a call runs, as others may be switched off.
+    """
+    parts = {id(part): name for name, part in subject.module.named_modules()}
+    names = [name for name, _ in subject.module.named_parameters()]
+    run = [type(subject.module).__name__]
+
+    def remember(frame: FrameType, event: str, argument: Any) -> None:
+        run.append(frame.f_code.co_name)
+        part = frame.f_locals.get("self")
+        if parts.get(id(part)):  # and not the whole, whose name may mean any position
+            names.extend([parts[id(part)], type(part).__name__])
+
+    sys.setprofile(remember)
+    try:
+        subject.call(subject.given.free)
+    finally:
+        sys.setprofile(None)
+    held = {word for name in names if "wise" not in name.lower() for word in words(name)}
+    used = {word for name in run for word in words(name)}
+    return (held & ENCODED) | (held | used) & (ROTARY | NEARER)
+
+
+def blocks(subject: Subject) -> Found:
+    """The size of blocks, in which keys or queries are visited, changes no result, if it does not
+    change which places a row sees.
+    """
+    for name, resized in _resized(subject):
+        for size in (2, 4, subject.length):
+            with contextlib.suppress(Exception), resized(size) as other:  # sizes may have to fit
+                by = subject.differ(other.output(subject.given.free), subject.free.output)
+                if by > CLOSE and torch.equal(other.seen, subject.seen):
+                    yield "block-size", name, by
+                    return
+
+
+def _resized(subject: Subject) -> Iterator[tuple[str, Any]]:
+    """Yield the names of numbers that say how long a block is, each with a context in which there
+    is a subject with another one.
+    """
+
+    def is_size(name: str, value: Any) -> bool:
+        return type(value) is int and bool(words(name) & BLOCKS) and not words(name) & COUNTS
+
+    @contextlib.contextmanager
+    def of_part(part: Any, name: str, size: int) -> Iterator[Subject]:
+        before = vars(part)[name]
+        setattr(part, name, size)
+        try:
+            yield replace(subject)
+        finally:
+            setattr(part, name, before)
+
+    @contextlib.contextmanager
+    def of_argument(name: str, size: int) -> Iterator[Subject]:
+        attention = functools.partial(subject.call.attention, **{name: size})
+        yield replace(subject, call=replace(subject.call, attention=attention))
+
+    for part in subject.module.modules():
+        for name, value in vars(part).items():
+            if is_size(name, value):
+                yield name, functools.partial(of_part, part, name)
+    for name, one in inspect.signature(function_of(subject.call.attention)).parameters.items():
+        if is_size(name, one.default):
+            yield name, functools.partial(of_argument, name)
