@@ -42,8 +42,10 @@ def test_where_torch_lacks_it_the_promise_is_named(name, monkeypatch):
 MODE = "torch.utils._python_dispatch.TorchDispatchMode"
 DOCUMENTED = {  # by torch's page on how to extend it, under a name like a private one
     ("catch.py", MODE),
-    ("scale.py", MODE),
-    ("scale.py", "aten._to_copy"),  # an operation: what `Tensor.to` calls
+    ("scale.py", MODE),  # operations, which such a mode sees: what `Tensor.to` and softmax call
+    ("scale.py", "aten._to_copy"),
+    ("catch.py", "aten._softmax"),
+    ("catch.py", "aten._safe_softmax"),
 }
 
 
