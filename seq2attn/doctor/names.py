@@ -18,9 +18,19 @@ from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH, CACHES = (
-    set(words.split()) for words in WORDS["words"].values()
-)
+(
+    SOURCES,
+    STATES,
+    NOT_OF_KEYS,
+    CONFIGS,
+    OF_PADDING,
+    OF_TOKENS,
+    NEGATIONS,
+    BATCH,
+    CACHES,
+    OF_TRUTH,
+    OF_NUMBERS,
+) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
 LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
@@ -48,16 +58,16 @@ def words(name: str) -> set[str]:
     return {*re.split(r"[_\d]+", apart), apart}
 
 
-def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
+def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     """Yield what the arguments may be, the likeliest first.
 
-    names: of the arguments, and whether each must be given. Those whose names say little, such as
-    `x` and `source`, are the query and the keys, in this order, unless words such as `memory`, or
-    the name of a mask (`source_mask`), say which are the keys. One that is alone attends to itself.
-    The other readings are: query and keys the other way round, without an optional argument, and as
-    one sequence that is given as both.
+    names: of the arguments, and whether each must be given. said: of their shapes. Those whose
+    names say little, such as `x` and `source`, are the query and the keys, in this order, unless
+    words such as `memory`, or the name of a mask (`source_mask`), say which are the keys. One that
+    is alone attends to itself. The other readings are: query and keys the other way round, without
+    an optional argument, and as one sequence that is given as both.
     """
-    found, rest = _told(names)  # rest: names that say little
+    found, rest = _told(names, said)  # rest: names that say little
     of_masks = {word for name in found["mask"] for word in words(name)}
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
@@ -71,37 +81,38 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
             likely = sources or rest[1:]
         found["keys"] = likely[:1]
     rest = [name for name in rest if name not in found["keys"]]
-    for role in ("query", "values"):
-        if not found[role]:
-            found[role], rest = rest[:1], rest[1:]
+    if not found["query"]:
+        found["query"], rest = rest[:1], rest[1:]
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
         found["again" if role_of(name) == "keys" else "other"].append(name)
+    if rest and rest[0] in found["other"] and not found["values"]:
+        yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
     # the other way round, if no name says which are the keys
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    if found["query"] and not sources and told <= {"weak", ""}:
+    if found["query"] and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
-    # self-attention of a module that asks for its sequence twice
-    if told >= {"query", "keys"}:
-        yield {**found, "keys": found["keys"] + found["query"], "query": []}
 
 
-def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
-    """Return the arguments by the roles that the words in their names tell, and the names of those
-    that are left to be guessed: weak names, such as `x`, and a second one for a role that takes
-    only one. What need not be given, such as a bias, is left out. Values without keys are the keys.
+def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
+    """Return the arguments by the roles that the words in their names tell, or what is said of
+    them, and the names of those that are left to be guessed: weak names, such as `x`, and a second
+    one for a role that takes only one. What need not be given, such as a bias, is left out. Values
+    without keys are the keys.
     """
     found: Roles = {role: [] for role in ROLES}
     rest = []
     for name, needed in names.items():
         role = role_of(name)
+        if role in ("mask", "weak", ""):
+            role = role_by_type(name, said) or role
         if role in ("weak", "") or (role not in SEVERAL and found[role]):
             rest.append(name)
         elif needed or role not in ("other", "history", "again"):
@@ -114,12 +125,14 @@ def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
 def role_of(name: str) -> str:
     """Return the role that the words of a name tell; the empty string if they tell none."""
     known = (role for role, of_role in ROLES.items() if words(name) & of_role)
-    return next(known, "")
+    role = next(known, "")
+    # a previous state is the query, and previous alignments are not
+    return "weak" if role == "history" and words(name) & STATES else role
 
 
-def mask_of(found: Roles) -> str:
-    """Return the argument that says which keys are valid, lengths before masks; the empty string if
-    none does.
+def masks_of(found: Roles) -> list[str]:
+    """Return the arguments that may say which keys are valid, the likeliest first, lengths before
+    masks.
     """
 
     def rank(name: str) -> int:
@@ -129,7 +142,7 @@ def mask_of(found: Roles) -> str:
 
     others = NOT_OF_KEYS if found["query"] else set()
     masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
-    return next((name for name in masks if not words(name) & others), "")
+    return [name for name in masks if not words(name) & others]
 
 
 # ---- constructors ----
@@ -143,6 +156,13 @@ class SimpleNamespace(types.SimpleNamespace):
             raise AttributeError(name)
         setattr(self, name, guess(name, self.width))
         return getattr(self, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, as a dictionary does."""
+        return getattr(self, name) if default is None else default
 
 
 def guess(name: str, width: int, longest: int = LONG) -> Any:
@@ -183,7 +203,11 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
 
 
 NEAR = 200  # letters after the name of a mask
-SHAPE = r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}[(\[]([^()\[\]]+,[^()\[\]]+)[)\]]"
+SHAPE = (
+    r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}"
+    r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] *(\w*)"
+)
+"""a name, what a few words later are its axes, and the word after them"""
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s([^.,;:()\n]+)",
@@ -211,13 +235,27 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     return None, ""
 
 
-def axes_of(name: str, text: str) -> list[str]:
-    """Return the axes that an argument is said to have, if the first is that of the batch: "b",
-    "s", "d" of "keys: (B, S, D)".
+def axes_of(name: str, text: str) -> tuple[list[str], str]:
+    """Return the axes that an argument is said to have, if one is that of the batch or there is one
+    alone, and the word that follows them: "b", "s", and "bool" of "mask: (B, S) bool".
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
-    axes = [axis.strip(" `*").lower() for axis in found[1].split(",")] if found else []
-    return axes if axes[:1] and axes[0] in BATCH else []
+    if not found:
+        return [], ""
+    apart = re.split(r",| x ", found[1])
+    axes = [axis.strip(" `*").lower() for axis in apart if axis.strip()]
+    is_told = len(axes) == 1 or BATCH & set(axes)
+    return (axes, found[2].lower()) if is_told else ([], "")
+
+
+def role_by_type(name: str, said: str) -> str:
+    """Return the role that the shape and the type tell, if they are said of an argument."""
+    axes, kind = axes_of(name, said)
+    if axes and axes[0] in BATCH and len(axes) == 1:
+        return "lengths"
+    if kind in OF_TRUTH:
+        return "mask"
+    return "other" if kind in OF_NUMBERS else ""
 
 
 def said_of(attention: Any, first: bool = False) -> str:
