@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
-ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
-"""of rows, heads and queries in rows of weights, the usual ones first"""
+ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb", "bhlg")
+"""of rows, heads and queries in rows of weights, the usual ones first; g: pairs of heads"""
 
 
 class Inputs(NamedTuple):
@@ -138,9 +138,10 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl"; heads that are all alike become one.
     """
-    sizes = {"b": batch, "l": queries, "h": -1}
+    sizes = {"b": batch, "l": queries, "h": -1, "g": 2}
     whole = rows.view(*(sizes[axis] for axis in order), rows.size(1))
-    whole = whole.permute(*(order.index(axis) for axis in "bhl"), 3)
+    axes = [order.index(axis) for axis in "bhgl" if axis in order]
+    whole = whole.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
     return whole[:, :1] if (whole == whole[:, :1]).all() else whole
 
 
@@ -155,7 +156,8 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     if len(by_row) % (B * queries):
         return ""
     fits_row = ""
-    for order in ORDERS:
+    is_odd = len(by_row) // (B * queries) % 2
+    for order in ORDERS[:-1] if is_odd else ORDERS:
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():

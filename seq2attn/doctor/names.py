@@ -7,6 +7,7 @@ import re
 import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
 LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
-SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
+OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
 
@@ -53,9 +54,12 @@ def required(function: Any) -> dict[str, bool]:
 
 
 def words(name: str) -> set[str]:
-    """Return the words that a name is made of, and the name: `encoderOut1` has encoder and out."""
+    """Return the words that a name is made of, pairs of them, and the name: `encoderOut1` has
+    encoder, out and encoder_out.
+    """
     apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    return {*re.split(r"[_\d]+", apart), apart}
+    parts = re.split(r"[_\d]+", apart)
+    return {*parts, *map("_".join, pairwise(parts)), apart}
 
 
 def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
@@ -113,9 +117,9 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
         role = role_of(name)
         if role in ("mask", "weak", ""):
             role = role_by_type(name, said) or role
-        if role in ("weak", "") or (role not in SEVERAL and found[role]):
+        if role in ("weak", "") or (role in OF_ONE and found[role]):
             rest.append(name)
-        elif needed or role not in ("other", "history", "again"):
+        elif needed or role in (*OF_ONE, "mask", "lengths"):
             found[role].append(name)
     if not found["keys"]:
         found["keys"], found["values"] = found["values"], []
@@ -140,9 +144,11 @@ def masks_of(found: Roles) -> list[str]:
         of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
         return -len(words(name) & of_keys)
 
-    others = NOT_OF_KEYS if found["query"] else set()
+    of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
-    return [name for name in masks if not words(name) & others]
+    if not found["query"]:
+        return masks
+    return [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
 
 
 # ---- constructors ----
@@ -165,37 +171,42 @@ class SimpleNamespace(types.SimpleNamespace):
         return getattr(self, name) if default is None else default
 
 
-def guess(name: str, width: int, longest: int = LONG) -> Any:
-    """Return what a constructor may take for an argument of this name: a width, unless its words
-    say otherwise. longest: of the sources, for a name such as `max_length`.
+def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -> Any:
+    """Return what a constructor may take for an argument of this name, by its words. longest: of
+    the sources, for a name such as `max_length`. rest: for a name that tells nothing; the width by
+    default.
     """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
         if words(name) & known:
             return eval(value, {"W": width, "H": HEADS, "LONG": longest})
-    return width
+    return rest or width
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
-    guessed ones, made for long sources and for sources of exactly the length that is drawn.
+    guessed ones, for long sources and for those of exactly the length that is drawn, and with small
+    numbers for what names say nothing of.
     """
     problems = []
-    lengths = (LONG,) if sizes else (LONG, SHORT)
-    for longest in lengths:
+    tried: list[dict[str, Any]] = []
+    for longest, rest in ((LONG, width), (SHORT, width), (LONG, HEADS), (SHORT, HEADS // 2)):
         given = {}
         for name, is_needed in required(cls).items():
             if is_needed and not sizes:
-                given[name] = guess(name, width, longest)
+                given[name] = guess(name, width, longest, rest)
         if "batch_first" in inspect.signature(cls).parameters:
             given["batch_first"] = True
+        if given in tried:
+            continue
+        tried.append(given)
         shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
         try:
             yield cls(*sizes, **given), f"attention = {cls.__name__}({', '.join(shown)})"
         except Exception as error:
             problems.append(error_text(error))
-    if len(problems) == len(lengths):
+    if len(problems) == len(tried):
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
@@ -236,10 +247,13 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
 
 
 def axes_of(name: str, text: str) -> tuple[list[str], str]:
-    """Return the axes that an argument is said to have, if one is that of the batch or there is one
-    alone, and the word that follows them: "b", "s", and "bool" of "mask: (B, S) bool".
+    """Return the axes that an argument, or else the input, is said to have, if one is that of the
+    batch or it is the only one, and the word that follows them: "b", "s", and "bool" of "mask:
+    (B, S) bool".
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
+    if not found and role_of(name) in ("keys", "query", "weak", ""):
+        found = re.search(SHAPE.format("[Ii]nputs?"), text)
     if not found:
         return [], ""
     apart = re.split(r",| x ", found[1])
@@ -251,7 +265,7 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
 def role_by_type(name: str, said: str) -> str:
     """Return the role that the shape and the type tell, if they are said of an argument."""
     axes, kind = axes_of(name, said)
-    if axes and axes[0] in BATCH and len(axes) == 1:
+    if len(axes) == 1 and role_of(name) == "mask":
         return "lengths"
     if kind in OF_TRUTH:
         return "mask"

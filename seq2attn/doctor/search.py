@@ -25,6 +25,7 @@ from seq2attn.doctor.names import (
     axes_of,
     documented,
     function_of,
+    guess,
     masks_of,
     module_of,
     required,
@@ -46,9 +47,9 @@ DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 UNSEEN = ("mask-crash", "mask-not-examined")
 """of a mask that takes none of its forms: another layout may be meant"""
-MOST = 4000  # calls that are tried: what needs more is refused
+MOST = 2000  # calls that are tried: what needs more is refused
 MOST_OF_UNKNOWN = 800  # where a name says nothing
-MOST_OF_LAYOUT = 200
+MOST_OF_LAYOUT = 80
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 LONGEST = 64  # of sources whose length a module may ask for
@@ -94,12 +95,10 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     put_aside: list[tuple[float, int, Subject]] = []
     usual: set[Widths] = set()  # those that it takes
     for setting, meanings in groupby(_meanings(attention, widths), key=lambda one: one.setting):
-        if _is_hopeless(problems):
-            break
         if put_aside and setting[0] != "heads":
             continue
         for meaning in meanings:
-            if meaning.widths not in (usual or {meaning.widths}):
+            if meaning.widths not in (usual or {meaning.widths}) or _is_hopeless(problems):
                 continue
             subject = _called(attention, fresh, meaning, problems)
             if subject is None:
@@ -199,6 +198,20 @@ def _readings(
     """Yield the roles of arguments, the mask among them, and whether that is a guess: an argument
     of which nothing is known may be the mask, too. is_same: query and keys are the same sequence.
     """
+    usual = next(roles(names, said))
+    late: list[tuple[Roles, str, bool]] = []
+    for name in [] if is_same else [*names][1:]:
+        if not names[name] or role_of(name) or role_by_type(name, said):
+            continue
+        others = {other: is_given for other, is_given in names.items() if other != name}
+        for of_names in roles(others, said):
+            guess_of_mask = {**of_names, "mask": [name, *of_names["mask"]]}, name, True
+            if name in usual["query"] + usual["keys"]:
+                late.append(guess_of_mask)
+            else:
+                yield guess_of_mask
+            mask = next(iter(masks_of(of_names)), "")
+            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
     for of_names in roles(names, said):
         if is_same:
             if not of_names["query"]:
@@ -206,11 +219,7 @@ def _readings(
             of_names = {**of_names, "keys": of_names["keys"] + of_names["query"], "query": []}
         for mask in masks_of(of_names) or [""]:
             yield of_names, mask, False
-    for name in [*names][1:]:
-        if not is_same and names[name] and not role_of(name) and not role_by_type(name, said):
-            others = {other: is_given for other, is_given in names.items() if other != name}
-            for of_names in roles(others, said):
-                yield {**of_names, "mask": [name, *of_names["mask"]]}, name, True
+    yield from late
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
@@ -243,7 +252,11 @@ def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], In
             for name in with_role:
                 is_mask = role in ("mask", "lengths")
                 if (name == mask and is_masked) or names[name] or not is_mask:
-                    given = [texts[role]] if role in texts else _choices(name, role, meaning)
+                    given = (
+                        [texts[role]]
+                        if role in texts
+                        else _choices(attention, name, role, meaning, queries)
+                    )
                     choices[name] = [
                         text for text in given if _is_as_said(name, text, meaning, inputs, sizes)
                     ]
@@ -251,9 +264,9 @@ def _ways(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], In
         yield _calls(call, {name: choices[name] for name in names if name in choices}), inputs
 
 
-def _choices(name: str, role: str, meaning: Meaning) -> list[str]:
+def _choices(attention: Any, name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     """Return the expressions that an argument beside the query and the keys may have, the likeliest
-    first.
+    first. queries: how many there are.
     """
     of_names = meaning.roles
     if name == meaning.mask:
@@ -263,10 +276,27 @@ def _choices(name: str, role: str, meaning: Meaning) -> list[str]:
     elif role_of(name) == role:
         forms = WORDS[role]
     else:
-        states = [query for _, query, _ in WORDS["cross"]["plain"] if of_names["query"]]
-        forms = [*dict.fromkeys(states), *WORDS["other"], *WORDS["history"], *WORDS["whole_mask"]]
+        whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
+        forms = [*_states(of_names, queries), *WORDS["other"], *WORDS["history"], *whole]
+    usual = guess(name, 0, rest=-1)  # of a number
+    if isinstance(usual, float):
+        forms = [repr(usual), *forms]
+    kind = inspect.signature(function_of(attention)).parameters[name].annotation
+    if kind in (int, float, bool):
+        forms = [repr(kind(max(usual, 0)))]
     no = "~" if _means_padding(name) else ""
     return [form.replace("NO", no).replace("L", _queries(of_names)) for form in forms]
+
+
+def _states(of_names: Roles, queries: int) -> list[str]:
+    """Return the layouts of a state that stands beside the query: it is the query, too, or 0 where
+    there are several, as one state would mix them.
+    """
+    layouts = WORDS["cross"]["plain"] if of_names["query"] else []
+    states = [query for _, query, _ in layouts if "[:, 0]" in query]
+    if queries > 1:
+        states = [state.replace("query[:, 0]", "(0 * query[:, 0])") for state in states]
+    return [*dict.fromkeys(states)]
 
 
 def _queries(of_names: Roles) -> str:
