@@ -1,6 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
-ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
-"""of rows, heads and queries in rows of weights, the usual ones first"""
+ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb", "bhlg")
+"""of rows, heads and queries in rows of weights, the usual ones first; g: pairs of heads"""
 
 
 class Inputs(NamedTuple):
@@ -138,10 +138,18 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl"; heads that are all alike become one.
     """
-    sizes = {"b": batch, "l": queries, "h": -1}
+    sizes = {"b": batch, "l": queries, "h": -1, "g": 2}
     whole = rows.view(*(sizes[axis] for axis in order), rows.size(1))
-    whole = whole.permute(*(order.index(axis) for axis in "bhl"), 3)
+    axes = [order.index(axis) for axis in "bhgl" if axis in order]
+    whole = whole.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
     return whole[:, :1] if (whole == whole[:, :1]).all() else whole
+
+
+def orders_of(rows: int, batch: int, queries: int) -> Sequence[str]:
+    """Return the orders in which so many rows of weights can be: without pairs of heads if the
+    number of heads is odd.
+    """
+    return ORDERS[:-1] if rows // (batch * queries) % 2 else ORDERS
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
@@ -155,7 +163,7 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     if len(by_row) % (B * queries):
         return ""
     fits_row = ""
-    for order in ORDERS:
+    for order in orders_of(len(by_row), B, queries):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():

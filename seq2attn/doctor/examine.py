@@ -18,7 +18,7 @@ from seq2attn.doctor.catch import transparent
 from seq2attn.doctor.flags import with_all
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
-from seq2attn.doctor.search import find_subject, with_width
+from seq2attn.doctor.search import find_subject, lacks, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine
@@ -136,7 +136,7 @@ def _subjects(
     """
     is_class = isinstance(attention, type)
     usual: Any = widths or (WIDTHS[0], WIDTHS[0])  # of query and keys
-    problems = []
+    problems, found = [], []
     for instance, line in instances(attention, sizes, usual[0]) if is_class else [(attention, "")]:
         of_layers = [*_widths_of(_prepared(instance))]
         # a class was made for the usual widths just now, an instance for others
@@ -146,15 +146,20 @@ def _subjects(
         except Seq2AttnError as error:
             problems.append(error)
             continue
-        yield subject, f"{line}\n" if line else ""
-        if not widths:
-            with contextlib.suppress(Exception):  # it can have one width only
-                if is_class and not sizes:
-                    instance, _ = next(instances(attention, (), WIDTHS[1]))
-                _prepared(instance)
-                yield with_width(subject, instance, WIDTHS[1]), ""
-        return
-    raise problems[0]
+        found.append((subject, f"{line}\n" if line else ""))
+        if not lacks(subject):
+            break
+    if not found:
+        raise problems[0]
+    subject, line = min(found, key=lambda one: lacks(one[0]))
+    yield subject, line
+    if not widths:
+        with contextlib.suppress(Exception):  # it can have one width only
+            instance = subject.call.attention
+            if is_class and not sizes:
+                instance, _ = next(instances(attention, (), WIDTHS[1]))
+            _prepared(instance)
+            yield with_width(subject, instance, WIDTHS[1]), ""
 
 
 def _seeded(rule: engine.Rule) -> engine.Rule:

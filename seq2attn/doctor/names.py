@@ -7,6 +7,7 @@ import re
 import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,23 @@ from seq2attn.text import error_text
 
 WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
-SOURCES, NOT_OF_KEYS, CONFIGS, OF_PADDING, OF_TOKENS, NEGATIONS, BATCH, CACHES = (
-    set(words.split()) for words in WORDS["words"].values()
-)
+(
+    SOURCES,
+    STATES,
+    NOT_OF_KEYS,
+    CONFIGS,
+    OF_PADDING,
+    OF_TOKENS,
+    NEGATIONS,
+    BATCH,
+    CACHES,
+    OF_TRUTH,
+    OF_NUMBERS,
+) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
 LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
-SEVERAL = ("history", "again", "mask", "lengths", "other")  # roles that several arguments may have
+OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
 
@@ -43,21 +54,24 @@ def required(function: Any) -> dict[str, bool]:
 
 
 def words(name: str) -> set[str]:
-    """Return the words that a name is made of, and the name: `encoderOut1` has encoder and out."""
+    """Return the words that a name is made of, pairs of them, and the name: `encoderOut1` has
+    encoder, out and encoder_out.
+    """
     apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
-    return {*re.split(r"[_\d]+", apart), apart}
+    parts = re.split(r"[_\d]+", apart)
+    return {*parts, *map("_".join, pairwise(parts)), apart}
 
 
-def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
+def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     """Yield what the arguments may be, the likeliest first.
 
-    names: of the arguments, and whether each must be given. Those whose names say little, such as
-    `x` and `source`, are the query and the keys, in this order, unless words such as `memory`, or
-    the name of a mask (`source_mask`), say which are the keys. One that is alone attends to itself.
-    The other readings are: query and keys the other way round, without an optional argument, and as
-    one sequence that is given as both.
+    names: of the arguments, and whether each must be given. said: of their shapes. Those whose
+    names say little, such as `x` and `source`, are the query and the keys, in this order, unless
+    words such as `memory`, or the name of a mask (`source_mask`), say which are the keys. One that
+    is alone attends to itself. The other readings are: query and keys the other way round, without
+    an optional argument, and as one sequence that is given as both.
     """
-    found, rest = _told(names)  # rest: names that say little
+    found, rest = _told(names, said)  # rest: names that say little
     of_masks = {word for name in found["mask"] for word in words(name)}
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
@@ -71,40 +85,41 @@ def roles(names: Mapping[str, bool]) -> Iterator[Roles]:
             likely = sources or rest[1:]
         found["keys"] = likely[:1]
     rest = [name for name in rest if name not in found["keys"]]
-    for role in ("query", "values"):
-        if not found[role]:
-            found[role], rest = rest[:1], rest[1:]
+    if not found["query"]:
+        found["query"], rest = rest[:1], rest[1:]
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
         found["again" if role_of(name) == "keys" else "other"].append(name)
+    if rest and rest[0] in found["other"] and not found["values"]:
+        yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
     # the other way round, if no name says which are the keys
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    if found["query"] and not sources and told <= {"weak", ""}:
+    if found["query"] and told <= {"weak", ""}:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
         if found["query"] and not names[optional]:
             masks = [name for name in found["mask"] if not words(name) & words(optional)]
             yield {**found, "keys": found["query"], "query": [], "values": [], "mask": masks}
-    # self-attention of a module that asks for its sequence twice
-    if told >= {"query", "keys"}:
-        yield {**found, "keys": found["keys"] + found["query"], "query": []}
 
 
-def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
-    """Return the arguments by the roles that the words in their names tell, and the names of those
-    that are left to be guessed: weak names, such as `x`, and a second one for a role that takes
-    only one. What need not be given, such as a bias, is left out. Values without keys are the keys.
+def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
+    """Return the arguments by the roles that the words in their names tell, or what is said of
+    them, and the names of those that are left to be guessed: weak names, such as `x`, and a second
+    one for a role that takes only one. What need not be given, such as a bias, is left out. Values
+    without keys are the keys.
     """
     found: Roles = {role: [] for role in ROLES}
     rest = []
     for name, needed in names.items():
         role = role_of(name)
-        if role in ("weak", "") or (role not in SEVERAL and found[role]):
+        if role in ("mask", "weak", ""):
+            role = role_by_type(name, said) or role
+        if role in ("weak", "") or (role in OF_ONE and found[role]):
             rest.append(name)
-        elif needed or role not in ("other", "history", "again"):
+        elif needed or role in (*OF_ONE, "mask", "lengths"):
             found[role].append(name)
     if not found["keys"]:
         found["keys"], found["values"] = found["values"], []
@@ -114,12 +129,14 @@ def _told(names: Mapping[str, bool]) -> tuple[Roles, list[str]]:
 def role_of(name: str) -> str:
     """Return the role that the words of a name tell; the empty string if they tell none."""
     known = (role for role, of_role in ROLES.items() if words(name) & of_role)
-    return next(known, "")
+    role = next(known, "")
+    # a previous state is the query, and previous alignments are not
+    return "weak" if role == "history" and words(name) & STATES else role
 
 
-def mask_of(found: Roles) -> str:
-    """Return the argument that says which keys are valid, lengths before masks; the empty string if
-    none does.
+def masks_of(found: Roles) -> list[str]:
+    """Return the arguments that may say which keys are valid, the likeliest first, lengths before
+    masks.
     """
 
     def rank(name: str) -> int:
@@ -127,9 +144,11 @@ def mask_of(found: Roles) -> str:
         of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
         return -len(words(name) & of_keys)
 
-    others = NOT_OF_KEYS if found["query"] else set()
+    of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
-    return next((name for name in masks if not words(name) & others), "")
+    if not found["query"]:
+        return masks
+    return [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
 
 
 # ---- constructors ----
@@ -144,38 +163,50 @@ class SimpleNamespace(types.SimpleNamespace):
         setattr(self, name, guess(name, self.width))
         return getattr(self, name)
 
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
 
-def guess(name: str, width: int, longest: int = LONG) -> Any:
-    """Return what a constructor may take for an argument of this name: a width, unless its words
-    say otherwise. longest: of the sources, for a name such as `max_length`.
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, as a dictionary does."""
+        return getattr(self, name) if default is None else default
+
+
+def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -> Any:
+    """Return what a constructor may take for an argument of this name, by its words. longest: of
+    the sources, for a name such as `max_length`. rest: for a name that tells nothing; the width by
+    default.
     """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
         if words(name) & known:
             return eval(value, {"W": width, "H": HEADS, "LONG": longest})
-    return width
+    return rest or width
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
-    guessed ones, made for long sources and for sources of exactly the length that is drawn.
+    guessed ones, for long sources and for those of exactly the length that is drawn, and with small
+    numbers for what names say nothing of.
     """
     problems = []
-    lengths = (LONG,) if sizes else (LONG, SHORT)
-    for longest in lengths:
+    tried: list[dict[str, Any]] = []
+    for longest, rest in ((LONG, width), (SHORT, width), (LONG, HEADS), (SHORT, HEADS // 2)):
         given = {}
         for name, is_needed in required(cls).items():
             if is_needed and not sizes:
-                given[name] = guess(name, width, longest)
+                given[name] = guess(name, width, longest, rest)
         if "batch_first" in inspect.signature(cls).parameters:
             given["batch_first"] = True
+        if given in tried:
+            continue
+        tried.append(given)
         shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
         try:
             yield cls(*sizes, **given), f"attention = {cls.__name__}({', '.join(shown)})"
         except Exception as error:
             problems.append(error_text(error))
-    if len(problems) == len(lengths):
+    if len(problems) == len(tried):
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",
@@ -183,7 +214,11 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
 
 
 NEAR = 200  # letters after the name of a mask
-SHAPE = r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}[(\[]([^()\[\]]+,[^()\[\]]+)[)\]]"
+SHAPE = (
+    r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}"
+    r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] *(\w*)"
+)
+"""a name, what a few words later are its axes, and the word after them"""
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
@@ -212,15 +247,30 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     return None, ""
 
 
-def axes_of(name: str, text: str) -> list[str]:
-    """Return the axes that an argument, or else the input, is said to have, if the first is that of
-    the batch: "b", "s", "d" of "keys: (B, S, D)".
+def axes_of(name: str, text: str) -> tuple[list[str], str]:
+    """Return the axes that an argument, or else the input, is said to have, if one is that of the
+    batch or it is the only one, and the word that follows them: "b", "s", and "bool" of "mask:
+    (B, S) bool".
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
     if not found and role_of(name) in ("keys", "query", "weak", ""):
         found = re.search(SHAPE.format("[Ii]nputs?"), text)
-    axes = [axis.strip(" `*").lower() for axis in found[1].split(",")] if found else []
-    return axes if axes[:1] and axes[0] in BATCH else []
+    if not found:
+        return [], ""
+    apart = re.split(r",| x ", found[1])
+    axes = [axis.strip(" `*").lower() for axis in apart if axis.strip()]
+    is_told = len(axes) == 1 or BATCH & set(axes)
+    return (axes, found[2].lower()) if is_told else ([], "")
+
+
+def role_by_type(name: str, said: str) -> str:
+    """Return the role that the shape and the type tell, if they are said of an argument."""
+    axes, kind = axes_of(name, said)
+    if len(axes) == 1 and role_of(name) == "mask":
+        return "lengths"
+    if kind in OF_TRUTH:
+        return "mask"
+    return "other" if kind in OF_NUMBERS else ""
 
 
 def said_of(attention: Any, first: bool = False) -> str:

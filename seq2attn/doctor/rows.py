@@ -133,7 +133,8 @@ def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other.
 
     Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
-    Where queries also attend to each other, as in a decoder layer, they may mix.
+    Where queries also attend to each other, as in a decoder layer, they may mix, and recurrent
+    layers carry earlier queries on.
     """
     given = subject.given.free
     if given.query is None:
@@ -146,7 +147,9 @@ def queries(subject: Subject) -> Found:
     rows = subject.free.output.size(1)
     if rows == given.query.size(1) > 1 and not subject.is_among:
         reach = subject.reach(given, "query").amax(0)  # (L, L)
-        most = float((reach - reach.diag().diag()).max())
+        is_recurrent = any(isinstance(part, nn.RNNBase) for part in subject.module.modules())
+        others = reach.triu(1) if is_recurrent else reach - reach.diag().diag()
+        most = float(others.max())
         if most > CLOSE:
             yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
 

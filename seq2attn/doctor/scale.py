@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2attn.doctor.call import ORDERS, B, arrange
+from seq2attn.doctor.call import B, arrange, orders_of
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
@@ -99,16 +99,15 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     takes away, and what is added at each place in all rows alike, such as a position bias, is
     removed from both.
     """
-    given, found = subject.given.free, products(subject)
+    queries, found = subject.queries(subject.given.free), products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _apart(weights.log(), seen)
-        for (scores, keys), order in itertools.product(found, ORDERS):
+        orders = orders_of(weights.size(1) * B * queries, B, queries)
+        for (scores, keys), order in itertools.product(found, orders):
             if scores.numel() != weights.numel():
                 continue
-            product = arrange(
-                scores, order, B, subject.queries(given)
-            )  # (B, H, L, S) in this order
+            product = arrange(scores, order, B, queries)  # (B, H, L, S) in this order
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_apart(product, seen), logs):

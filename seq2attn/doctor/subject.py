@@ -300,6 +300,9 @@ def observed(subject: Subject) -> Subject:
             shown.append(index)
         elif B in sizes:
             outputs.append(index)
+    queries = subject.queries(given)
+    by_query = [index for index in outputs if queries in returned[index].shape]
+    outputs = by_query if queries > 1 and by_query else outputs  # without the state that is left
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before those of heads
     subject = replace(subject, outputs=outputs, shown=shown)
     return replace(subject, orders=_orders(subject))
