@@ -239,6 +239,100 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
+CALLS = [
+    # a shape tells lengths from a mask
+    (
+        "query, nodes, n_valid",
+        """query: (B, L, D); nodes: (B, S, D); n_valid: (B,) counts""",
+        "hidden = torch.arange(nodes.size(1)) >= n_valid[:, None]\n"
+        "    return (query @ nodes.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ nodes",
+        "n_valid=valid.sum(1)",
+    ),
+    # of what has an unknown name, the effect tells that it is a mask
+    (
+        "state, nodes, visited",
+        "state: (B, D)",
+        "scores = (state[:, None] @ nodes.mT).masked_fill(visited[:, None], -1e9)\n"
+        "    return scores.softmax(-1) @ nodes",
+        "visited=~valid",
+    ),
+    # the mask of the other sequence hides nothing
+    (
+        "context, question, context_mask, question_mask",
+        "",
+        "scores = (context @ question.mT).masked_fill(~question_mask[:, None], -1e9)\n"
+        "    return scores.softmax(-1) @ question * context_mask[..., None]",
+        "context_mask=torch.ones(len(keys), query.size(1)).bool(), question_mask=valid",
+    ),
+    (
+        "image",
+        "",
+        "assert image.dim() == 4 and image.size(1) == 16\n"
+        "    places = layer(image.flatten(2).mT)\n"
+        "    return ((places @ places.mT).softmax(-1) @ places).mT.view(image.shape)",
+        "image=keys.mT[:, :, None]",
+    ),
+    (
+        "x, positions",
+        "positions: (B, T) long",
+        "allowed = positions[:, :, None] >= positions[:, None]\n"
+        "    return (x @ x.mT).masked_fill(~allowed, -1e9).softmax(-1) @ x",
+        "positions=torch.arange(keys.size(1)).expand(len(keys), -1)",
+    ),
+    (
+        "x, segments",
+        "x: (B, T, D); segments: (B, T) int",
+        "allowed = segments[:, :, None] == segments[:, None]\n"
+        "    return (x @ x.mT).masked_fill(~allowed, -1e9).softmax(-1) @ x",
+        "segments=torch.zeros(len(keys), keys.size(1)).long()",
+    ),
+    # two layers of states stand beside the query, and follow it
+    (
+        "word, hidden, memory",
+        "word: (B, D); hidden: (layers, B, D); memory: (B, S, D)",
+        "query = (word + hidden[0] + hidden[1])[:, None]\n"
+        "    return (query @ memory.mT).softmax(-1) @ memory",
+        "word=query[:, 0], hidden=query[:, 0].expand(2, -1, -1)",
+    ),
+    # a state that is returned is not a row of the result
+    (
+        "query, keys, temperature, start: int",
+        "",
+        "weights = (query @ keys.mT / temperature).softmax(-1)\n"
+        "    return weights @ keys, (query.sum((1, 2)) + start)[None, :, None]",
+        "temperature=1.0, start=0",
+    ),
+]
+
+
+@pytest.mark.parametrize("names, said, body, call", CALLS, ids=[names for names, *_ in CALLS])
+def test_what_an_argument_may_be_is_tried(names, said, body, call):
+    source = f"def attention({names}):\n    {said!r}\n    {body}"
+    made = {"torch": torch, "layer": nn.Linear(16, 16)}
+    exec(source, made)
+    report = seq2attn.check_attention(made["attention"], **WIDTHS)
+    assert call in report.adapter
+    assert not report.faults, report
+
+
+def test_a_config_answers_as_a_dictionary_and_counts_are_small():
+    code = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, config, topk):
+        super().__init__()
+        assert topk < 9
+        self.heads, self.groups = config["num_attention_heads"], config["num_key_value_heads"]
+        self.layer = torch.nn.Linear(config.get("hidden_size"), config["hidden_size"])
+
+    def forward(self, x):
+        assert self.groups < self.heads
+        queries = self.layer(x)
+        return (queries @ x.mT / 4.0).softmax(-1) @ x
+"""
+    assert not examined(code).faults
+
+
 def test_a_report_fails_a_test_with_all_it_says(attention_doctor):
     made = {}
     exec(ONE.replace("~valid", "valid"), made)

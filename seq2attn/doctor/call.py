@@ -1,6 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -134,6 +134,11 @@ def settle(tensor: Tensor, *sizes: int) -> Tensor:
     return tensor.permute(*order, *left).reshape(*sizes, -1)
 
 
+def orders_of(heads: int) -> Sequence[str]:
+    """Return the orders that so many heads allow: an odd number makes no pairs."""
+    return ORDERS[:-1] if heads % 2 else ORDERS
+
+
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl"; heads that are all alike become one.
@@ -156,8 +161,7 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     if len(by_row) % (B * queries):
         return ""
     fits_row = ""
-    is_odd = len(by_row) // (B * queries) % 2
-    for order in ORDERS[:-1] if is_odd else ORDERS:
+    for order in orders_of(len(by_row) // (B * queries)):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from seq2attn.doctor.call import ORDERS, B, arrange
+from seq2attn.doctor.call import B, arrange, orders_of
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of, transparent
 from seq2attn.doctor.scores import factor_of
 from seq2attn.doctor.subject import Subject
@@ -103,7 +103,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _apart(weights.log(), seen)
-        for (scores, keys), order in itertools.product(found, ORDERS):
+        for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
             product = arrange(

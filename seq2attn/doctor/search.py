@@ -477,7 +477,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
 
 def _unknown(call: Call, of_names: Roles) -> list[str]:
     """Return arguments whose names tell nothing, but for those that are the query and the keys."""
-    given = [name for name in call.given if not role_of(name)]
+    given = [name for name in (*call.given, call.mask) if name and not role_of(name)]
     return [name for name in given if name not in of_names["query"] + of_names["keys"]]
 
 
@@ -503,7 +503,7 @@ def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
-    mask = next(iter(masks_of(of_names)), "")
+    mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     given = {**call.given, **dict.fromkeys(unknown, "___")}
     call = replace(call, given=given, mask=mask, form="valid" if mask else "")
     hint = f"Edit this, and examine `attend`, with `attention` made above it:\n{call}"
