@@ -243,7 +243,7 @@ CALLS = [
     (
         "image",
         "",
-        "_, channels, height, width = image.shape\n"
+        "assert image.dim() == 4 and image.size(1) == 16\n"
         "    places = layer(image.flatten(2).mT)\n"
         "    return ((places @ places.mT).softmax(-1) @ places).mT.view(image.shape)",
         "image=keys.mT[:, :, None]",

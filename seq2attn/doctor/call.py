@@ -134,6 +134,11 @@ def settle(tensor: Tensor, *sizes: int) -> Tensor:
     return tensor.permute(*order, *left).reshape(*sizes, -1)
 
 
+def orders_of(heads: int) -> Sequence[str]:
+    """Return the orders that so many heads allow: an odd number makes no pairs."""
+    return ORDERS[:-1] if heads % 2 else ORDERS
+
+
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl"; heads that are all alike become one.
@@ -143,13 +148,6 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     axes = [order.index(axis) for axis in "bhgl" if axis in order]
     whole = whole.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
     return whole[:, :1] if (whole == whole[:, :1]).all() else whole
-
-
-def orders_of(rows: int, batch: int, queries: int) -> Sequence[str]:
-    """Return the orders in which so many rows of weights can be: without pairs of heads if the
-    number of heads is odd.
-    """
-    return ORDERS[:-1] if rows // (batch * queries) % 2 else ORDERS
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
@@ -163,7 +161,7 @@ def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
     if len(by_row) % (B * queries):
         return ""
     fits_row = ""
-    for order in orders_of(len(by_row), B, queries):
+    for order in orders_of(len(by_row) // (B * queries)):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():

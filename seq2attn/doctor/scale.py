@@ -103,8 +103,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _apart(weights.log(), seen)
-        orders = orders_of(weights.size(1) * B * queries, B, queries)
-        for (scores, keys), order in itertools.product(found, orders):
+        for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
             product = arrange(scores, order, B, queries)  # (B, H, L, S) in this order

@@ -478,7 +478,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
 
 def _unknown(call: Call, of_names: Roles) -> list[str]:
     """Return arguments whose names tell nothing, but for those that are the query and the keys."""
-    given = [name for name in call.given if not role_of(name)]
+    given = [name for name in (*call.given, call.mask) if name and not role_of(name)]
     return [name for name in given if name not in of_names["query"] + of_names["keys"]]
 
 
@@ -500,8 +500,6 @@ def _lines(call: Call, error: Exception) -> list[int]:
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
     unknown = _unknown(call, of_names)
-    if call.mask and not role_of(call.mask):
-        unknown.append(call.mask)  # a guess
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
