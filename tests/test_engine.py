@@ -147,6 +147,7 @@ PRODUCTS = [
     ("bmm", CUBE, CUBE.mT),
     ("matmul", CUBE, numbers(4)),
     ("matmul", numbers(3), CUBE),
+    ("matmul", numbers(3), ROW),
     ("matmul", CUBE, numbers(5, 1, 4, 2)),
     ("linear", CUBE, numbers(5, 4), numbers(5)),
     ("conv1d", CUBE, numbers(5, 3, 2), numbers(5), [2], [1], [2]),

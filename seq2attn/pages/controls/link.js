@@ -76,12 +76,13 @@ function readWritten(entries) {
 // up to it.
 function fragment(withBatch = false) {
   const shown = {...state, until: (withBatch && training.step) || null}
-  const usual = {...initial(), text: null, features: ""} // so that the text is always written
+  const usual = {...initial(), features: ""} // of a text: written unless there are none
   const fields = new URLSearchParams()
   for (const [name, {write}] of Object.entries(FIELDS)) {
     const textOf = value => (value === null ? "" : write(value))
     const text = textOf(shown[name])
-    if (text !== textOf(usual[name])) fields.set(name, text)
+    if (name === "text" || text !== textOf(usual[name]))
+      fields.set(name, text)
   }
   return `${fields}`
 }

@@ -34,8 +34,8 @@ function addUp(x, result, add) {
 
 const sum = reduction(0)
 const mean = reduction(0, null, (total, count) => total / count)
-const amax = reduction(-Infinity, most)
-const amin = reduction(Infinity, least)
+const amax = reduction(-Infinity, larger)
+const amin = reduction(Infinity, smaller)
 const norm = reduction(0, (total, x) => total + x * x, Math.sqrt)
 
 function variance(x, axes = [], correction = 1, keep = false) {
@@ -62,7 +62,7 @@ function lines(x, axis, compute, type = x.type) {
 // share: its exponential could be infinite.
 function softmax(x, axis) {
   return lines(x, axis, (line, out) => {
-    const largest = line.reduce(most)
+    const largest = line.reduce(larger)
     let total = 0
     for (let k = 0; k < line.length; k++) {
       out[k] = Math.exp(line[k] - largest)
@@ -103,9 +103,9 @@ function topk(x, count, axis = -1, largest = true) {
   return sort(x, axis, largest).map(part => slice(part, axis, 0, count))
 }
 
-// The position of the largest of some numbers, or with `least` of the smallest; of equal ones, the
-// first.
-const peak = (numbers, join = most) => numbers.indexOf(numbers.reduce(join))
+// The position of the largest of some numbers, or with `smaller` of the smallest; of equal ones,
+// the first.
+const peak = (numbers, join = larger) => numbers.indexOf(numbers.reduce(join))
 
 // Makes argmax or argmin along an axis; without an axis, of all numbers. `lines` makes as many
 // numbers as it reads: each line writes only its first one, and the others are sliced off.
@@ -120,8 +120,8 @@ const extreme =
     return keep ? found : squeeze(found, [axis ?? 0])
   }
 
-const argmax = extreme(most)
-const argmin = extreme(least)
+const argmax = extreme(larger)
+const argmin = extreme(smaller)
 
 // The largest along an axis, and where it stands.
 function withPlaces(find, places) {

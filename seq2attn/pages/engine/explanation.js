@@ -163,10 +163,12 @@ class Explanation {
     return `${exact(powers[cell % width])} / ${exact(all)}`
   }
 
-  // Elements of a tensor as a formula: of one number, or of a vector such as a row. In this order:
-  // the name given to the tensor, the name of a weight, the operation that made it with its
-  // arguments, if that is short; otherwise one number as it is, a vector as the module that it
-  // comes from. given: flat indices after the tensor is repeated to `shape`.
+  // Elements of a value of the graph as a formula: of one number, or of a vector such as a row. It
+  // is the first of these that there is: the name that the value was given; the name of a weight,
+  // unless the weight is a single number; the operation that made it, with its arguments, if that
+  // is short; the number itself; for a vector, the name of the module that it comes from. slot: the
+  // value's place in the list of the graph's values. given: flat indices of the elements after the
+  // value is repeated to `shape`; cells: the same elements before that.
   term(slot, given, shape) {
     const {at, cells} = this.locate(slot, given, shape)
     const x = this.values[at]

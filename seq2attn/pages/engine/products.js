@@ -43,10 +43,11 @@ function multiplyHere(a, b, out, place) {
 
 // As torch.matmul: of two vectors, or of the matrices in the last two axes, with the axes before
 // those repeated to one shape: (N, R, K) times (K, C) is (N, R, C). The walk goes through these
-// outer axes: i, j and o are where a matrix of a, of b and of the result begins.
+// outer axes, but for the last of them, which is left to the loop here: along it, the next matrix
+// of a begins p numbers after i, that of b q numbers after j, that of the result r after o.
 function matmul(a, b) {
-  if (a.shape.length === 1) return squeeze(matmul(unsqueeze(a, 0), b), [-2])
   if (b.shape.length === 1) return squeeze(matmul(a, unsqueeze(b, 1)), [-1])
+  if (a.shape.length === 1) return squeeze(matmul(unsqueeze(a, 0), b), [-2])
   const outer = broadcast([a.shape.slice(0, -2), b.shape.slice(0, -2)])
   const result = tensor("float", [...outer, a.shape.at(-2), b.shape.at(-1)])
   const [x, y] = [a, b].map(one => expand(one, [...outer, -1, -1]))

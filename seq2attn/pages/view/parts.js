@@ -333,16 +333,15 @@ class AttentionParts extends StepParts {
     }
   }
 
-  // A sentence on why the weight of position j is not, or is, what the softmax gave.
+  // A sentence on where the weight of position j comes from: p is what the softmax gave.
   whyWeight() {
     const {view, t, j, step, heads} = this
-    const isUnchanged =
-      Math.abs(step.softmax.data[j] - step.weights.data[j]) < 1e-6
-    const attended = "What the step attends with:"
     if (view.isForced(t, j)) return "You set this weight."
-    if (isUnchanged) return `${attended} p, unchanged.`
     if (heads > 1) return `The mean over ${heads} heads.`
-    return `${attended} p, changed by ${this.changers()}.`
+    const isChanged =
+      Math.abs(step.softmax.data[j] - step.weights.data[j]) >= 1e-6
+    const how = isChanged ? `changed by ${this.changers()}` : "unchanged"
+    return `What the step attends with: p, ${how}.`
   }
 
   // What has changed the weights between the softmax and the context: the user, who set one of this
