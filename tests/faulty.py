@@ -1,5 +1,6 @@
 """Each finding of the doctor, provoked by a small change of a right attention, and nearly so."""
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -264,6 +265,22 @@ NO_MASK = "x):\n        mask = None"
 MASKLESS = SELF.replace(START, NO_MASK)
 NAMED = MASKLESS.replace("Attention", "CausalRows") + "\nAttention = CausalRows\n"
 KEEP = ONE.replace("valid", "keep")
+DESCRIBED = MASKLESS.replace("nn.Module):", 'nn.Module):\n    """Causal rows."""\n')
+TWICE = (
+    SELF.replace(CLOSED, "closed = apart > 0").replace("class Attention", "class Layer")
+    + """
+class Attention(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = Layer(width), Layer(width)
+
+    def forward(self, x, mask=None):
+        return self.second(self.first(x, mask), mask)
+"""
+)
+OPENED = re.sub(r"\bmask\b", "keep", SELF).replace(
+    CLOSED, "closed = apart > (0 if keep is None else 99)"
+)
 HEADS = "(weights @ v).transpose(1, 2).flatten(2)"
 HEAD_FILL = "scores = scores.masked_fill(key_padding_mask[:, None, None], -math.inf)"
 TAIL = ONE[ONE.index(FILL) :]
@@ -633,6 +650,7 @@ CASES = [
         "self.project(keys / (1 + 1e-8 * keys.norm(dim=1, keepdim=True)))",
     ),
     Case("padding-mixed", LINEAR, "k = k *", "v = v *", "k = k *"),
+    Case("mask-opens", OPENED, "keep", "keep", "prefix_keep"),
     Case(
         "mask-opens",
         SELF,
@@ -680,6 +698,7 @@ CASES = [
         "pairs-leak", PAIRS, "scores + attn_mask", "scores * attn_mask.cos()", "scores + attn_mask"
     ),
     Case("pairs-ignored", PAIRS, "scores + attn_mask", "scores", "scores + attn_mask"),
+    Case("padded-first", TWICE, "-math.inf", "-math.inf", "-1e30"),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
     # ---- which places a row sees ----
     Case("causal", SELF, CLOSED, "closed = apart > 0", "closed = apart > 1"),
@@ -700,6 +719,7 @@ CASES = [
     Case(
         "not-causal", NAMED, CLOSED, "closed = (apart > 0) & (apart % 2 > 0)", "closed = apart > 0"
     ),
+    Case("not-causal", DESCRIBED, "Causal rows", "Causal rows", "Rows, causal or not"),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
     Case(
@@ -864,6 +884,13 @@ CASES = [
     ),
     Case(
         "decoding", FILLED, "place[first:, None]", "place[: len(q[0]), None]", "place[first:, None]"
+    ),
+    Case(
+        "decoding-several",
+        STEPS,
+        "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
+        "torch.cat([k, past[0]], dim=1), torch.cat([v, past[1]], dim=1)",
+        "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
     ),
     Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),

@@ -48,6 +48,7 @@ RULES: tuple[engine.Rule, ...] = (
     weights.returned,
     masks.padding_amount,
     masks.empty_row,
+    masks.padded_first,
     pairs.pairs,
     masks.places,
     masks.named,

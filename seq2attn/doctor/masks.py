@@ -11,6 +11,7 @@ from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
+PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 OTHER = {*WORDS["flags"]["other"].split()}
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
@@ -54,7 +55,8 @@ def padding(subject: Subject) -> Found:
     elif by > CLOSE:
         yield "padding-mixed", by
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
-        yield "mask-opens"
+        if not words(subject.call.mask) & PREFIX:
+            yield "mask-opens"
     elif subject.seen.all() and (subject.own.any() or not subject.by_position):
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
 
@@ -118,6 +120,18 @@ def empty_row(subject: Subject) -> Found:
     valid[-1] = False
     if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
         yield "empty-row", "NaN"
+
+
+def padded_first(subject: Subject) -> Found:
+    """Tokens of self-attention get no NaN from padding before them, if the mask can say where it
+    stands.
+    """
+    if not (subject.has_mask and subject.is_self) or "sum(" in subject.call.form:
+        return
+    valid = subject.given.valid.clone()
+    valid[-1] = torch.arange(valid.size(1)) >= FEW
+    if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
+        yield ("padded-first",)
 
 
 # ---- which places a row sees ----

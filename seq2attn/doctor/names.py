@@ -281,12 +281,18 @@ def said_of(attention: Any, first: bool = False) -> str:
     return "\n".join(doc.partition("\n")[0] if first else doc for doc in docs)
 
 
+CHOICES = {"optional", "optionally", "or", "if", "whether", "when", "can", "may"}
+
+
 def is_named_causal(attention: Any) -> bool:
-    """Return whether the name of an attention says that it is causal, and nothing that it is given,
-    a mask or a flag, can decide that.
+    """Return whether the name of an attention, or the first line of its docstring, says that it is
+    causal, and nothing that it is given, a mask or a flag, can decide that.
     """
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     told = words(getattr(owner, "__name__", ""))
+    line = {*re.findall(r"[a-z]+", (owner.__doc__ or "").strip().partition("\n")[0].lower())}
+    if not line & CHOICES:
+        told |= line
     flags = [*inspect.signature(owner).parameters, *vars(attention)]
     if "causal" not in told or told & NEGATIONS or any("causal" in words(name) for name in flags):
         return False

@@ -25,7 +25,10 @@ SHARE = 0.03  # by which a gradient may differ from them
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
-DENIED = r"\b(no|not|without|never)\b[^.,;:\n]*"  # unless it stands in such a phrase
+DENIED = (
+    r"\b(no|not|without|never)\b[^.,;:\n]*|[^.,;:\n]*\b(folded|absorbed|initiali\w+)\b[^.,;:\n]*"
+)
+"""unless it stands in such a phrase"""
 
 
 def length(subject: Subject) -> Found:

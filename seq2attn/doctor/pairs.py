@@ -28,24 +28,31 @@ def pairs(subject: Subject) -> Found:
     if any("keys" in subject.call.given.get(name, "") for name in optional):
         return
     for name in arguments:
-        is_known = subject.has_mask and name == subject.call.mask
-        if not is_known and words(name) - {name} <= OF_PAIRS and "mask" in words(name):
+        if words(name) - {name} <= OF_PAIRS and "mask" in words(name):
             yield from _of_mask(subject, name)
 
 
 def _of_mask(subject: Subject, name: str) -> Found:
+    """Examine one mask. Of that of padding, only whether it is left as it is, in all its forms."""
     given, most, is_ignored = subject.given.free, 0.0, False
+    is_of_padding = subject.has_mask and name == subject.call.mask
     queries = subject.queries(given)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
     closed = apart % 3 == 1  # (L, S), never a place itself
     for means_closed, mask in _forms(closed):
         recorder = Recorder(subject.call.attention)
-        call = replace(subject.call, attention=functools.partial(recorder, **{name: mask}))
+        call = replace(
+            subject.call,
+            attention=functools.partial(recorder, **{name: mask}),
+            mask="" if is_of_padding else subject.call.mask,
+        )
         with contextlib.suppress(Exception):  # it takes another form
             result = replace(subject, call=call).run(given)
             if recorder.changed:
                 yield "in-place", name
                 return
+            if is_of_padding:
+                continue
             if subject.differ(result.output, subject.free.output) < CLOSE:
                 is_ignored = True
                 continue

@@ -23,8 +23,8 @@ EMPTY: tuple[Any, ...] = (None, {})
 
 def decoding(subject: Subject) -> Found:
     """Decoding in steps with a cache, after a prompt and from the first token on, gives what the
-    whole sequence gives, if that is causal. What needs more than a mask beside the cache, such as
-    positions, is not examined.
+    whole sequence gives, if that is causal; several tokens at once are only a care. What needs
+    more than a mask beside the cache, such as positions, is not examined.
     """
     caches, others = [], []
     for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
@@ -45,17 +45,25 @@ def decoding(subject: Subject) -> Found:
                 break
     if by is None:
         yield "cache-not-examined", ", ".join(caches)
-    elif by > CLOSE:
-        yield "decoding", caches[0], by
+    elif max(by[1:]) > CLOSE:
+        yield "decoding", caches[0], max(by[1:])
+    elif by[0] > CLOSE:
+        yield "decoding-several", caches[0], by[0]
 
 
-def _apart(subject: Subject, cache: str, start: Any) -> float:
-    """Return how much steps differ from the whole, as a share of the largest number."""
+def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
+    """Return how much steps differ from the whole, as a share of the largest number: several tokens
+    after a prompt, one by one after it, and all one by one. What takes no several is left out: 0.
+    """
     length = subject.length
+    rest = length - PROMPT
     whole = _joined(subject, cache, start, [length])
-    several = [PROMPT, *[1] * (length - PROMPT)], [1] * length
-    gaps = [gap(whole, _joined(subject, cache, start, lengths)) for lengths in several]
-    return max(gaps) / float(whole.abs().max())
+    gaps = [0.0]
+    for lengths in ([PROMPT, *[1] * rest], [1] * length):
+        gaps.append(gap(whole, _joined(subject, cache, start, lengths)))
+    with contextlib.suppress(Exception):
+        gaps[0] = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
+    return [one / float(whole.abs().max()) for one in gaps]
 
 
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
