@@ -35,7 +35,7 @@ const PAIR_STOPS = [
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
       return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
-        goes back. ${sampled()}`
+        goes back. Once it is at the end, only its state can tell it what to write. ${sampled()}`
     }
   },
   {

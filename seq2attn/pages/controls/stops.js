@@ -279,8 +279,8 @@ function tellNext(view) {
   if (view.now.steps.length < 2) return "There is no second step."
   const [from, to] = weightsAt(view, 1)
   return to.j === from.j
-    ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The
-      decoder's state knows how far it is: of the place, the row above was only a picture.`
+    ? `Its largest weight is still at ${place(to)}: ${to.shown}, and was ${from.shown}. The row
+      above moved it only a little: how far the decoder is, its state knows.`
     : `It attends to ${place(to)}, with ${to.shown}, no longer to position ${from.j + 1}: it goes
       on from where it was.`
 }
