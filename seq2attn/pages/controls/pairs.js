@@ -1,5 +1,8 @@
 // Stops of the guided tour for a page of two models, about the part in which they differ. stops.js
 // says what the fields of a stop are.
+// Of hard attention that is wrong, where it never goes back.
+const STUCK = " At the end, only its state can tell it what to write."
+
 const PAIR_STOPS = [
   {
     title: "What can step 1 look for?",
@@ -35,7 +38,7 @@ const PAIR_STOPS = [
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
       return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
-        goes back. Once it is at the end, only its state can tell it what to write. ${sampled()}`
+        goes back.${isRight(view) ? "" : STUCK} ${sampled()}`
     }
   },
   {
