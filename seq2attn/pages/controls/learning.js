@@ -65,8 +65,8 @@ const LEARNING_STOPS = [
     tell: () => {
       const [{given, own, whole}] = latest()
       return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
-        its own: a wrong letter misleads the next. And ${percent(whole)} of the strings are right: a
-        string needs all its letters.`
+        its own: after a wrong letter, the next is often wrong, too. And ${percent(whole)} of the
+        strings are right: a string needs all its letters.`
     }
   },
   {

@@ -122,8 +122,8 @@ const PAIR_STOPS = [
     guess: positions,
     truth: view => positions(view)[leastRead()],
     start: () => chooseFirstWrong(loser),
-    ask: () => `Coverage is there so that no position is read twice, and none is left out. C adds
-      up the attention that each position has had. Which one has had the least in
+    ask: () => `Coverage is there so that no position is read too often, and none is left out. C
+      adds up the attention that each position has had. Which one has had the least in
       ${winner.spec.name} before step ${state.step + 1}, the first that ${loser.spec.name} gets
       wrong?`,
     press: "Show it",

@@ -244,9 +244,8 @@ const STOPS = [
     tell: view => {
       const shares = writing(view).map(t => emptyShare(view, t))
       return `${compared(view)}: they get up to ${short(Math.max(...shares))} of a step's attention,
-        which the mask keeps at 0. This string may bear it; others need not.
-        A model trained without a mask gives other answers beside longer strings: see
-        unmasked.html.`
+        which the mask keeps at 0. A model that was trained with the mask may bear that. One that
+        was trained without it gives other answers beside longer strings: see unmasked.html.`
     }
   },
   {

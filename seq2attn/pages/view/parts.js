@@ -297,7 +297,7 @@ class AttentionParts extends StepParts {
         scalable && `Scalable: ${scalable.summary}.`,
         temperature !== 1 &&
           `Scores are divided by the temperature, ${exact(temperature)}.`,
-        !this.view.spec.mask_padding && "Padding is not masked in this model."
+        !masksPadding() && "Padding is not masked."
       )
     }
   }
