@@ -141,7 +141,7 @@ function ofGRU([undivided]) {
   return `${soft}: the division has nothing to mend. These states have a length of about
     ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (The keys here have
     nothing to do with the query. A decoder that begins with the encoder's last state is like the
-    last key, which gets about half of the weight in gru.html: still far from all of it.)`
+    last key, which gets more than half of the weight in gru.html, but never all of it.)`
 }
 
 // What the medians say for numbers of variance 1.

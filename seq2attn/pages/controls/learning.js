@@ -20,12 +20,11 @@ function trainForStop() {
 const rightLetters = ({right}, {steps}) =>
   right.filter((id, t) => steps[t]?.likeliest === id).length
 
-// How soft attention is before training, of two models that attend.
-function softness() {
-  if (training.step || !bothAttend()) return ""
-  const largest = each(view => strongest(view, 0).shown)
-  return `Before training, the largest weight of step 1 is ${largest}.`
-}
+// Where to see how soft attention is before training, of two models that attend.
+const softness = () =>
+  training.step || !bothAttend()
+    ? ""
+    : "Compare their largest weights in step 1 before you guess."
 
 const LEARNING_STOPS = [
   {
