@@ -268,7 +268,9 @@ def test_training_stops_when_patience_runs_out(work, results, cli):
 
 def test_a_target_is_for_the_dev_set(work, results):
     results((0.5, 1.0), (0.2, 1.0), (0.0, 1.0))
-    ended = trained(load_config("my.yaml", ["training.epochs=9", "training.target=0.8", WHOLE]))
+    config = load_config("my.yaml", ["training.epochs=9", "training.target=0.8", WHOLE])
+    assert config.training.evaluate_every == 1  # in epochs
+    ended = trained(config)
     assert ended.step == 2
 
 
