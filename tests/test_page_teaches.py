@@ -84,7 +84,8 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
     ("window", 3, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
     ("coverage", 3, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
     ("scores", 1, 0, "“dot”: right. The largest weight falls from .98 to .71 (dot) and from .69"),
-    ("order", 2, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+    ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
+    ("width", 2, 1, "“wide”: wrong, it is “narrow”. narrow writes eoanhu. Step 2 is the first"),
     ("bottleneck", 2, 0, "“additive”: wrong, it is “none”. none writes erutcetihcri. Step 12 is"),
 ])  # fmt: skip
 def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told):
@@ -110,7 +111,7 @@ def test_what_attention_read_reaches_coverage_and_the_cell_of_bahdanau(opened):
     rows = f"views.map(view => ['before', 'now'].map(result => {at}))"
     for page, stop, step, place, one, other, verdict in (
         ("coverage", 2, 8, 0, "plain", "coverage", "“plain”: wrong, it is “coverage”."),
-        ("order", 1, 2, 2, "luong", "bahdanau", "“bahdanau”: right."),
+        ("order", 2, 2, 2, "luong", "bahdanau", "“bahdanau”: right."),
     ):
         run = opened(page)
         told, names, weights, chosen = run(
@@ -125,6 +126,25 @@ def test_what_attention_read_reaches_coverage_and_the_cell_of_bahdanau(opened):
         was, now = re.search(rf"(\.\d+), then (\.\d+) \({one}\)", told).groups()
         assert was == now
         assert told.startswith(f"You guessed {verdict}")
+
+
+def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
+    """Bahdanau's query is the state before the step, Luong's the new one; its row says so."""
+    run = opened("order")
+    names = "[...view.find('.stages').children].map(box => box.className)"
+    attending = ["query", "score", "softmax", "weight", "context"]
+    assert run(f"return views.map(view => {names})") == [
+        ["states", *attending, "update", "output"],
+        ["states", "update", *attending, "output"],
+    ]
+    bars = "views[k].rows[part].querySelector('canvas').ariaLabel.replace(part, '')"
+    of = f"const of = (k, part, t) => {{choose(t, 0); return {bars}}}; return "
+    assert run(f"{of} [of(0, 'update', 1), of(1, 'update', 2)]") == run(
+        f"{of} [of(0, 'query', 2), of(1, 'query', 2)]"
+    )
+    assert run(f"{of} of(0, 'update', 2) === of(0, 'query', 2)") is False
+    sums = "views.map(({rows}) => rows.update.querySelector('.sum').textContent)"
+    assert run(f"return {sums}") == ["s = cell([y; c], s before)", "s = cell(y, s before)"]
 
 
 def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):

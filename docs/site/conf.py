@@ -59,6 +59,14 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "bottleneck",
         "Everything through one vector: which strings come through without attention?",
     ),
+    "width": (
+        "bottleneck: a wider vector",
+        "No attention, a vector of 16 numbers or of 128: how many letters come through?",
+    ),
+    "narrow": (
+        "bottleneck: 16 numbers",
+        "16 numbers, with attention and without: who needs a wide vector?",
+    ),
     "race": (
         "with and without attention, in training",
         "The same two, trained before your eyes: which one learns faster?",
@@ -71,7 +79,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "padding mask",
         "Trained without a padding mask: its answer depends on the words beside yours.",
     ),
-    "root": ("why divide by √D", "Guess how much the best of eight keys gets, then uncover it."),
+    "root": ("why divide by √D?", "Guess how much the best of eight keys gets, then uncover it."),
     "division": (
         "√D in training",
         "s · W h with W of variance 1, divided by √D and not, trained on the same batches.",
@@ -108,16 +116,22 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
 }
 NEXT = {  # a page -> one that goes on from it
     "scaled": "bottleneck",
-    "bottleneck": "race",
+    "bottleneck": "width",
+    "width": "narrow",
+    "narrow": "race",
     "race": "letters",
-    "unmasked": "scaled",
+    "letters": "train",
+    "train": "root",
     "root": "division",
     "division": "gru",
-    "gru": "root",
+    "gru": "scores",
     "scores": "general",
+    "general": "order",
     "order": "monotonic",
-    "window": "coverage",
     "monotonic": "stuck",
+    "stuck": "window",
+    "window": "coverage",
+    "coverage": "unmasked",
 }
 
 MENDED = {
@@ -257,6 +271,9 @@ def copy_models(app, error):
         if following in pages:
             links += f' <a href="{following}.html">Next: {pages[following][0]}</a>'
         page = (ROOT / f"docs/{name}.html").read_text("utf-8")
+        title = pages[name][0]
+        title = title[0].upper() + title[1:]  # a concept, where the file has the names of its runs
+        page = re.sub(r"<(title|h1)>.*?</", rf"<\1>{title}</", page, count=2)
         page = page.replace(
             "<body>", f'<body>\n<nav class="onward" aria-label="pages">{links}</nav>', 1
         )

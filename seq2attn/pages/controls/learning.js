@@ -41,9 +41,10 @@ const LEARNING_STOPS = [
       const loss = each(({number}) =>
         training.losses[number].at(-1).toFixed(2)
       )
-      return `${share} of ${EXAM.strings} new strings are right, all as long as the longest of
-        training. The losses are ${loss}. One string alone may be luck: look at the shares. This is
-        who learns faster, not what either can learn: train on, and watch “Right by length”.`
+      return `At width ${data.models[0].about.width}, ${share} of ${EXAM.strings} new strings are
+        right, all as long as the longest of training. The losses are ${loss}. One string alone may
+        be luck: look at the shares. This is who learns faster, not what either can learn: train on,
+        and watch “Right by length”.`
     }
   },
   {
@@ -63,9 +64,11 @@ const LEARNING_STOPS = [
     act: trainForStop,
     tell: () => {
       const [{given, own, whole}] = latest()
-      return `${percent(given)} of the letters are right after the right ones, ${percent(own)} after
-        its own: after a wrong letter, the next is often wrong, too. And ${percent(whole)} of the
-        strings are right: a string needs all its letters.`
+      return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of the letters
+        are right after the right ones, ${percent(own)} after its own: after a wrong letter, the
+        next is often wrong, too. And ${percent(whole)} of the strings are right: a string needs all
+        its letters. Shorter ones are right sooner: “Right by
+        length”, where each letter comes after the right ones.`
     }
   },
   {

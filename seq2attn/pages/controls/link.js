@@ -1,5 +1,4 @@
-// The address of the page, which after its # has all that is shown, such as "text=hello&step=2";
-// and the map as a file.
+// The address of the page, which after its # has all that is shown, such as "text=hello&step=2".
 
 // How fields of the state are written in an address and read from it: {write: value -> text, read:
 // text -> value, or undefined if the text makes no sense}.
@@ -133,36 +132,4 @@ async function share() {
   } catch {
     toast(address)
   }
-}
-
-// The colours of a map in a file: light, because it may be printed.
-const PAPER = {
-  text: "#171c21",
-  soft: "#edf0f2",
-  line: "#c3cad1",
-  held: "#c2410c",
-  good: "#1a7f37",
-  bad: "#b3261e"
-}
-const FINEST = 4 // pixels of the file for one of the page, at the most
-const LARGEST = 8000 // pixels of a side of the file, at the most
-const FILE_CELL = 46 // pixels of the page that a cell has, with its share of the rows' names
-
-// Save the map of the model that the user touched last, or if it has none, of another one, as the
-// file attention.png. It is painted anew on a canvas of its own, without the frame of the chosen
-// cell.
-function save() {
-  const view = [active, ...views].find(({map}) => map)
-  if (!view) return
-  const map = {...view.map, chosen: null}
-  const room = FILE_CELL * map.columns.length
-  const layout = mapLayout(map, room, FILE_CELL)
-  const {width, height} = layout
-  const scale = Math.min(FINEST, LARGEST / Math.max(width, height))
-  const canvas = make("canvas")
-  const pen = new Pen(canvas, width, height, scale)
-  pen.fill(0, 0, width, height, "#ffffff")
-  new MapPainter(pen, map, layout, PAPER).paint()
-  const href = canvas.toDataURL()
-  make("a", {href, download: "attention.png"}).click()
 }

@@ -166,7 +166,6 @@ function prepareControls() {
   const attends = data.models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
     labelOf(id).hidden = !attends
-  by("save").hidden = !attends
   labelOf("unscaled").hidden = !data.models.every(dividesByRoot)
   labelOf("beside").hidden = data.models.some(
     model => !model.attends || model.mask_padding
@@ -268,7 +267,6 @@ function listenToControls() {
   bind("mask", "mask", ({checked}) => (isUsual(checked) ? null : checked))
   by("reset").onclick = undoAll
   by("share").onclick = share
-  by("save").onclick = save
   by("numbers").onclick = toggleNumbers
   by("take-tour").onclick = () => visit(0)
 }

@@ -24,6 +24,19 @@ const PAIR_STOPS = [
     }
   },
   {
+    title: "What goes into the cell?",
+    of: () => differing("decoder") && blank(),
+    guess: modelNames,
+    truth: () => blank().spec.name,
+    ask: () => `The boxes beside the map stand in the order in which each decoder computes them.
+      Which one's cell makes its new state from the context c that it has just read?`,
+    press: "Play",
+    act: play,
+    tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the query is the
+      state before. The other one's cell comes first; the query is its new state, and c goes past
+      the cell, to the output. Compare the rows “query” and “cell” in step 1 and step 2.`
+  },
+  {
     title: "Only to the right",
     of: () => differing("decoder") && oneWay(),
     covered: true,
@@ -38,7 +51,7 @@ const PAIR_STOPS = [
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
       return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
-        goes back.${isRight(view) ? "" : STUCK} ${sampled()}`
+        goes back (⏎ ends an answer).${isRight(view) ? "" : STUCK} ${sampled()}`
     }
   },
   {
@@ -77,7 +90,7 @@ const PAIR_STOPS = [
     act: () => chooseFirstWrong(loser),
     tell: () => {
       const largest = each(view => {
-        if (!view.attends) return "no position, without attention"
+        if (!view.attends) return "none, without attention"
         const {shown, ...found} = strongest(view)
         if (isEven(view, state.step)) return `no position: all have ${shown}`
         return `${place(found)}, with ${shown}`
@@ -92,14 +105,14 @@ const PAIR_STOPS = [
     of: () => rivals() && (hasWindow() || !loser.attends),
     ...rightOrWrong,
     truth: () => rightOrWrong.truth(loser),
-    ask: () =>
-      `Will ${loser.spec.name} be right on “${textOf(loser, 5)}”, of 5 symbols?`,
+    ask: () => `Will ${loser.spec.name} be right on “${shorter()}”?`,
     press: "Type it",
-    act: () => type(textOf(loser, 5)),
+    act: () => type(shorter()),
     tell: () => `${judged(loser)}
       What attention does not bring has to come through one vector, the encoder's last state, as
-      wide for a long string as for a short one: a bottleneck. A few letters come through
-      soon, many only after long training. ${sampled()}`
+      wide for a long string as for a short one: a bottleneck. ${sampled()} Longer training lets
+      more letters through, and so does a wider vector, width.html; with attention a narrow one is
+      enough, narrow.html.`
   },
   {
     title: "Longer than in training",
@@ -113,7 +126,8 @@ const PAIR_STOPS = [
     press: "Type it",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
     tell: () => `${sampled()} Where a window leads to the right place, it still does so in strings
-      that are longer than those of training; scaled.html, without one, gets lost there.`
+      longer than those of training; scaled.html, without one, gets lost there. It is wrong
+      wherever what a step needs lies outside: where nobody knows beforehand how the answer moves.`
   },
   {
     title: "What has been read",
@@ -133,12 +147,17 @@ const PAIR_STOPS = [
     },
     tell: view => {
       const read = readBefore(winner, state.step)
+      const whole = each(model => {
+        const sums = readBefore(model, model.now.steps.length - 1)
+        return `${short(Math.min(...sums))} to ${short(Math.max(...sums))}`
+      })
       const all = positions(view).map(
         (name, j) => `${name} ${short(read[j])}`
       )
       return `Summed over the steps before, C is ${all.join(", ")}.
         ${winner.spec.name} adds w C, with a learned w, to its scores: what it attended to, not what
-        it wrote; ${loser.spec.name} has to count in its state.`
+        it wrote; ${loser.spec.name} has to count in its state. In the whole answer each position is
+        read about once: ${whole}.`
     }
   },
   {
@@ -193,6 +212,8 @@ const PAIR_STOPS = [
   }
 ]
 
+// A string of less than half the length of the one on the page.
+const shorter = () => textOf(loser, Math.floor(0.45 * loser.count))
 const hasWindow = () => loser.map?.centres[0].length
 const bothAttend = () => views.every(({attends}) => attends)
 const remembers = () => winner.spec.parts.history?.name === "coverage"

@@ -6,7 +6,8 @@ const FASTER = 350 // and for those of later steps
 let playing = 0 // the timer while it plays, else 0
 let afterwards = null // what the tour does once when playing, or training, ends
 
-// Highlight a part of the step, such as "score"; none with null.
+// Highlight a part of the step: by its name, such as "score", or by its place among the parts of
+// each model, since decoders differ in their order; none with null.
 function light(part) {
   state.part = part
   for (const view of views) showLit(view)
@@ -14,21 +15,21 @@ function light(part) {
 
 // Play from the chosen step, or from the first if the last is chosen: each part of each step is
 // highlighted for a moment. The first step goes slower, so that it can be followed. Its parts begin
-// with the query: the encoder's states, the first of view.parts, are not computed in a step.
+// after the encoder's states, the first of view.parts, which are not computed in a step.
 function play() {
   const view = views.find(({attends, now}) => attends && now) ?? views[0]
   if (!view.now) return // no answer yet: a link had a text that the model cannot read
   const {length} = view.now.steps
   const first = state.step < length - 1 ? state.step : 0
-  const [, ...parts] = view.parts
+  const places = counted(view.parts.length - 1, 1)
   const moments = counted(length - first, first).flatMap(t =>
-    parts.map(part => [t, part])
+    places.map(place => [t, place])
   )
   const showNext = () => {
     if (!moments.length) return pause()
-    const [t, part] = moments.shift()
+    const [t, place] = moments.shift()
     choose(t, null)
-    light(part)
+    light(place)
     playing = setTimeout(showNext, t === first ? PACE : FASTER)
   }
   showNext()

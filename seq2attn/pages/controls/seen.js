@@ -135,6 +135,9 @@ function contrast() {
       kind =>
         `${kind}: ${each(({spec}) => formulaOrSummary(spec.parts[kind], kind))}`
     )
+  const widths = views.map(({spec}) => spec.about.width)
+  if (widths[0] !== widths[1])
+    contrasts.push(`width: ${widths.join(" and ")}`)
   return contrasts.length
     ? `They differ in the ${contrasts.join("; the ")}`
     : ""

@@ -90,16 +90,6 @@ const STOPS = [
     }
   },
   {
-    title: "What does it write?",
-    of: without,
-    ask: view => `The model reads ${state.text} ${taught(view)}, a symbol a step.
-      It has no attention: there is no map. What does a step need to know of the source?`,
-    press: "Show what it knows",
-    act: () => light("vector"),
-    tell: view => `One vector, the row "one vector": ${new BottleneckParts(view).vector().sum}.
-      Everything has to fit in there.`
-  },
-  {
     title: "Step after step",
     of: masked,
     covered: true,

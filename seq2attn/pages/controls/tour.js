@@ -20,9 +20,9 @@ function tourSteps() {
   return pair.length ? pair : fitting(STOPS)
 }
 
-// Hide the cells of the maps, or show them: in those rows t for which shows(t).
-function cover(isCovered = false, shows = () => true) {
-  document.body.classList.toggle("covered", isCovered)
+// Hide the cells of the maps; or show them, in those rows t for which shows(t).
+function hideCells(isHidden = false, shows = () => true) {
+  document.body.classList.toggle("covered", isHidden)
   isUncovered = shows
   draw()
 }
@@ -30,8 +30,9 @@ function cover(isCovered = false, shows = () => true) {
 // Go to a stop of the guided tour, by its number from 0: a stop asks a question, offers a button to
 // press, and tells the result. Numbers beyond the last go to the last. Each stop begins with the
 // first example and without changes, whatever the user did at the one before; its own start comes
-// after that. On a narrow screen the card covers the lower part, so that what the stop is about is
-// scrolled to the top.
+// after that; numbers in the maps are switched off. On a narrow screen, up to 940 pixels, as in
+// the style sheet, the card covers the lower part, so that what the stop is about is scrolled to
+// the top.
 function visit(number) {
   if (playing) pause()
   state.numbers = false
@@ -41,11 +42,11 @@ function visit(number) {
   state.tour = Math.min(number, stops.length - 1)
   const stop = stops[state.tour]
   stop.start?.(shownModel())
-  cover(stop.covered)
+  hideCells(stop.covered)
   showCard(stop, state.tour, stops.length)
   light(null)
   const subject = by(training.worker ? "train" : "models")
-  if (innerWidth < 941) subject.scrollIntoView()
+  if (innerWidth <= 940) subject.scrollIntoView()
   else scrollTo({top: 0})
   document.body.classList.add("touring")
   card(".act").focus({preventScroll: true})
@@ -109,14 +110,14 @@ function guess(text) {
 // that ends: `afterwards` is called then. While the decoding plays, `stop.shows` uncovers the map
 // row by row; after that all rows are shown.
 function act(stop, view) {
-  cover(false, stop.shows)
+  hideCells(false, stop.shows)
   showAsked(false)
   stop.act(view)
   const tellResult = () => {
     card(".next-stop").disabled = false
     setText(card(".told"), resultText(stop, view))
     makeRoom()
-    if (stop.act === play) cover()
+    if (stop.act === play) hideCells()
   }
   if (playing || training.playing) afterwards = tellResult
   else tellResult()
@@ -136,6 +137,6 @@ function leave() {
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
-  cover()
+  hideCells()
   undoAll()
 }

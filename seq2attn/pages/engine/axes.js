@@ -24,11 +24,15 @@ function reduction(start, add, end, type) {
 // Plain sums have a loop of their own, which is faster than calling `add`.
 function addUp(x, result, add) {
   const [data, totals] = [x.data, result.data]
-  walk(x.shape, [expand(result, x.shape), x], (size, [o, i], [q, p]) => {
+  walk(x.shape, [expand(result, x.shape), x], (size, starts, steps) => {
+    let [to, from] = starts
+    const [toStep, fromStep] = steps
     if (add)
-      for (let k = 0; k < size; k++, o += q, i += p)
-        totals[o] = add(totals[o], data[i])
-    else for (let k = 0; k < size; k++, o += q, i += p) totals[o] += data[i]
+      for (let k = 0; k < size; k++, to += toStep, from += fromStep)
+        totals[to] = add(totals[to], data[from])
+    else
+      for (let k = 0; k < size; k++, to += toStep, from += fromStep)
+        totals[to] += data[from]
   })
 }
 

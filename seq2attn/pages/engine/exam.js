@@ -28,11 +28,12 @@ function unpadded(ids, lengths) {
   )
 }
 
-// Decodes the strings [{source, target}], lists of ids, and returns shares that are right: of
-// letters where the model is given the right ones before each (`given`), of letters where it reads
-// what it wrote itself (`own`), and of whole strings that it wrote so, with `<eos>` after them
-// (`whole`). Decoding may end early: then letters are missing. mask: whether padding gets no
-// attention.
+// Decodes the strings [{source, target}], lists of ids, twice, and returns three shares:
+//   given: of letters that are right where each step reads the right letter before it
+//   own: of letters that are right where each step reads what the model wrote
+//   whole: of strings that are right when it reads what it wrote, with `<eos>` after them
+// Its own answer may end early: the letters that it lacks count as wrong. mask: whether padding
+// gets no attention.
 function examine(model, strings, mask) {
   const {spec} = model
   const session = new Session(model)

@@ -15,7 +15,7 @@ const BETWEEN = {
   pow: ["^", 2.5]
 }
 const CALLED = {log: "ln ", sqrt: "√", neg: "−"}
-// What stands before and after the formula of the row that is reduced.
+// What stands before and after the formula of the row that is reduced: [before, after].
 const REDUCED = {
   linalg_vector_norm: ["|", "|"],
   sum: ["Σ(", ")"],
@@ -35,11 +35,11 @@ const counted = (count, start = 0, step = 1) =>
 // x = [5, 7], repeated to (2, 2), the cells 1 and 3 are both at 1, the 7.
 function placesIn(x, shape, cells) {
   const {strides, offset} = expand(x, shape)
-  const own = contiguousStrides(shape)
+  const steps = contiguousStrides(shape)
   return cells.map(cell => {
     let place = offset
     for (const [axis, size] of shape.entries()) {
-      const index = Math.floor(cell / own[axis]) % size
+      const index = Math.floor(cell / steps[axis]) % size
       place += index * strides[axis]
     }
     return place
@@ -246,8 +246,9 @@ class Explanation {
   }
 
   // The formula of a sum or the like along the last axis alone: "Σ(...)" of the row that the
-  // element `cells[0]` of the result is made of. undefined along other axes, and if the row would
-  // be written as no more than the name of a module.
+  // element `cells[0]` of the result is made of. The axes are the first list among the arguments.
+  // undefined along other axes; and if `term` could write no more of the row than the name of the
+  // module that made it, since "Σ(score)" would explain nothing.
   reduced({operation, args}, cells) {
     const slot = this.graph.slotOf(args[0])
     const {shape} = this.values[slot]
@@ -257,7 +258,9 @@ class Explanation {
     const width = shape.at(-1)
     const {text} = this.term(slot, counted(width, cells[0] * width))
     const isModule = text === this.source(slot)
-    return isModule ? undefined : formula(REDUCED[operation].join(text))
+    if (isModule) return undefined
+    const [before, after] = REDUCED[operation]
+    return formula(before + text + after)
   }
 
   // The formula of a product of matrices, of this shape: for one cell a row of the left one times a

@@ -32,10 +32,10 @@ function randomInputs({inputs}, random) {
 // One model in training.
 class Learner {
   // spec: a model of the page's data. `values` are what a training step reads and makes anew: the
-  // weights, at first as the graph `first` draws them, the averages of the gradients (`exp_avg...`)
-  // of the optimiser, and the number of the step, at first 0. First weights, dropout and batches
-  // have the random seeds 3n, 3n + 1 and 3n + 2 (see `Race`), so that a seed n gives every model
-  // the same batches.
+  // weights, at first as the graph `first` draws them, Adam's running averages of the gradients and
+  // of their squares (`exp_avg...`), and the number of the step, at first 0. First weights, dropout
+  // and batches have the random seeds 3n, 3n + 1 and 3n + 2 (see `Race`), so that a seed n gives
+  // every model the same batches.
   constructor(spec, seed) {
     this.spec = spec
     this.graphs = mapValues(
@@ -55,8 +55,9 @@ class Learner {
 
   // Takes one step on these examples, tensors by the names of the graph's inputs: {loss, right: 1
   // for each example that was right throughout, else 0}. mask: whether padding gets no attention;
-  // null: as the model's config says. The graph returns the next weights and averages by the names
-  // of its inputs, so that they are the inputs of the next step.
+  // null: as the model's config says. The graph returns the next weights and Adam's averages by the
+  // names of its inputs, so that they are the inputs of the next step. All steps have the same
+  // shapes: the first one shows the graph which arrays can be used again (`recycle`).
   learn(examples, rate, mask) {
     const {train} = this.graphs
     const [step] = this.values.step.data
@@ -67,7 +68,7 @@ class Learner {
       rate: filled([], rate * warmed(this.spec.training, step)),
       mask: filled([], mask ?? this.spec.mask_padding, "bool")
     }
-    if (step === 0) train.recycle(inputs) // later steps use its memory again
+    if (step === 0) train.recycle(inputs)
     const {loss, right, ...values} = train.run(inputs)
     this.values = values
     return {loss: loss.data[loss.offset], right: numbersOf(right)}

@@ -86,13 +86,14 @@ function drawTiles(view, place, {steps, finished}, isEditable) {
 function tile(view, step, t, isEditable) {
   const symbol = view.wrote(step)
   const isWrong = view.isWrong(step, t)
-  const sign = isEditable ? view.differences.get(t) : undefined
+  const isYours = isEditable && state.write.has(t)
+  const sign = isEditable && !isYours ? view.differences.get(t) : undefined
   const [differenceClass, became] = DIFFERENCES[sign] ?? ["", ""]
   const classes = {
     chosen: isEditable && t === state.step,
     differs: sign,
     [differenceClass]: differenceClass,
-    written: isEditable && state.write.has(t), // by the user
+    written: isYours,
     special: step.written < UNKNOWN, // such as the end
     wrong: isWrong
   }

@@ -32,10 +32,10 @@ function mapLayout({columns, rows}, room, most) {
 // Paints a map with a pen. What it shows, `map`, comes from `changedMap` in maps.js: {columns,
 // rows: symbols; weights[t][j]; chosen: [t, j] or null; centres[t]: positions of the window's
 // centres; different: Map t -> sign; and functions: forced(t, j): whether the user set the weight,
-// banned(t, j), masked(j), outside(t, j): outside the window}. look: colours by name.
+// banned(t, j), masked(j), outside(t, j): outside the window}.
 class MapPainter {
-  constructor(pen, map, layout, look) {
-    Object.assign(this, {pen, map, look}, layout)
+  constructor(pen, map, layout) {
+    Object.assign(this, {pen, map}, layout)
   }
 
   // The upper left corner of a cell.
@@ -59,7 +59,7 @@ class MapPainter {
 
   // Write the source symbol above its column.
   column(symbol, j) {
-    const {pen, size, top, look} = this
+    const {pen, size, top} = this
     const x = this.left + (j + 0.5) * this.cell
     if (this.upright)
       pen.text(x, top - 7, symbol, size, look.text, "start", true)
@@ -70,7 +70,7 @@ class MapPainter {
   // another symbol, a sign says whether that is right now (✓), wrong now (✗), or only different
   // (≠).
   row(symbol, t) {
-    const {size, look} = this
+    const {size} = this
     const sign = this.map.different.get(t) ?? ""
     const colours = {"✓": look.good, "✗": look.bad, "≠": look.held}
     const colour = colours[sign] ?? look.text
@@ -82,7 +82,7 @@ class MapPainter {
   // A cross: banned by the user; a stroke: padding that is masked; a frame: the user set its
   // weight.
   mark(t, j) {
-    const {map, look} = this
+    const {map} = this
     if (map.outside(t, j)) this.hatch(t, j)
     else this.fill(t, j, map.weights[t][j])
     if (map.banned(t, j)) {
@@ -108,7 +108,7 @@ class MapPainter {
   }
 
   hatch(t, j) {
-    const {pen, cell, look} = this
+    const {pen, cell} = this
     pen.fill(...this.corner(t, j), cell, cell, look.soft)
     this.strike(t, j, 0, 0.5, 0.5, 0, look.line, 1.5)
     this.strike(t, j, 0, 1, 1, 0, look.line, 1.5)
@@ -157,7 +157,7 @@ class MapPainter {
   // Draw a frame around the row of the chosen step, and one around the chosen cell: white, or dark
   // on the light hatching outside the window.
   frameChosen(t, j) {
-    const {pen, map, cell, look} = this
+    const {pen, map, cell} = this
     const [x, y] = this.corner(t, 0)
     const width = map.columns.length * cell
     pen.frame(x - 1, y - 1, width + 2, cell + 2, look.text, 2)

@@ -54,7 +54,7 @@ function drawMaps(view, isChanged) {
 
 function paintMap(canvas, map, layout) {
   const pen = new Pen(canvas, layout.width, layout.height)
-  new MapPainter(pen, map, layout, look).paint()
+  new MapPainter(pen, map, layout).paint()
 }
 
 // The largest size of a cell with which all rows fit below what else is on the screen. A model that

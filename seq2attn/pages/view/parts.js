@@ -51,10 +51,36 @@ function encoding({layers, parts: {encoder}}) {
   return `The encoder reads the source and leaves a vector${both} at each position.`
 }
 
-// The part that every model has.
+// All numbers of a decoder's state: an LSTM has two tensors, and each layer its own.
+const stateNumbers = state =>
+  Object.values(picked(state, "state.cell")).flatMap(one => [
+    ...numbersOf(one)
+  ])
+
+// The parts that models with and without attention have.
 class StepParts {
   constructor(view, step, t) {
     Object.assign(this, {view, step, t, parts: view.spec.parts})
+  }
+
+  // Explain the recurrent cell, which makes the decoder's next state: of what, and whether this
+  // step's query is that state or the one before.
+  update() {
+    const {view, step, t} = this
+    const isAfter = view.attends && !view.cellIsFirst
+    const read = t ? view.wrote(view.now.steps[t - 1]) : "the start"
+    const [inputs, use] = isAfter
+      ? [
+          "[y; c]",
+          "The next step asks with it: the query of this step is the state before"
+        ]
+      : ["y", "This step goes on with it"]
+    return {
+      sum: `s = cell(${inputs}, s before)`,
+      why: `The cell makes the next state of what is in brackets; y is what was written before, here
+        ${read}. ${use}.`,
+      vectors: {"": stateNumbers(step.state)}
+    }
   }
 
   // Explain the last part: the symbol that is written, and its probability. It depends on the state
@@ -82,12 +108,10 @@ class BottleneckParts extends StepParts {
     return {why: encoding(this.view.spec)}
   }
 
-  // Explain the one vector that the decoder starts from: all numbers of its first state, of which
-  // an LSTM has two tensors, and each layer its own.
+  // Explain the one vector that the decoder starts from: its first state.
   vector() {
     const {view} = this
-    const states = picked(view.session().encoded.first, "state.cell")
-    const vector = Object.values(states).flatMap(one => [...numbersOf(one)])
+    const vector = stateNumbers(view.session().encoded.first)
     return {
       sum: `${view.count} symbols → ${vector.length} numbers`,
       why: `This model has no attention.
@@ -212,7 +236,8 @@ class AttentionParts extends StepParts {
     return [...numbers.slice(this.head * size, (this.head + 1) * size)]
   }
 
-  // Explain the query: what it is, which head's is shown, and its numbers.
+  // Explain the query: what it is, which head's is shown, and its numbers. They are drawn without a
+  // name, since the row has it already.
   query() {
     const {heads, head, parts} = this
     const {decoder} = parts
@@ -316,7 +341,8 @@ class AttentionParts extends StepParts {
   }
 
   // Explain the weight with which the step attends to position j, in terms of the softmax. A
-  // history is explained here, unless the score reads it and has explained it. Weights that cannot
+  // history, what a model keeps of past weights, acts either on the scores (scoreReadsPast), and is
+  // explained there, or on the weights, and is explained here. Weights that cannot
   // be set (view.whyFixed) are those of hard monotonic attention, whose formulas have logarithms:
   // sums over all paths by which the attention can have come here.
   weight() {

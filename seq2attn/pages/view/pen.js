@@ -14,9 +14,10 @@ class Pen {
     if (canvas.width !== pixelsWide || canvas.height !== pixelsHigh) {
       canvas.width = pixelsWide
       canvas.height = pixelsHigh
-      canvas.style.width = `${width}px`
-      canvas.style.height = `${height}px`
     }
+    // another scale may make the same number of pixels of another size
+    canvas.style.width = `${width}px`
+    canvas.style.height = `${height}px`
     this.context.setTransform(scale, 0, 0, scale, 0, 0)
     this.context.clearRect(0, 0, width, height)
   }

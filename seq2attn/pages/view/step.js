@@ -9,17 +9,26 @@ const SHOWN_NEXT = 5
 // has; the boxes of other parts are removed from the diagram. A model without attention has one
 // vector in place of the parts of attention. One whose weights cannot be set has no context: its
 // weights are probabilities of being at a position, and it mixes the answers of the positions, not
-// what stands there.
+// what stands there. The cell's box comes after the context's, as in Bahdanau's decoder, unless the
+// graph of a step makes the new state before the context, as in Luong's: then it comes first.
 function buildStep(view) {
   const onMove = steps => () => choose(state.step + steps, state.position)
   view.find(".previous").onclick = onMove(-1)
   view.find(".next").onclick = onMove(1)
   view.find(".play").onclick = togglePlay
-  const absent = view.attends
-    ? ["vector", view.whyFixed && "context"]
-    : OF_ATTENTION
+  // name -> slot: what is made later has a higher one
+  const made = new Map(view.session().model.graphs.step.outputs)
+  const newState = made.get("state.cell.0") // a Transformer has none
+  const absent = [
+    newState === undefined && "update",
+    ...(view.attends ? ["vector", view.whyFixed && "context"] : OF_ATTENTION)
+  ]
+  view.cellIsFirst = newState < made.get("context")
+  const stages = view.find(".stages")
+  if (view.cellIsFirst)
+    stages.firstElementChild.after(stages.querySelector(".update"))
   view.rows = {}
-  for (const box of [...view.find(".stages").children]) {
+  for (const box of [...stages.children]) {
     if (absent.includes(box.className)) box.remove()
     else addRow(view, box)
   }
@@ -74,12 +83,13 @@ function drawHeading(view, steps, t) {
   view.find(".next").disabled = t === steps.length - 1
 }
 
-// Highlight the part that is "lit" (state.part; null: none), by a click in the diagram, by playing
-// or by the tour: its box in the diagram, its row, and the label of its bars, if it has bars.
+// Highlight the part that is "lit" (state.part, a name or a place; null: none), by a click in the
+// diagram, by playing or by the tour: its box in the diagram, its row, and the label of its bars,
+// if it has bars.
 function showLit(view) {
   const boxes = view.find(".stages").children
   for (const [k, part] of view.parts.entries()) {
-    const isLit = part === state.part
+    const isLit = [part, k].includes(state.part)
     const elements = [boxes[k], view.rows[part], view.label(part)]
     for (const element of elements) element?.classList.toggle("lit", isLit)
     boxes[k].ariaCurrent = isLit ? "step" : "false"
