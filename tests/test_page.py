@@ -1,8 +1,6 @@
 """The page of a model: it computes what PyTorch computes, shows it, and runs nothing else."""
 
-import base64
 import copy
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 from inline import ROOT
-from matplotlib.colors import to_rgb
-from matplotlib.image import imread
 from numpy.testing import assert_allclose
 from pages import CONFIGS, SMALL, make_predictor, make_shown
 from refusal import refused
@@ -294,27 +290,6 @@ def test_through_training_and_side_by_side(shown):
     assert tops[0] == tops[1]  # although only one has a slider
 
 
-def test_the_saved_map_is_a_picture_with_the_colours_of_the_weights(shown):
-    save = """
-      const saved = [], {click} = HTMLAnchorElement.prototype;
-      HTMLAnchorElement.prototype.click = function () { saved.push(this.download, this.href); };
-      save();
-      HTMLAnchorElement.prototype.click = click;
-      const {map} = views[0], {left, top, cell} = mapLayout(map, 46 * map.columns.length, 76);
-      const colour = weight => data.colours[Math.round(255 * weight)];
-      const colours = map.weights.map(row => Array.from(row, colour));
-      return [...saved, [left, top, cell], colours];
-    """
-    name, address, (left, top, cell), colours = shown.run(f"{TYPE} type_('cab'); {save}")
-    assert name == "attention.png"
-    picture = imread(io.BytesIO(base64.b64decode(address.partition(",")[2])))
-    for t, row in enumerate(colours):
-        for j, colour in enumerate(row):
-            x, y = (int(4 * (start + (k + 0.5) * cell)) for start, k in ((left, j), (top, t)))
-            assert_allclose(picture[y, x, :3], to_rgb(colour), atol=0.005)
-    assert_allclose(picture[0, 0], 1)  # white, not transparent
-
-
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_window_or_cut_off(shown, width):
     shown.resize(width, 844)
@@ -397,7 +372,7 @@ def test_nothing_in_names_and_symbols_is_executed(browser, tmp_path, predictor):
     strange = replace(predictor, task=task)
     text = " ".join(STRANGE)
     open_page(browser, tmp_path, render([PageModel(NASTY, strange, {"score": NASTY}, [text])]))
-    browser.run("state.force.set('0,0', 1); state.numbers = true; update(); save(); return 1")
+    browser.run("state.force.set('0,0', 1); state.numbers = true; update(); return 1")
     assert browser.run("return [document.title, document.querySelector('h1').textContent]") == [
         NASTY,
         NASTY,

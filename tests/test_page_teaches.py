@@ -144,7 +144,7 @@ def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
     )
     assert run(f"{of} of(0, 'update', 2) === of(0, 'query', 2)") is False
     sums = "views.map(({rows}) => rows.update.querySelector('.sum').textContent)"
-    assert run(f"return {sums}") == ["s = cell([y; c], s before)", "s = cell(y, s before)"]
+    assert run(f"return {sums}") == ["s = f([y; c], s before)", "s = f(y, s before)"]
 
 
 def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
@@ -167,7 +167,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5: it never goes back. Of 40 strings" in told
+    assert "at 1, 2, 3, 4, 5: it never goes back (⏎ ends an answer)." in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005

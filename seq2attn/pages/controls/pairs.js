@@ -1,7 +1,5 @@
 // Stops of the guided tour for a page of two models, about the part in which they differ. stops.js
 // says what the fields of a stop are.
-// Of hard attention that is wrong, where it never goes back.
-const STUCK = " At the end, only its state can tell it what to write."
 
 const PAIR_STOPS = [
   {
@@ -16,20 +14,18 @@ const PAIR_STOPS = [
       is 0. What will that step attend to?`,
     press: "Uncover both",
     act: () => choose(0, null),
-    tell: () => {
-      const first = each(view => strongest(view, 0).shown)
-      return `The largest weight of step 1 is ${first}. A score of the query 0 is the same for
-        every key; the other one's cell has read the start before it attends. ${sampled()}
-        The fault comes from starting at zeros, not at the encoder's last state, as is usual.`
-    }
+    tell: () => `The largest weight of step 1 is
+      ${each(view => strongest(view, 0).shown)}. A score of the query 0 is the same for every key;
+      the other one's cell has read the start before it attends. ${sampled()} The fault comes from
+      starting at zeros, not at the encoder's last state, as is usual.`
   },
   {
     title: "What goes into the cell?",
     of: () => differing("decoder") && blank(),
     guess: modelNames,
     truth: () => blank().spec.name,
-    ask: () => `The boxes beside the map stand in the order in which each decoder computes them.
-      Which one's cell makes its new state from the context c that it has just read?`,
+    ask: () => `The boxes of the diagram stand in the order in which each decoder computes them; f
+      is its cell. Which one's cell makes its new state from the context c that it has just read?`,
     press: "Play",
     act: play,
     tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the query is the
@@ -50,8 +46,11 @@ const PAIR_STOPS = [
     tell: () => {
       const view = oneWay()
       const peaks = writing(view).map(t => strongest(view, t).j + 1)
-      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never
-        goes back (⏎ ends an answer).${isRight(view) ? "" : STUCK} ${sampled()}`
+      const stuck = isRight(view)
+        ? ""
+        : "At the end, only its state can tell it what to write."
+      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never goes
+        back (⏎ ends an answer). ${stuck} ${sampled()}`
     }
   },
   {
@@ -89,15 +88,15 @@ const PAIR_STOPS = [
     press: "Uncover both",
     act: () => chooseFirstWrong(loser),
     tell: () => {
-      const largest = each(view => {
-        if (!view.attends) return "none, without attention"
+      const attending = views.filter(({attends}) => attends)
+      const largest = attending.map(view => {
         const {shown, ...found} = strongest(view)
-        if (isEven(view, state.step)) return `no position: all have ${shown}`
-        return `${place(found)}, with ${shown}`
+        return isEven(view, state.step)
+          ? `There all weights of ${view.spec.name} are ${shown}.`
+          : `There ${view.spec.name} attends most to ${place(found)}: ${shown}.`
       })
       return `${loser.spec.name} writes ${answerOf(loser)}.
-        Step ${state.step + 1} is the first that is wrong.
-        There the largest weight is that of ${largest}. ${sampled()}`
+        Step ${state.step + 1} is the first that is wrong. ${largest.join(" ")} ${sampled()}`
     }
   },
   {

@@ -76,7 +76,7 @@ class StepParts {
         ]
       : ["y", "This step goes on with it"]
     return {
-      sum: `s = cell(${inputs}, s before)`,
+      sum: `s = f(${inputs}, s before)`,
       why: `The cell makes the next state of what is in brackets; y is what was written before, here
         ${read}. ${use}.`,
       vectors: {"": stateNumbers(step.state)}
