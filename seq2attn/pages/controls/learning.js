@@ -67,8 +67,7 @@ const LEARNING_STOPS = [
       return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of the letters
         are right after the right ones, ${percent(own)} after its own: after a wrong letter, the
         next is often wrong, too. And ${percent(whole)} of the strings are right: a string needs all
-        its letters. Shorter ones are right sooner: “Right by
-        length”, where each letter comes after the right ones.`
+        its letters. Shorter ones are right sooner.`
     }
   },
   {

@@ -126,7 +126,7 @@ const PAIR_STOPS = [
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
     tell: () => `${sampled()} Where a window leads to the right place, it still does so in strings
       longer than those of training; scaled.html, without one, gets lost there. It is wrong
-      wherever what a step needs lies outside: where nobody knows beforehand how the answer moves.`
+      wherever what a step needs lies outside it.`
   },
   {
     title: "What has been read",

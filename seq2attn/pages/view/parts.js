@@ -77,7 +77,7 @@ class StepParts {
       : ["y", "This step goes on with it"]
     return {
       sum: `s = f(${inputs}, s before)`,
-      why: `The cell makes the next state of what is in brackets; y is what was written before, here
+      why: `The cell makes the next state; y is what was written before,
         ${read}. ${use}.`,
       vectors: {"": stateNumbers(step.state)}
     }
