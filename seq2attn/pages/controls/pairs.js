@@ -30,7 +30,7 @@ const PAIR_STOPS = [
     act: play,
     tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the query is the
       state before. The other one's cell comes first; the query is its new state, and c goes past
-      the cell, to the output. Compare the rows “query” and “cell” in step 1 and step 2.`
+      the cell. Compare the rows “query” and “cell” step by step.`
   },
   {
     title: "Only to the right",
