@@ -480,6 +480,14 @@ CASES = [
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
+    Case(  # DeepViT normalises the weights of all heads
+        "negative",
+        CROSS,
+        HEAD_MAX,
+        "scores",
+        "torch.nn.functional.layer_norm("
+        f"{HEAD_MAX}.movedim(1, -1), scores.shape[1:2]).movedim(-1, 1)",
+    ),
     Case("axis", ONE, "dim=1", "dim=0", "dim=-1"),
     Case("axis", CROSS, "dim=-1", "dim=-2", "dim=3"),
     Case("axis", CROSS, "dim=-1", "dim=1", "dim=3"),

@@ -27,6 +27,8 @@ class Use(NamedTuple):
     """(N, S), N being rows, heads and queries in some order"""
     values: Tensor
     """the other operand"""
+    has_softmax: bool
+    """a softmax over the keys came before it, and not of these very numbers"""
 
 
 class Watch(TorchDispatchMode):
@@ -51,7 +53,7 @@ class Watch(TorchDispatchMode):
         self.uses: list[Use] = []
         self.is_twice = False
         """a softmax was applied to what another one returned"""
-        self._shares: list[Tensor] = []  # what each softmax returned
+        self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each with its operands, by where the product lies in memory: they
         are kept so that nothing else can lie there"""
@@ -72,8 +74,9 @@ class Watch(TorchDispatchMode):
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
         if kind in SOFTMAXES:
-            self.is_twice |= place_of(args[0]) in map(place_of, self._shares)
-            self._shares.append(result)
+            places = [place_of(shares) for _, shares in self._softmaxes]
+            self.is_twice |= place_of(args[0]) in places
+            self._softmaxes.append((args[0], result))
         if kind is aten.mul and isinstance(args[1], Tensor):
             self._elementwise[result.data_ptr()] = [result, *args]
         if len(self.uses) > index and self.freeze:
@@ -101,7 +104,9 @@ class Watch(TorchDispatchMode):
             return operands
         _, index, rows = max(found, key=lambda one: one[0])  # the first one, if they are alike
         weights = rows.reshape(-1, self.length)
-        self.uses.append(Use(weights, operands[1 - index]))
+        over_keys = [scores for scores, _ in self._softmaxes if scores.size(-1) == self.length]
+        has_softmax = bool(over_keys) and place_of(rows) not in map(place_of, over_keys)
+        self.uses.append(Use(weights, operands[1 - index], has_softmax))
         if self.change:
             changed = self.change(len(self.uses) - 1, weights).reshape(rows.shape)
             operands[index] = changed.movedim(-1, axes[index])

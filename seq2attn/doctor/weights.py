@@ -49,7 +49,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    if weights.min() < -TINY and spread > EXACT:
+    has_softmax = any(use.has_softmax for use in subject.free.uses)  # then they are made of shares
+    if weights.min() < -TINY and spread > EXACT and not has_softmax:
         return "negative"
     others = [gap(weights, 1)]  # of a softmax over an axis of length 1
     for axes in OTHERS:
