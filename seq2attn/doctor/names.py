@@ -90,7 +90,10 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
-        found["again" if role_of(name) == "keys" else "other"].append(name)
+        if role_of(name) != "keys":
+            found["other"].append(name)
+        elif names[name]:
+            found["again"].append(name)
     if rest and rest[0] in found["other"] and not found["values"]:
         yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found

@@ -8,6 +8,7 @@ import inspect
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby, islice, product
 from typing import Any, NamedTuple
 
@@ -47,8 +48,8 @@ DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 UNSEEN = ("mask-crash", "mask-not-examined")
 """of a mask that takes none of its forms: another layout may be meant"""
-MOST = 2000  # calls that are tried: what needs more is refused
-MOST_OF_UNKNOWN = 800  # where a name says nothing
+MOST = 1000  # calls that are tried: what needs more is refused
+MOST_RANKED = 2000
 MOST_OF_LAYOUT = 80
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
@@ -92,6 +93,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: list[Problem] = []
+    failed: dict[Any, Exception] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, int, Subject]] = []
     usual: set[Widths] = set()  # those that it takes
     for setting, meanings in groupby(_meanings(attention, widths), key=lambda one: one.setting):
@@ -100,7 +102,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         for meaning in meanings:
             if meaning.widths not in (usual or {meaning.widths}) or _is_hopeless(problems):
                 continue
-            subject = _called(attention, fresh, meaning, problems)
+            subject = _called(attention, fresh, meaning, problems, failed)
             if subject is None:
                 continue
             subject, doubts = _with_mask(subject, meaning)
@@ -125,13 +127,15 @@ def _is_hopeless(problems: Sequence[Problem]) -> bool:
     """Return whether no other call is worth trying."""
     if not problems:
         return False
-    call, of_names, _ = problems[0]
-    most = MOST_OF_UNKNOWN if _unknown(call, of_names) else MOST
-    return len(problems) > most or any(type(error) is NameError for *_, error in problems)
+    return len(problems) > MOST or any(type(error) is NameError for *_, error in problems)
 
 
 def _called(
-    attention: Any, fresh: Any, meaning: Meaning, problems: list[Problem]
+    attention: Any,
+    fresh: Any,
+    meaning: Meaning,
+    problems: list[Problem],
+    failed: dict[Any, Exception],
 ) -> Subject | None:
     """Return the attention with the first call that is beyond doubt (see `_doubts`), or else with
     the least doubtful one; None if none works. What they raise is added to `problems`.
@@ -143,13 +147,17 @@ def _called(
         said: list[str] = []  # messages of errors
         works = 0
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
+            key = call.text, meaning.widths, meaning.length
             try:
+                if key in failed:
+                    raise failed[key]
                 subject = observed(Subject(call, module, inputs.free, fresh))
                 moved = subject.given.moved(ALL, "keys")
                 if not meaning.names[keys] and not subject.change(moved).any():
                     raise ValueError(f"{keys} changes nothing")
                 doubts = _doubts(subject)
             except Exception as error:
+                failed[key] = error
                 problems.append((call, meaning.roles, error))
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
@@ -188,6 +196,8 @@ def _meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[Meaning]:
     for length, pairs, is_same, are_given, text, layouts in settings:
         names = dict(zip(needed, are_given, strict=True))
         for of_names, mask, is_guess in _readings(names, said, is_same):
+            if not of_names["query"]:  # pairs differ by the width of keys alone
+                pairs = [*dict.fromkeys((keys, keys) for _, keys in pairs)]
             for pair in pairs:
                 yield Meaning(names, of_names, mask, is_guess, layouts, pair, length, text)
 
@@ -308,13 +318,19 @@ def _calls(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
     """Yield a call with all combinations of what its arguments may be, the likeliest first: those
     with the smallest sum of ranks.
     """
-    ranks = product(*(range(len(texts)) for texts in choices.values()))
-    for places in sorted(islice(ranks, MOST), key=sum)[:MOST_OF_LAYOUT]:
+    for places in _likeliest(*map(len, choices.values())):
         given = {}
         for (name, texts), place in zip(choices.items(), places, strict=True):
             given[name] = texts[place]
         form = given.pop(call.mask, "None")
         yield replace(call, given=given, form=form)
+
+
+@cache
+def _likeliest(*counts: int) -> list[tuple[int, ...]]:
+    """Return places in so many lists, those with the smallest sum first."""
+    places = product(*map(range, counts))
+    return sorted(islice(places, MOST_RANKED), key=sum)[:MOST_OF_LAYOUT]
 
 
 def _sizes(meaning: Meaning, inputs: Inputs, texts: Mapping[str, str]) -> dict[str, int]:
