@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
@@ -96,8 +98,8 @@ class Call:
             call = replace(self, form="None")
         values = given.keys.cos() if given.values is None else given.values
         names = {**given._asdict(), "values": values, "attention": self.attention, "torch": torch}
-        exec(call.first.replace("MASK", call.form), names)
-        return eval(call.text, names)
+        exec(_compiled(call.first.replace("MASK", call.form), "exec"), names)
+        return eval(_compiled(call.text, "eval"), names)
 
     def __str__(self) -> str:
         first = self.first.replace("MASK", self.form)
@@ -105,6 +107,11 @@ class Call:
         names = [name for name in Inputs._fields if name in texts]
         head = f"def attend({', '.join(names)}):"
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
+
+
+@cache
+def _compiled(text: str, mode: str) -> CodeType:
+    return compile(text, "<call>", mode)
 
 
 def tensors(result: Any) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ import re
 import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,14 @@ def required(function: Any) -> dict[str, bool]:
     return names
 
 
-def words(name: str) -> set[str]:
+@cache
+def words(name: str) -> frozenset[str]:
     """Return the words that a name is made of, pairs of them, and the name: `encoderOut1` has
     encoder, out and encoder_out.
     """
     apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     parts = re.split(r"[_\d]+", apart)
-    return {*parts, *map("_".join, pairwise(parts)), apart}
+    return frozenset({*parts, *map("_".join, pairwise(parts)), apart})
 
 
 def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
@@ -72,28 +74,22 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     an optional argument, and as one sequence that is given as both.
     """
     found, rest = _told(names, said)  # rest: names that say little
-    of_masks = {word for name in found["mask"] for word in words(name)}
+    of_masks = set().union(*map(words, found["mask"]))
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
-        if len(rest) + len(found["query"]) == 1:
-            likely = rest or found["query"]
-        elif found["query"]:
-            likely = sources or rest
-        else:  # the first one is the query
-            likely = sources or rest[1:]
-        found["keys"] = likely[:1]
+        after_query = rest if found["query"] else rest[1:]
+        found["keys"] = (sources or after_query or rest or found["query"])[:1]
     rest = [name for name in rest if name not in found["keys"]]
     if not found["query"]:
         found["query"], rest = rest[:1], rest[1:]
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
-        if role_of(name) != "keys":
-            found["other"].append(name)
-        elif names[name]:
-            found["again"].append(name)
+        role = "again" if role_of(name) == "keys" else "other"
+        if names[name] or role == "other":
+            found[role].append(name)
     if rest and rest[0] in found["other"] and not found["values"]:
         yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
