@@ -89,7 +89,8 @@ class Call:
     @property
     def text(self) -> str:
         """The expression of the call"""
-        given = {**self.given, **({self.mask: self.form} if self.mask else {})}
+        given = {**self.given, self.mask: self.form}
+        given.pop("", None)  # it takes no mask
         return f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
 
     def __call__(self, given: Inputs) -> Any:

@@ -2,7 +2,6 @@
 ones first.
 """
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,7 +19,6 @@ from seq2attn.doctor.names import (
     Roles,
     axes_of,
     function_of,
-    guess,
     masks_of,
     module_of,
     required,
@@ -142,21 +140,17 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
             for name in with_role:
                 if names[name] or role not in ("mask", "lengths"):
                     usual = [texts[role]] if role in texts else None
-                    given = usual or _choices(attention, name, role, meaning, queries)
+                    given = usual or _choices(name, role, meaning, queries)
                     choices[name] = as_said(name, given, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 
 
-def _choices(attention: Any, name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
+def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     """Return the expressions that an argument beside the query and the keys may have, the likeliest
     first. queries: how many there are.
     """
     if name == meaning.mask:
         return forms_of_mask(meaning)
-    value = guess(name, 0, rest=-1)
-    kind = inspect.signature(function_of(attention)).parameters[name].annotation
-    if kind in (int, float, bool):
-        return [repr(kind(max(value, 0)))]
     if role in ("mask", "lengths"):
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:
@@ -166,8 +160,6 @@ def _choices(attention: Any, name: str, role: str, meaning: Meaning, queries: in
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
-    if isinstance(value, float):
-        forms = [repr(value), *forms]
     return [_filled(form, meaning, "~" if means_padding(name) else "") for form in forms]
 
 
@@ -215,7 +207,7 @@ def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[
         value = value[0] if isinstance(value, tuple) else value
         sizes = value.shape if isinstance(value, Tensor) else ()
         fits = [
-            size == B if axis in BATCH else size > 1 or axis == "1"
+            size == B if axis in BATCH else size > 1 or axis.startswith("1")
             for axis, size in zip(axes, sizes, strict=False)
         ]
         if len(sizes) == len(axes) and all(fits):

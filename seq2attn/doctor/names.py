@@ -195,8 +195,6 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
         for name, is_needed in required(cls).items():
             if is_needed and not sizes:
                 given[name] = guess(name, width, longest, rest)
-        if "batch_first" in inspect.signature(cls).parameters:
-            given["batch_first"] = True
         if given in tried:
             continue
         tried.append(given)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, draw
+from seq2attn.doctor.call import Call
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.names import Roles, function_of, masks_of, module_of, role_of
 from seq2attn.doctor.polarity import UNSEEN, with_mask
@@ -38,12 +38,12 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, int, Subject]] = []
-    usual: set[Widths] = set()  # those that it takes
+    usual: Widths | None = None  # those that it takes
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            if meaning.widths not in (usual or {meaning.widths}) or _is_hopeless(problems):
+            if usual not in (None, meaning.widths) or len(problems) > MOST:
                 continue
             subject = _called(attention, fresh, meaning, problems)
             if subject is None:
@@ -56,20 +56,13 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             doubts += lacks(subject)
             if not doubts:
                 return subject
-            usual = {meaning.widths}
+            usual = meaning.widths
             put_aside.append((doubts, len(put_aside), subject))
         if put_aside and min(put_aside, key=lambda one: one[:2])[0] < UNSEEN:
             break
     if put_aside:
         return min(put_aside, key=lambda one: one[:2])[2]
     raise _refusal(*max(problems.values(), key=_progress))
-
-
-def _is_hopeless(problems: dict[Any, Problem]) -> bool:
-    """Return whether no other call is worth trying: no layout causes a NameError, and no other one
-    repairs it.
-    """
-    return len(problems) > MOST or any(type(error) is NameError for *_, error in problems.values())
 
 
 def _called(
@@ -96,6 +89,8 @@ def _called(
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error
+                if type(error) is NameError:  # other arguments do not repair it
+                    raise _refusal(*problems[key]) from error
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
                     break  # these forms are not its cause
@@ -111,10 +106,8 @@ def _called(
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
     """Return an attention that is called as that of a subject, with inputs of another width."""
-    query = subject.given.query
-    given = draw(width, width, 0 if query is None else query.size(1), length=subject.length)
     call, module = replace(subject.call, attention=attention), module_of(attention)
-    given = given._replace(valid=subject.given.valid)
+    given = subject.draw(width=width)
     return observed(replace(subject, call=call, module=module, given=given, fresh=None))
 
 
@@ -144,12 +137,10 @@ def _unknown(call: Call, of_names: Roles) -> list[str]:
     return [name for name in given if name not in of_names["query"] + of_names["keys"]]
 
 
-def _progress(problem: Problem) -> tuple[bool, int]:
-    """Return the line that a call reached: the right layout gets farthest. No layout causes a
-    NameError, and no other one repairs it.
-    """
+def _progress(problem: Problem) -> int:
+    """Return the line that a call reached: the right layout gets farthest."""
     call, _, error = problem
-    return isinstance(error, NameError), next(iter(_lines(call, error)), 0)
+    return next(iter(_lines(call, error)), 0)
 
 
 def _lines(call: Call, error: Exception) -> list[int]:
