@@ -192,8 +192,8 @@ def means_padding(mask: str) -> bool:
 
 
 def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[str]:
-    """Return those of the expressions that have the axes that are said of an argument: so many,
-    that of the batch where it should be, and none of length 1 that is not said to be.
+    """Return those of the expressions that have the axes that are said of an argument: so many, and
+    that of the batch where it should be. Those of length 1 only where that is said come first.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -206,13 +206,11 @@ def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[
             value = None
         value = value[0] if isinstance(value, tuple) else value
         sizes = value.shape if isinstance(value, Tensor) else ()
-        fits = [
-            size == B if axis in BATCH else size > 1 or axis.startswith("1")
-            for axis, size in zip(axes, sizes, strict=False)
-        ]
-        if len(sizes) == len(axes) and all(fits):
-            fitting.append(text)
-    return fitting
+        said_sizes = [*zip(axes, sizes, strict=False)]
+        if len(sizes) == len(axes) and all(size == B for axis, size in said_sizes if axis in BATCH):
+            misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
+            fitting.append((sum(misfits), text))
+    return [text for _, text in sorted(fitting, key=lambda one: one[0])]
 
 
 def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:

@@ -35,7 +35,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
 ) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
-LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
+LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor
 OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
@@ -170,7 +170,7 @@ class SimpleNamespace(types.SimpleNamespace):
         return getattr(self, name) if default is None else default
 
 
-def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -> Any:
+def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -> Any:
     """Return what a constructor may take for an argument of this name, by its words. longest: of
     the sources, for a name such as `max_length`. rest: for a name that tells nothing; the width by
     default.
@@ -185,16 +185,14 @@ def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
-    guessed ones, for long sources and for those of exactly the length that is drawn, and with small
-    numbers for what names say nothing of.
+    guessed ones, for long sources, and then for those of exactly the length that is drawn, with
+    small numbers for what names say nothing of.
     """
     problems = []
     tried: list[dict[str, Any]] = []
-    for longest, rest in ((LONG, width), (SHORT, width), (LONG, HEADS), (SHORT, HEADS // 2)):
-        given = {}
-        for name, is_needed in required(cls).items():
-            if is_needed and not sizes:
-                given[name] = guess(name, width, longest, rest)
+    needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
+    for longest, rest in ((LONG, width), (SHORT, HEADS), (SQUARE, HEADS)):
+        given = {name: guess(name, width, longest, rest) for name in needed}
         if given in tried:
             continue
         tried.append(given)

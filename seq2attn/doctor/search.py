@@ -20,7 +20,7 @@ from seq2attn.doctor.subject import ALL, Subject, observed
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-MOST = 1000  # calls that fail: what needs more is refused
+MOST = 750  # calls that fail: what needs more is refused
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]
@@ -75,10 +75,11 @@ def _called(
     keys = meaning.roles["keys"][0]
     found: list[tuple[float, int, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
+        sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
         works = 0
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
-            key = call.text, meaning.widths, meaning.length
+            key = call.text, *sizes
             try:
                 if key in problems:
                     raise problems[key][-1]
