@@ -137,14 +137,11 @@ def masks_of(found: Roles) -> list[str]:
     """Return the arguments that may say which keys are valid, the likeliest first, lengths before
     masks.
     """
-
-    def rank(name: str) -> int:
-        # the more words it shares with those of keys and padding, the earlier
-        of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
-        return -len(words(name) & of_keys)
-
+    # the more words a mask shares with keys and padding, the earlier
+    of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
+    by_rank = sorted(found["mask"], key=lambda name: -len(words(name) & of_keys))
     of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
-    masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
+    masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
     return [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     mask, forms = meaning.mask, forms_of_mask(meaning)
     if not mask and "MASK" not in subject.call.first:
         return subject, 0
-    tried: list[tuple[float, int, Subject]] = []
+    tried: list[tuple[float, Subject]] = []
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
@@ -37,7 +38,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
         try:
             output = other.masked.output
-            if any(torch.equal(output, one.masked.output) for *_, one in tried):
+            if any(torch.equal(output, one.masked.output) for _, one in tried):
                 continue  # this form means what an earlier one does
             if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
@@ -47,14 +48,14 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
             continue
         codes.update(found)
         doubts = max((DOUBTS.get(code, 1.0) for code in found), default=0.0)
-        tried.append((doubts, len(tried), other))
+        tried.append((doubts, other))
         if not found:
             break
     if not tried:
         code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, told=told), UNSEEN
-    doubt, _, best = min(tried, key=lambda one: one[:2])
+    doubt, best = min(tried, key=itemgetter(0))
     return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
 
 

@@ -2,18 +2,21 @@
 be meant are tried, the usual ones first.
 """
 
+import contextlib
 import copy
 import inspect
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
+import torch
 from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import Call
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
-from seq2attn.doctor.names import Roles, function_of, masks_of, module_of, role_of
+from seq2attn.doctor.names import WORDS, Roles, function_of, masks_of, module_of, role_of, words
 from seq2attn.doctor.polarity import UNSEEN, with_mask
 from seq2attn.doctor.rows import batch, not_finite
 from seq2attn.doctor.subject import ALL, Subject, observed
@@ -37,7 +40,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
-    put_aside: list[tuple[float, int, Subject]] = []
+    put_aside: list[tuple[float, Subject]] = []
     usual: Widths | None = None  # those that it takes
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
@@ -57,11 +60,11 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             if not doubts:
                 return subject
             usual = meaning.widths
-            put_aside.append((doubts, len(put_aside), subject))
-        if put_aside and min(put_aside, key=lambda one: one[:2])[0] < UNSEEN:
+            put_aside.append((doubts, subject))
+        if put_aside and min(put_aside, key=itemgetter(0))[0] < UNSEEN:
             break
     if put_aside:
-        return min(put_aside, key=lambda one: one[:2])[2]
+        return min(put_aside, key=itemgetter(0))[1]
     raise _refusal(*max(problems.values(), key=_progress))
 
 
@@ -73,7 +76,7 @@ def _called(
     """
     module = module_of(attention)
     keys = meaning.roles["keys"][0]
-    found: list[tuple[float, int, Subject]] = []
+    found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
@@ -98,11 +101,28 @@ def _called(
                 continue
             if not doubts:
                 return subject
-            found.append((doubts, len(found), subject))
+            found.append((doubts, subject))
             works += 1
             if works == ENOUGH:
                 break
-    return min(found, key=lambda one: one[:2])[2] if found else None
+    return min(found, key=itemgetter(0))[1] if found else None
+
+
+def with_all(subject: Subject) -> Subject:
+    """Return a subject that is asked for all it can return, such as weights if there is an argument
+    `need_weights=False`, or a cache. It is left as it was if that changes its output.
+    """
+    asks = set(WORDS["flags"]["asks"].split())
+    given = dict(subject.call.given)
+    for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
+        if argument.default is False and words(name) & asks:
+            given[name] = "True"
+    if given != subject.call.given:
+        with contextlib.suppress(Exception):
+            asked = observed(replace(subject, call=replace(subject.call, given=given)))
+            if torch.equal(asked.raw(subject.given)[0][0], subject.raw(subject.given)[0][0]):
+                return asked
+    return subject
 
 
 def with_width(subject: Subject, attention: Any, width: int) -> Subject:
