@@ -78,6 +78,7 @@ def _called(
     keys = meaning.roles["keys"][0]
     found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
+        free = inputs.free
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
         works = 0
@@ -86,7 +87,7 @@ def _called(
             try:
                 if key in problems:
                     raise problems[key][-1]
-                subject = observed(Subject(call, module, inputs.free, fresh))
+                subject = observed(Subject(call, module, free, fresh))
                 moved = subject.given.moved(ALL, "keys")
                 if not meaning.names[keys] and not subject.change(moved).any():
                     raise ValueError(f"{keys} changes nothing")
@@ -167,8 +168,8 @@ def _progress(problem: Problem) -> int:
 def _lines(call: Call, error: Exception) -> list[int]:
     """Return the lines of the attention's file that an exception passed, the outermost first."""
     file = inspect.unwrap(function_of(call.attention)).__code__.co_filename
-    frames = traceback.extract_tb(error.__traceback__)
-    return [frame.lineno or 0 for frame in frames if frame.filename == file]
+    frames = traceback.walk_tb(error.__traceback__)
+    return [line for frame, line in frames if frame.f_code.co_filename == file]
 
 
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
