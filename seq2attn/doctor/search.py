@@ -6,7 +6,7 @@ import contextlib
 import copy
 import inspect
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
@@ -46,7 +46,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            if usual not in (None, meaning.widths) or len(problems) > MOST:
+            if usual not in (None, meaning.widths) or _is_hopeless(problems.values()):
                 continue
             subject = _called(attention, fresh, meaning, problems)
             if subject is None:
@@ -94,8 +94,6 @@ def _called(
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error
-                if type(error) is NameError:  # other arguments do not repair it
-                    raise _refusal(*problems[key]) from error
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
                     break  # these forms are not its cause
@@ -159,10 +157,17 @@ def _unknown(call: Call, of_names: Roles) -> list[str]:
     return [name for name in given if name not in of_names["query"] + of_names["keys"]]
 
 
-def _progress(problem: Problem) -> int:
-    """Return the line that a call reached: the right layout gets farthest."""
+def _is_hopeless(problems: Collection[Problem]) -> bool:
+    """Return whether no other call is worth trying: none repairs a NameError."""
+    return len(problems) > MOST or any(type(error) is NameError for *_, error in problems)
+
+
+def _progress(problem: Problem) -> tuple[bool, int]:
+    """Return the line that a call reached: the right layout gets farthest. A NameError comes first,
+    as no layout causes it.
+    """
     call, _, error = problem
-    return next(iter(_lines(call, error)), 0)
+    return type(error) is NameError, next(iter(_lines(call, error)), 0)
 
 
 def _lines(call: Call, error: Exception) -> list[int]:
