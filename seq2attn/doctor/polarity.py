@@ -43,6 +43,8 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
             if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
+            if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
+                raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
             continue
