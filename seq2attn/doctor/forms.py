@@ -193,7 +193,8 @@ def means_padding(mask: str) -> bool:
 
 def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[str]:
     """Return those of the expressions that have the axes that are said of an argument: so many, and
-    that of the batch where it should be. Those of length 1 only where that is said come first.
+    that of the batch where it should be. Those whose axes have length 1 just where 1 is said come
+    first.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
