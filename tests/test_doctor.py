@@ -215,6 +215,19 @@ def test_what_cannot_be_called_is_refused_with_a_call_to_edit():
     assert report.findings[1].text == "The score is scaled."
 
 
+def test_no_call_that_failed_is_tried_again():
+    shapes = []
+
+    def attention(x):
+        """x: (B, S, D)"""  # calls of these axes are tried before all calls
+        shapes.append(x.shape)
+        raise ValueError("no")
+
+    with pytest.raises(seq2attn.Seq2AttnError, match="ValueError: no, in `attention"):
+        seq2attn.check_attention(attention)
+    assert len(shapes) == len(set(shapes)) > 3
+
+
 CALLS = [
     # a shape tells lengths from a mask
     (
@@ -270,6 +283,13 @@ CALLS = [
         "    return (query @ memory.mT).softmax(-1) @ memory",
         "word=query[:, 0], hidden=query[:, 0].expand(2, -1, -1)",
     ),
+    # what need not be given is left out, though its name has the word of the keys
+    (
+        "inputs, memory, memory_segment=None",
+        "",
+        "assert memory_segment is None\n    return (inputs @ memory.mT).softmax(-1) @ memory",
+        "attention(inputs=query, memory=keys)",
+    ),
     # a state that is returned is not a row of the result
     (
         "query, keys, temperature, start: int",
@@ -307,6 +327,24 @@ class Attention(torch.nn.Module):
         return (queries @ x.mT / 4.0).softmax(-1) @ x
 """
     assert not examined(code).faults
+
+
+def test_a_constructor_may_take_the_sides_of_a_window():
+    code = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, window_size):
+        super().__init__()
+        height, width = window_size
+        self.places = height * width
+
+    def forward(self, x):
+        assert x.size(1) == self.places
+        return (x @ x.mT / 4.0).softmax(-1) @ x
+"""
+    report = examined(code)
+    assert "window_size=(3, 3)" in report.adapter
+    assert not report.faults
 
 
 def test_a_report_fails_a_test_with_all_it_says(attention_doctor):

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from types import CodeType
 from typing import Any, NamedTuple
 
 import torch
@@ -87,7 +89,8 @@ class Call:
     @property
     def text(self) -> str:
         """The expression of the call"""
-        given = {**self.given, **({self.mask: self.form} if self.mask else {})}
+        given = {**self.given, self.mask: self.form}
+        given.pop("", None)  # it takes no mask
         return f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
 
     def __call__(self, given: Inputs) -> Any:
@@ -96,8 +99,8 @@ class Call:
             call = replace(self, form="None")
         values = given.keys.cos() if given.values is None else given.values
         names = {**given._asdict(), "values": values, "attention": self.attention, "torch": torch}
-        exec(call.first.replace("MASK", call.form), names)
-        return eval(call.text, names)
+        exec(_compiled(call.first.replace("MASK", call.form), "exec"), names)
+        return eval(_compiled(call.text, "eval"), names)
 
     def __str__(self) -> str:
         first = self.first.replace("MASK", self.form)
@@ -105,6 +108,11 @@ class Call:
         names = [name for name in Inputs._fields if name in texts]
         head = f"def attend({', '.join(names)}):"
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
+
+
+@cache
+def _compiled(text: str, mode: str) -> CodeType:
+    return compile(text, "<call>", mode)
 
 
 def tensors(result: Any) -> Iterator[Tensor]:

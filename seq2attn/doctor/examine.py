@@ -15,10 +15,9 @@ from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor import masks, numbers, pairs, positions, rows, scale, steps, weights
 from seq2attn.doctor.catch import transparent
-from seq2attn.doctor.flags import with_all
 from seq2attn.doctor.lines import corrections
 from seq2attn.doctor.names import instances, module_of
-from seq2attn.doctor.search import find_subject, lacks, with_width
+from seq2attn.doctor.search import find_subject, lacks, with_all, with_width
 from seq2attn.doctor.subject import Subject, unchanged
 from seq2attn.errors import Seq2AttnError
 from seq2attn.findings import engine

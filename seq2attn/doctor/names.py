@@ -7,6 +7,7 @@ import re
 import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
 ) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS = 4
-LONG, SHORT = 32, S  # the lengths of sources that a constructor is told
+LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor
 OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
@@ -53,13 +54,14 @@ def required(function: Any) -> dict[str, bool]:
     return names
 
 
-def words(name: str) -> set[str]:
+@cache
+def words(name: str) -> frozenset[str]:
     """Return the words that a name is made of, pairs of them, and the name: `encoderOut1` has
     encoder, out and encoder_out.
     """
     apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     parts = re.split(r"[_\d]+", apart)
-    return {*parts, *map("_".join, pairwise(parts)), apart}
+    return frozenset({*parts, *map("_".join, pairwise(parts)), apart})
 
 
 def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
@@ -72,25 +74,22 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     an optional argument, and as one sequence that is given as both.
     """
     found, rest = _told(names, said)  # rest: names that say little
-    of_masks = {word for name in found["mask"] for word in words(name)}
+    of_masks = set().union(*map(words, found["mask"]))
     sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
-        if len(rest) + len(found["query"]) == 1:
-            likely = rest or found["query"]
-        elif found["query"]:
-            likely = sources or rest
-        else:  # the first one is the query
-            likely = sources or rest[1:]
-        found["keys"] = likely[:1]
+        after_query = rest if found["query"] else rest[1:]
+        found["keys"] = (sources or after_query or rest or found["query"])[:1]
     rest = [name for name in rest if name not in found["keys"]]
     if not found["query"]:
         found["query"], rest = rest[:1], rest[1:]
     if found["query"] == found["keys"]:  # one argument alone
         found["query"] = []
     for name in rest:
-        found["again" if role_of(name) == "keys" else "other"].append(name)
+        role = "again" if role_of(name) == "keys" else "other"
+        if names[name] or role == "other":
+            found[role].append(name)
     if rest and rest[0] in found["other"] and not found["values"]:
         yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
@@ -138,14 +137,11 @@ def masks_of(found: Roles) -> list[str]:
     """Return the arguments that may say which keys are valid, the likeliest first, lengths before
     masks.
     """
-
-    def rank(name: str) -> int:
-        # the more words it shares with those of keys and padding, the earlier
-        of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
-        return -len(words(name) & of_keys)
-
+    # the more words a mask shares with keys and padding, the earlier
+    of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
+    by_rank = sorted(found["mask"], key=lambda name: -len(words(name) & of_keys))
     of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
-    masks = [*found["lengths"], *sorted(found["mask"], key=rank)]
+    masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
     return [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
@@ -171,7 +167,7 @@ class SimpleNamespace(types.SimpleNamespace):
         return getattr(self, name) if default is None else default
 
 
-def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -> Any:
+def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -> Any:
     """Return what a constructor may take for an argument of this name, by its words. longest: of
     the sources, for a name such as `max_length`. rest: for a name that tells nothing; the width by
     default.
@@ -186,18 +182,14 @@ def guess(name: str, width: int, longest: int = LONG, rest: int | None = None) -
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
-    guessed ones, for long sources and for those of exactly the length that is drawn, and with small
-    numbers for what names say nothing of.
+    guessed ones, for long sources, and then for those of exactly the length that is drawn, with
+    small numbers for what names say nothing of.
     """
     problems = []
     tried: list[dict[str, Any]] = []
-    for longest, rest in ((LONG, width), (SHORT, width), (LONG, HEADS), (SHORT, HEADS // 2)):
-        given = {}
-        for name, is_needed in required(cls).items():
-            if is_needed and not sizes:
-                given[name] = guess(name, width, longest, rest)
-        if "batch_first" in inspect.signature(cls).parameters:
-            given["batch_first"] = True
+    needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
+    for longest, rest in ((LONG, width), (SHORT, HEADS), (SQUARE, HEADS)):
+        given = {name: guess(name, width, longest, rest) for name in needed}
         if given in tried:
             continue
         tried.append(given)

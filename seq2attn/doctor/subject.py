@@ -143,11 +143,12 @@ class Subject:
         if self.has_mask:
             yield self.given, self.masked
 
-    def draw(self, length: int | None = None, rows: int = B) -> Inputs:
+    def draw(self, length: int | None = None, rows: int = B, width: int | None = None) -> Inputs:
         """Draw other inputs."""
-        query, width = self.given.query, self.given.keys.size(2)
+        query, keys = self.given.query, self.given.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
-        drawn = draw(query_width, width, queries, rows, length or self.length)
+        widths = width or query_width, width or keys.size(2)
+        drawn = draw(*widths, queries, rows, length or keys.size(1))
         return drawn if self.has_mask else drawn.free
 
     def small(self) -> Inputs:

@@ -1,0 +1,234 @@
+"""Lists what the arguments of an attention may be, and the calls that are tried for it, the usual
+ones first.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import islice, product
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from seq2attn.doctor.call import B, Call, Inputs, L, S, draw
+from seq2attn.doctor.names import (
+    BATCH,
+    OF_TOKENS,
+    WORDS,
+    Roles,
+    axes_of,
+    function_of,
+    masks_of,
+    module_of,
+    required,
+    role_by_type,
+    role_of,
+    roles,
+    said_of,
+    words,
+)
+
+MEANT = {"valid", "pad", "padding", "padded", "len", "lens", "length", "lengths"}
+"""words of a mask, or of lengths, that say what is padding"""
+RANKED = 2000  # calls of a layout that are put in order
+MOST_OF_LAYOUT = 80  # of these, the calls that are tried
+LONGEST = 64  # of sources whose length a module may ask for
+Widths = tuple[int, int]
+"""of the query and of the keys"""
+
+
+class Meaning(NamedTuple):
+    """What the arguments of an attention may be, and which inputs it may take."""
+
+    names: Mapping[str, bool]
+    """of arguments, and whether each is given"""
+    roles: Roles
+    mask: str
+    """the argument that says which keys are valid; the empty string if there is none"""
+    is_guess: bool
+    """nothing says that this is the mask, and only its effect can tell"""
+    layouts: str
+    """of queries and keys: "plain", "heads" or "channels" """
+    widths: Widths
+    length: int
+    said: str
+    """what is said of shapes"""
+
+
+def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, list[Meaning]]]:
+    """Yield what the arguments may be, the likeliest first, in groups that have their layouts in
+    common: all combinations of what may be meant, the last of which varies fastest.
+    """
+    needed, said = required(function_of(attention)), said_of(attention)
+    has_axes = any(axes_of(name, said)[0] for name in needed)
+    settings = product(
+        [S, *_lengths_of(module_of(attention))],
+        (widths[:1], widths[1:]),
+        (False, True),  # whether query and keys are the same sequence
+        dict.fromkeys((tuple(needed.values()), (True,) * len(needed))),
+        (said, "") if has_axes else ("",),  # shapes as the docstring says before others
+        WORDS["cross"],
+    )
+    for length, pairs, is_same, are_given, text, layouts in settings:
+        names = dict(zip(needed, are_given, strict=True))
+        group = []
+        for of_names, mask, is_guess in _readings(names, said, is_same):
+            # without a query, pairs differ by the width of the keys alone
+            both = pairs if of_names["query"] else dict.fromkeys((keys, keys) for _, keys in pairs)
+            for pair in both:
+                group.append(Meaning(names, of_names, mask, is_guess, layouts, pair, length, text))
+        yield layouts, group
+
+
+def _readings(
+    names: Mapping[str, bool], said: str, is_same: bool
+) -> Iterator[tuple[Roles, str, bool]]:
+    """Yield the roles of arguments, the mask among them, and whether that is a guess: an argument
+    of which nothing is known may be the mask, too. is_same: query and keys are the same sequence.
+    """
+    usual = next(roles(names, said))
+    late: list[tuple[Roles, str, bool]] = []
+    for name in [] if is_same else [*names][1:]:
+        if not names[name] or role_of(name) or role_by_type(name, said):
+            continue
+        others = {other: is_given for other, is_given in names.items() if other != name}
+        for of_names in roles(others, said):
+            guess_of_mask = {**of_names, "mask": [name, *of_names["mask"]]}, name, True
+            if name in usual["query"] + usual["keys"]:
+                late.append(guess_of_mask)
+            else:
+                yield guess_of_mask
+            mask = next(iter(masks_of(of_names)), "")
+            late.append(({**of_names, "other": [name, *of_names["other"]]}, mask, False))
+    for of_names in roles(names, said):
+        if is_same:
+            if not of_names["query"]:
+                continue
+            of_names = {**of_names, "keys": of_names["keys"] + of_names["query"], "query": []}
+        for mask in masks_of(of_names) or [""]:
+            yield of_names, mask, False
+    yield from late
+
+
+def _lengths_of(module: nn.Module) -> list[int]:
+    """Return the lengths of sources that a module may ask for: the whole numbers that it holds, as
+    of windows or blocks, where it is not one of torch.
+    """
+    held: set[int] = set()
+    for part in module.modules():
+        if not type(part).__module__.startswith("torch."):
+            held.update(value for value in vars(part).values() if type(value) is int)
+    return sorted(size for size in held if 1 < size <= LONGEST and size not in (B, L, S))
+
+
+def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], Inputs]]:
+    """Yield inputs and the calls that may be meant for them, for each layout in `words.toml`. An
+    optional mask is left out: `polarity.with_mask` tries it once the rest of the call is known.
+    """
+    names, of_names = meaning.names, meaning.roles
+    # methods that prepare a call, such as `attention.reset()`
+    first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
+    mask = meaning.mask if names.get(meaning.mask) else ""
+    call = Call(attention, {}, first, mask, needs_mask=bool(mask))
+    for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
+        inputs = draw(*meaning.widths, queries, length=meaning.length)
+        values = keys.replace("keys", "values") if of_names["query"] else keys
+        texts = {"query": query, "keys": keys, "again": keys, "values": values}
+        choices = {name: [""] for name in names}
+        for role, with_role in of_names.items():
+            for name in with_role:
+                if names[name] or role not in ("mask", "lengths"):
+                    usual = [texts[role]] if role in texts else None
+                    given = usual or _choices(name, role, meaning, queries)
+                    choices[name] = as_said(name, given, meaning.said, inputs)
+        yield _ranked(call, choices), inputs
+
+
+def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
+    """Return the expressions that an argument beside the query and the keys may have, the likeliest
+    first. queries: how many there are.
+    """
+    if name == meaning.mask:
+        return forms_of_mask(meaning)
+    if role in ("mask", "lengths"):
+        forms = WORDS[f"whole_{role}"]
+    elif role_of(name) == role:
+        forms = WORDS[role]
+    else:  # nothing is known of it: a state that is the query, too, or 0 where there are several
+        state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
+        states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
+        whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
+        forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
+    return [_filled(form, meaning, "~" if means_padding(name) else "") for form in forms]
+
+
+def forms_of_mask(meaning: Meaning) -> list[str]:
+    """Return the expressions that a mask, or lengths, may have, the likeliest first: such that True
+    means what its name says, then the opposite, then those that are added to scores. They are made
+    of templates in `words.toml`, where NO stands for nothing or ~, and L for the number of queries.
+    """
+    if meaning.mask in meaning.roles["lengths"]:
+        return list(WORDS["of_lengths"])
+    forms = []
+    meant = ("~", "") if means_padding(meaning.mask) else ("", "~")
+    for form in WORDS["of_mask"]:
+        forms += [_filled(form, meaning, no) for no in meant]
+    for form in WORDS["of_mask"]:
+        if form.startswith("NO"):  # not one of whole numbers
+            forms.append(_filled(form.replace("NOvalid", WORDS["added"]), meaning))
+    return forms + WORDS["of_lengths"]
+
+
+def _filled(form: str, meaning: Meaning, no: str = "") -> str:
+    """Return a template of `words.toml` with what NO and L stand for."""
+    queries = "query.size(1)" if meaning.roles["query"] else "keys.size(1)"
+    return form.replace("NO", no).replace("L", queries)
+
+
+def means_padding(mask: str) -> bool:
+    """Return whether the name of a mask says that True means padding."""
+    return bool(words(mask) & MEANT) and not words(mask) & OF_TOKENS
+
+
+def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[str]:
+    """Return those of the expressions that have the axes that are said of an argument: so many, and
+    that of the batch where it should be. Those whose axes have length 1 just where 1 is said come
+    first.
+    """
+    axes, _ = axes_of(name, said)
+    if not axes or any(axis.startswith(("*", "...")) for axis in axes):
+        return list(texts)
+    fitting = []
+    for text in texts:
+        try:
+            value = eval(text, {**inputs._asdict(), "values": inputs.keys, "torch": torch})
+        except RuntimeError:  # a width that cannot be split: a call says so
+            value = None
+        value = value[0] if isinstance(value, tuple) else value
+        sizes = value.shape if isinstance(value, Tensor) else ()
+        said_sizes = [*zip(axes, sizes, strict=False)]
+        if len(sizes) == len(axes) and all(size == B for axis, size in said_sizes if axis in BATCH):
+            misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
+            fitting.append((sum(misfits), text))
+    return [text for _, text in sorted(fitting, key=lambda one: one[0])]
+
+
+def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
+    """Yield a call with all combinations of what its arguments may be, the likeliest first: those
+    with the smallest sum of ranks. An argument that may only be "" is left out.
+    """
+    for places in _places(*map(len, choices.values())):
+        given = {}
+        for (name, texts), place in zip(choices.items(), places, strict=True):
+            if texts[place]:
+                given[name] = texts[place]
+        form = given.pop(call.mask, "None")
+        yield replace(call, given=given, form=form)
+
+
+@cache
+def _places(*counts: int) -> list[tuple[int, ...]]:
+    """Return places in lists of so many items, those with the smallest sum first."""
+    places = product(*map(range, counts))
+    return sorted(islice(places, RANKED), key=sum)[:MOST_OF_LAYOUT]

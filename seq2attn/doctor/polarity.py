@@ -1,0 +1,89 @@
+"""Finds the form of a mask that keeps padding out, and says what the mask means."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any
+
+import torch
+
+from seq2attn.doctor.call import B, Call, padded
+from seq2attn.doctor.forms import MEANT, Meaning, as_said, forms_of_mask, means_padding
+from seq2attn.doctor.masks import padding
+from seq2attn.doctor.names import OF_TOKENS, WORDS, documented, said_of, words
+from seq2attn.doctor.subject import Result, Subject
+from seq2attn.findings.engine import listed
+from seq2attn.text import error_text
+
+DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
+"""of a form of the mask: if none holds, the usual one was meant"""
+UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
+
+
+def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
+    """Return a subject with the first form of the mask that keeps padding out, or else with the one
+    that is least doubtful (see DOUBTS), and in `told` with what is to be said of the mask; and how
+    doubtful it is.
+    """
+    mask, forms = meaning.mask, forms_of_mask(meaning)
+    if not mask and "MASK" not in subject.call.first:
+        return subject, 0
+    tried: list[tuple[float, Subject]] = []
+    problems: list[Exception] = []
+    given = subject.given._replace(valid=padded(B, subject.length))
+    codes: set[str] = set()  # of what the rule of padding found, in all forms
+    for form in as_said(mask, forms, meaning.said, given) or forms:
+        if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
+            break  # another form leaked, but added nothing: the mask is multiplied or filled
+        other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
+        try:
+            output = other.masked.output
+            if any(torch.equal(output, one.masked.output) for _, one in tried):
+                continue  # this form means what an earlier one does
+            if not _shapes(other.free) == _shapes(other.masked) == _shapes(subject.free):
+                raise ValueError(f"the result becomes {tuple(output.shape)}")
+            found = [code for code, *_ in listed(padding(other))]
+            if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
+                raise ValueError("lengths have no effect in place of a mask")
+        except Exception as error:
+            problems.append(error)
+            continue
+        codes.update(found)
+        doubts = max((DOUBTS.get(code, 1.0) for code in found), default=0.0)
+        tried.append((doubts, other))
+        if not found:
+            break
+    if not tried:
+        code = "mask-crash" if words(mask) & MEANT else "mask-not-examined"
+        told = [(code, {"name": mask, "by": error_text(problems[0])})]
+        return replace(subject, told=told), UNSEEN
+    doubt, best = min(tried, key=itemgetter(0))
+    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+
+
+def _shapes(result: Result) -> list[Any]:
+    """Return the shapes that a mask of the right layout leaves as they are."""
+    return [result.output.shape, *(one.shape[2:] for one in result.weights)]
+
+
+def _meaning(call: Call, holds: bool) -> Iterator[Any]:
+    """Yield what is to be said of a mask: that it is added to scores, that True means the opposite
+    of what its docstring or its name says, or that True means padding where neither says so.
+
+    The form that the search found tells what the mask does: valid or ~valid, a sum of it (lengths,
+    which cannot be inverted), or 0 and -inf, to be added. holds: no padding gets through.
+    """
+    is_inverse = "~" in call.form  # True = padding
+    is_padding, quoted = documented(call.mask, said_of(call.attention))
+    by = f'its docstring, "{quoted}",'
+    if is_padding is None and words(call.mask) & (MEANT | OF_TOKENS):
+        is_padding, by = means_padding(call.mask), "its name"
+    about = {"name": call.mask, "by": by}
+    if "torch.where" in call.form:
+        is_usual = by == "its name" and call.mask == "attention_mask"  # extended by its caller
+        is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
+        yield "mask-added" if is_told else "mask-is-added", about
+    elif holds and is_padding not in (None, is_inverse) and "sum" not in call.form:
+        yield "mask-inverted", about
+    elif is_inverse and not is_padding:
+        yield "polarity"
