@@ -196,9 +196,15 @@ def _panels(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """
     panels: dict[str, list[Group]] = {}
     for group in groups:
-        words = name_values(group.values)
-        in_label = [key for key in words if key in (CONFIG, "model.attention.score")] or list(words)
-        label = ", ".join(words[key] for key in in_label)
-        title = ", ".join(word for key, word in words.items() if key not in in_label)
-        panels.setdefault(title, []).append(replace(group, label=label or group.label))
+        in_label: list[str] = []
+        in_title: list[str] = []
+        for key, word in name_values(group.values).items():
+            if key in (CONFIG, "model.attention.score"):
+                in_label.append(word)
+            else:
+                in_title.append(word)
+        if not in_label:  # neither varies
+            in_label, in_title = in_title, []
+        label = ", ".join(in_label) or group.label
+        panels.setdefault(", ".join(in_title), []).append(replace(group, label=label))
     return panels

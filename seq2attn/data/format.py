@@ -129,8 +129,11 @@ class Format:
 
     def without_comment(self, line: str) -> str:
         """Return a line, or a source, without the comment at its end."""
+        if not self.comment:
+            return line
+        # The sign counts after a blank only, and at the beginning: so a blank is put there.
         text, sign, _ = f" {line}".partition(f" {self.comment}")
-        return text[1:].rstrip(" ") if self.comment and sign else line
+        return text[1:].rstrip(" ") if sign else line
 
     def split(self, line: str) -> list[str]:
         """Split a line into fields; there are none if its quotation marks do not match."""
@@ -159,9 +162,12 @@ class Format:
         word, tab, features = self.without_comment(source).partition(FEATURES)
         if self.variants:
             word = VARIANT.sub("", word)
-        return word + tab + self._features_of(features) if tab else word
+        if not tab:
+            return word
+        return word + tab + self._features_of(features)
 
     def _features_of(self, text: str) -> str:
+        """Return features with `;` between them, in place of the format's own sign."""
         parts = text.replace(self.features_separator or FEATURE, FEATURE).split(FEATURE)
         return FEATURE.join(part.strip() for part in parts)
 

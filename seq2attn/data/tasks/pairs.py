@@ -1,6 +1,6 @@
 """`walk V;PST -> walked`, from files"""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -126,21 +126,26 @@ class Pairs(Task):
 
     def _learn(self, files: Mapping[str, PairFile]) -> dict[str, Any]:
         """Collect the symbols and lengths of the training file."""
-        pairs = files["train"].pairs
         source_vocabulary, target_vocabulary = self.form.vocabularies()
-        sources = [source_vocabulary.split(source) for source, _ in pairs]
-        targets = [target_vocabulary.symbols_of(target) for _, target in pairs]
-        lengths = [len(symbols) + len(features) for symbols, features in sources]
-        features = _distinct(features for _, features in sources)
+        sources: set[str] = set()
+        targets: set[str] = set()
+        all_features: set[str] = set()
+        source_lengths = []
+        target_lengths = []
+        for source, target in files["train"].pairs:
+            symbols, features = source_vocabulary.split(source)
+            sources.update(symbols)
+            all_features.update(features)
+            source_lengths.append(len(symbols) + len(features))
+            answer = target_vocabulary.symbols_of(target)
+            targets.update(answer)
+            target_lengths.append(len(answer))
+        has_features = self.form.features_column is not None
         return {
-            "source": _distinct(symbols for symbols, _ in sources),
-            "target": _distinct(targets),
-            "features": None if self.form.features_column is None else features,
-            "source_lengths": [min(lengths), max(lengths)],
-            "longest_target": max(map(len, targets)),
+            "source": sorted(sources),
+            "target": sorted(targets),
+            "features": sorted(all_features) if has_features else None,
+            "source_lengths": [min(source_lengths), max(source_lengths)],
+            "longest_target": max(target_lengths),
             "files": {split: file.record for split, file in files.items()},
         }
-
-
-def _distinct(rows: Iterable[Sequence[str]]) -> list[str]:
-    return sorted({symbol for row in rows for symbol in row})
