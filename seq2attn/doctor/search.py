@@ -75,7 +75,8 @@ def _called(
     the least doubtful one; None if none works. What they raise is added to `problems`.
     """
     module = module_of(attention)
-    keys = meaning.roles["keys"][0]
+    named = {role: meaning.roles[role][0] for role in ("keys", "query") if meaning.roles[role]}
+    optional = {role: name for role, name in named.items() if not meaning.names[name]}
     found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
         free = inputs.free
@@ -88,9 +89,9 @@ def _called(
                 if key in problems:
                     raise problems[key][-1]
                 subject = observed(Subject(call, module, free, fresh))
-                moved = subject.given.moved(ALL, "keys")
-                if not meaning.names[keys] and not subject.change(moved).any():
-                    raise ValueError(f"{keys} changes nothing")
+                for role, name in optional.items():
+                    if not subject.change(free.moved(ALL, role)).any():
+                        raise ValueError(f"{name} changes nothing")
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error
