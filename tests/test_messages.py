@@ -26,6 +26,11 @@ FILES = {
     "pairs.yaml": "task: {name: pairs, train: words.tsv, dev: words.tsv}\nmodel: {hidden: 8}\n"
     "training: {epochs: 3, batch_size: 1}\n",
     "words.tsv": "a\tb\nb\ta\n",
+    "short.yaml": "task: {max_length: 3}",
+    "mine.html": "<title>mine</title>",
+    "grid.yaml": "confgs: good.yaml\nmetric: exact\nlengths: [0]\nsamples: many\n",
+    "axes.yaml": "configs: good.yaml\nvary:\n  seed: 3-1\n  model.hidden: []\n",
+    "values.yaml": "configs: good.yaml\nset: {seeed: 1}\nvary:\n  model.hidden: [8, -1, [1]]\n",
 }
 
 
@@ -108,13 +113,17 @@ FEW = "the task Dates cannot be measured on unary; its families: random"
 FORMAT = "a figure's file name ends with one of .png, .svg, .pdf"
 GRID = "compare -c good.yaml --vary"
 ALL_PAIRS = "runs on pairs are measured on all pairs of their dev file"
+GROUPS = "and is otherwise additive, hidden=8; the groups are: additive, hidden=8;"
+SCORES = f"{GRID} model.attention.score=additive,dot --vary model.hidden=8,16 --vary seed=1-2"
 DASK = "--executor: expected dask:ADDRESS, such as dask:tcp"
 LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
 NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'):"
 OR_CONTINUE = "Choose another name, or continue it: seq2attn train --resume tiny"
 OUTSIDE = " is not in the runs directory, runs"
+PAGE = "page tiny --to"
 PAIRS = "train -c pairs.yaml --set task."
+RATES = "training.learning_rate=log:"
 SHORT = "no source has 8 characters"
 UNCHANGED = "--config, --set, --name and --note are for new runs"
 UNSEEN = "; its alphabet is abcdefghijklmnopqrstuvwxyz"
@@ -250,6 +259,8 @@ train -c good.yaml --set training.watched=[ab,x1] | training.watched: | '1'
 train -c good.yaml --set "training.watched=''" | training.watched: the string is empty
 train -c good.yaml --set training.watched={95 * "a"} | training.watched: 'aaa | is too long to draw
 train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates' does not know
+split words.tsv --by nothing --set task.header=true | 'nothing' names no column
+split words.tsv --by 5 | there is no column 5; lines have 2
 split words.tsv | too few words, or values to split by: none is left for dev
 {PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
 {PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
@@ -265,6 +276,29 @@ split words.tsv | too few words, or values to split by: none is left for dev
 compare -c pairs.yaml --vary seed=1-2 --set task.train=none.tsv | none.tsv
 compare -c pairs.yaml --vary seed=1-2 --lengths 3 | lengths: {ALL_PAIRS}
 compare -c pairs.yaml --vary seed=1-2 --samples 3 | samples: {ALL_PAIRS}
+{PAGE} to.txt | a page's file name ends with .html
+{PAGE} good.yaml/x.html | good.yaml/x.html: good.yaml is not a folder
+{PAGE} mine.html | mine.html exists and is not a page
+page tiny tiny tiny | a page shows one run, or two side by side
+page tiny --text ABC | 'ABC' has characters the model never saw
+page --train good.yaml --train good.yaml | --train takes one config, or two of different names
+page --train good.yaml --train dates.yaml | vocabularies differ
+page --train good.yaml --train short.yaml | task and training.batch_size must be equal
+{GRID} seed | --vary 'seed' | expected KEY=VALUE,VALUE,...
+{GRID} 'seed= ' | --vary 'seed= ' | expected KEY=VALUE,VALUE,...
+{GRID} seed=3-1 | --vary 'seed=3-1' | '3-1': expected FIRST-LAST, counting up
+{GRID} seed=0-99999999999999999 | at most 10,000 numbers
+{GRID} seed=[1 | --vary 'seed=[1'
+{GRID} {RATES}1e-2..1e-4:8 | --vary '{RATES}1e-2..1e-4:8' | 'log:1e-2..1e-4:8': expected log:
+{GRID} {RATES}1e-300..1e300:3 | expected log:FIRST..LAST:COUNT with
+{GRID} config=a,b | not a config key; list base configs with --config FILE
+{SCORES} --baseline model.attention.score=dott | no group has model.attention.score="dott" {GROUPS}
+{SCORES} --baseline model.hiden=8 | no group has model.hiden=8 {GROUPS}
+{SCORES} --baseline seed=1 | no group has seed=1 {GROUPS}
+compare grid.yaml | grid.yaml:1): unknown key; did you mean 'configs'? | grid.yaml:2): should be
+compare grid.yaml | grid.yaml:3): '0' is not a length | grid.yaml:4): should be a whole number
+compare axes.yaml | axes.yaml:3): '3-1': expected | axes.yaml:4): no values
+compare values.yaml | values.yaml:2): unknown key | at least 1, found -1 | number, found [1]
 compare -c pairs.yaml --vary task.source_column=0,1 | must be a column's number, from 1 to 1,000
 """  # with a run `tiny`
 

@@ -531,22 +531,3 @@ def test_a_run_that_kept_its_weights_is_shown_through_training(cli, tmp_path):
     save_checkpoint(kept, {**saved.tensors, "model.other": torch.zeros(1)}, saved.state)
     with refused(r"step-1.*does not belong to this config"):
         run_models([run], "last", snapshots=100)
-
-
-def test_mistakes_are_explained(cli, runs_copy):
-    Path("b.yaml").write_text(
-        "{task: {alphabet: xyz}, model: {hidden: 8}, training: {steps: 1, batch_size: "
-        "2, warmup: 0}}"
-    )
-    Path("mine.html").write_text("<title>mine</title>")
-    cli("train --config b.yaml --name other").check()
-    for arguments, message in (
-        ("tiny --to tiny.txt", "a page's file name ends with .html"),
-        ("tiny --to mine.html/tiny.html", "mine.html/tiny.html: mine.html is not a folder"),
-        ("tiny --to mine.html", "mine.html exists and is not a page"),
-        ("tiny tiny tiny", "a page shows one run, or two side by side"),
-        ("tiny --text ABC", "'ABC' has characters the model never saw"),
-        ("tiny other", "tiny and other do not fit on one page: their vocabularies differ"),
-    ):
-        assert message in cli(f"page {arguments}").refusal
-    assert Path("mine.html").read_text() == "<title>mine</title>"

@@ -131,8 +131,6 @@ def test_a_column_is_split_by_its_values(cli):
         lemmas = [{line.split("\t")[2] for line in part[1:]} for part in parts(column)]
         assert len(set().union(*lemmas)) == sum(map(len, lemmas)) == 20
         assert ", 0 their lemma, 8 their lang" in done.err
-    assert "'nothing' names no column" in cli(f"split forms.tsv --by nothing {header}").refusal
-    assert "there is no column 5; lines have 4" in cli(f"split forms.tsv --by 5 {header}").refusal
 
 
 def test_each_of_several_answers_counts_as_shared(cli):
