@@ -12,7 +12,7 @@ import pytest
 import typer
 from inline import contents, process
 
-from seq2attn import __version__
+from seq2attn import __version__, train
 from seq2attn.cli.app import app, main
 from seq2attn.runs.run import Run, training_lock
 
@@ -57,10 +57,12 @@ def mistake(cli, tmp_path):
 
 @pytest.fixture(scope="module")
 def folder(tiny_run, tmp_path_factory):
-    """With a run `tiny`, and files; no mistake changes it."""
+    """With a run `tiny`, a run on pairs in a folder of its own, and files; no mistake changes it."""
     folder = tmp_path_factory.mktemp("mistakes")
     write_files(folder)
     shutil.copytree(tiny_run.runs, folder / "runs")
+    with contextlib.chdir(folder):
+        train("pairs.yaml", name="words", runs_dir="pairs", device="cpu", progress=False)
     return folder
 
 
@@ -119,6 +121,8 @@ DASK = "--executor: expected dask:ADDRESS, such as dask:tcp"
 LENGTHS = "allowed: whole numbers from 1 to 100,000 and ranges of them such as 3-10"
 NO_RUN = "no run 'tyny' in runs; did you mean 'tiny'? existing: tiny"
 NOT_A_FOLDER = "Invalid value for '--runs-dir' (env var: 'SEQ2ATTN_RUNS'):"
+MEASURED = "run 'words' is measured on all pairs of a file"
+ON_PAIRS = "eval --runs-dir pairs"
 OR_CONTINUE = "Choose another name, or continue it: seq2attn train --resume tiny"
 OUTSIDE = " is not in the runs directory, runs"
 PAGE = "page tiny --to"
@@ -262,6 +266,13 @@ train -c dates.yaml --set training.losses=attentive_guidance | which task 'dates
 split words.tsv --by nothing --set task.header=true | 'nothing' names no column
 split words.tsv --by 5 | there is no column 5; lines have 2
 split words.tsv | too few words, or values to split by: none is left for dev
+{ON_PAIRS} | is measured on a file of pairs, which a run's own config never opens
+{ON_PAIRS} --data wrods.tsv | wrods.tsv: no such file
+{ON_PAIRS} --data words.tsv --lengths 3 | {MEASURED}; leave out lengths
+{ON_PAIRS} --data words.tsv --samples 3 --seed 2 | {MEASURED}; leave out samples and seed
+{ON_PAIRS} --data words.tsv --per word | per: 'word'; allowed: type, token
+{ON_PAIRS} --data words.tsv --paired | --paired compares two runs or more on a file of pairs
+eval --data words.tsv | run 'tiny' is on task 'reverse'
 {PAIRS}train=trian.tsv | trian.tsv: no such file | train takes --set task.train=FILE --set
 {PAIRS}train=wrods.tsv | wrods.tsv: no such file; did you mean 'words.tsv'?
 {PAIRS}delimiter=';;' | must be one character, such as ',' or ';'; found ';;'

@@ -129,7 +129,6 @@ def test_words_are_counted_by_source_or_by_line(cli, run):
         count, rate = table(cli("eval words --data tokens.tsv --per", per))["wer", ""]
         assert count == 4 + several
         assert rate == pytest.approx((sum(wrong) + several * wrong[0]) / count)
-    assert "per: 'word'; allowed: type, token" in cli("eval words --data dev.tsv --per word").err
 
 
 def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
@@ -148,9 +147,6 @@ def test_two_runs_are_compared_on_the_words_that_only_one_has_right(cli, run):
     assert {("words", "8"), ("more", "8")} <= {
         tuple(line.split()[:2]) for line in shown.splitlines()
     }
-    done = cli("eval words --data dev.tsv --paired")
-    assert done.code == 2
-    assert "--paired compares two runs or more on a file of pairs" in done.err
 
 
 def test_runs_that_read_other_words_are_not_paired(cli, run):
@@ -221,31 +217,6 @@ def test_a_table_on_a_terminal(cli, run):
     assert "words on test.tsv: 4 words" in done.out
     assert "word error rate" in done.out
     assert "symbol error rate" in done.out
-
-
-@pytest.mark.parametrize(
-    "arguments, says",
-    [
-        ("", "is measured on a file of pairs, which a run's own config never opens"),
-        ("--data dve.tsv", "dve.tsv: no such file"),
-        (
-            "--data dev.tsv --lengths 3",
-            "run 'words' is measured on all pairs of a file; leave out lengths",
-        ),
-        (
-            "--data dev.tsv --samples 3 --seed 2",
-            "run 'words' is measured on all pairs of a file; leave out samples and seed",
-        ),
-    ],
-)
-def test_mistakes(cli, run, arguments, says):
-    assert says in cli(f"eval words {arguments}").refusal
-
-
-def test_other_tasks_have_no_files_but_errors(cli, runs_copy):
-    assert "run 'tiny' is on task 'reverse'" in cli("eval --data dev").refusal
-    cli("eval --lengths 3 --samples 9 --errors errors.tsv").check()
-    assert len(Path("errors.tsv").read_text().splitlines()) == 1 + 9  # the run gets none right
 
 
 # ---- predict ----
