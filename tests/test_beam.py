@@ -1,4 +1,6 @@
-"""Beam search against exhaustive enumeration, and against greedy decoding for all models."""
+"""Beam search against exhaustive enumeration, and against greedy decoding for all models; and
+ensembles, which average probabilities step by step.
+"""
 
 import itertools
 import math
@@ -8,6 +10,7 @@ import torch
 from models import (
     ARRANGEMENTS,
     CELLS,
+    CPU,
     HISTORIES,
     TRANSFORMER,
     WINDOWS,
@@ -15,10 +18,13 @@ from models import (
     make_config,
     make_model,
 )
+from refusal import refused
 from torch.testing import assert_close
 
 from seq2attn.build import build_model
+from seq2attn.data.tasks.strings import Copy
 from seq2attn.inference.decoding import BeamSearch, Ensemble, beam_decode, greedy_decode
+from seq2attn.inference.predictor import Predictor, ensemble
 from seq2attn.model.interface import Decoded, Model
 
 EOS, V = 2, 5
@@ -32,11 +38,14 @@ MODELS = {
     "none": {"score": "none", "initial_state": "bridge"},
     "layers": {"layers": 2, "bidirectional": True, "scalable_softmax": True},
     "transformer": None,
+    "ensemble": None,
 }
 
 
 def model_of(name, seed=3, sharper=4.0):
     """A random model; multiplied logits make hypotheses differ clearly in probability."""
+    if name == "ensemble":
+        return ensemble_of("bahdanau", "lstm", "transformer")
     if MODELS[name] is None:
         changes = f"seed={seed} task.alphabet=ab model.layers=2 {TRANSFORMER}"
         model = build_model(make_config(changes)).double()
@@ -49,10 +58,19 @@ def model_of(name, seed=3, sharper=4.0):
     return model.eval()
 
 
-def forced(model, source, tokens):
-    """log P(tokens | source), and the weights, by teacher forcing of one source alone."""
+def ensemble_of(*names):
+    return Ensemble([model_of(name) for name in names])
+
+
+def teacher_forced(model, source, tokens):
+    """Logits (1, L, V) and weights (1, L, S) at these tokens, of one source alone."""
     inputs = torch.tensor([[1, *tokens[:-1]]])
-    decoded = model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), inputs))
+    return model(as_batch(source.unsqueeze(0), torch.tensor([len(source)]), inputs))
+
+
+def forced(model, source, tokens):
+    """log P(tokens | source), and the weights."""
+    decoded = teacher_forced(model, source, tokens)
     chosen = torch.log_softmax(decoded.logits[0], dim=1)[range(len(tokens)), list(tokens)]
     return float(chosen.sum()), decoded.weights
 
@@ -171,3 +189,35 @@ def test_fewer_outputs_than_the_beam_is_wide():
     found = beam_decode(model, torch.tensor([[3]]), torch.tensor([1]), BeamSearch(3), max_steps=4)
     assert found.log_probabilities[0].tolist() == [0, -math.inf, -math.inf]
     assert found.tokens.size(2) == 1  # nothing waits for hypotheses that do not exist
+
+
+# ---- ensembles ----
+
+
+@torch.no_grad()
+def test_teacher_forcing_averages_probabilities_and_weights():
+    names = "bahdanau", "lstm", "transformer"
+    for source, length in zip(SOURCE, LENGTHS.tolist(), strict=True):
+        models = [*map(model_of, names), ensemble_of(*names)]
+        *parts, found = (teacher_forced(one, source[:length], [3, 4, 4, 3]) for one in models)
+        likely = [torch.softmax(part.logits, dim=2) for part in parts]
+        assert_close(found.logits.exp(), sum(likely) / 3, rtol=0, atol=1e-12)
+        assert_close(found.weights, sum(part.weights for part in parts) / 3, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_a_model_without_attention_leaves_no_weights():
+    found = teacher_forced(ensemble_of("bahdanau", "none"), SOURCE[0], [3])
+    assert found.weights is None
+
+
+def predictor(alphabet="ab", source_eos=True):
+    model = make_model(vocabulary=3 + len(alphabet))
+    return Predictor(model, Copy(alphabet=alphabet), source_eos=source_eos, device=CPU)
+
+
+def test_what_cannot_decode_together_is_refused():
+    for other in (predictor("ac"), predictor(source_eos=False)):
+        says = "one and two cannot form an ensemble: they read or write different symbols"
+        with refused(says):
+            ensemble({"one": predictor(), "two": other})

@@ -57,7 +57,7 @@ def mistake(cli, tmp_path):
 
 @pytest.fixture(scope="module")
 def folder(tiny_run, tmp_path_factory):
-    """With a run `tiny`, a run on pairs in a folder of its own, and files; no mistake changes it."""
+    """With a run `tiny`, a run on pairs in its own folder of runs, and files: none is changed."""
     folder = tmp_path_factory.mktemp("mistakes")
     write_files(folder)
     shutil.copytree(tiny_run.runs, folder / "runs")
