@@ -189,30 +189,27 @@ CASES = [
     *BY_PLACES,
     *PRODUCTS,
 ]
-OWN = {  # what the page calls by another name, or with other arguments, than torch
-    "cast": [
-        ([A, "int"], A.long()),
-        ([WHOLE, "bool"], WHOLE.bool()),
-        ([BITS, "float"], BITS.double()),
-    ],
-    "copy": [([A, ROW], ROW.expand(2, 3)), ([WHOLE, 2], torch.full((2, 3), 2))],
-    "full": [([[2, 3], 7, "int"], torch.full((2, 3), 7))],
-    "full_like": [([A, 1, "bool"], torch.ones(2, 3).bool())],
-    "arange": [([2, 11, 3, "int"], torch.arange(2, 11, 3))],
-    "div": [([WHOLE, OTHER, "trunc"], aten.div(WHOLE, OTHER, rounding_mode="trunc"))],
-}
-NUMBERS = {
-    "python_add": [2, 3, 5],
-    "python_sub": [2, 3, -1],
-    "python_mul": [2, 3, 6],
-    "python_floordiv": [-7, 2, -4],
-    "python_mod": [-7, 3, 2],
-    "python_pow": [2, 3, 8],
-    "python_neg": [4, -4],
-    "python_truediv": [1, 2, 0.5],
-    "python_getitem": [[A, ROW], 1, ROW],
-    "sym_size": [CUBE, -1, 4],
-}
+OWN = [  # what the page calls by another name, or with other arguments, than torch; the result
+    ("cast", A, "int", A.long()),
+    ("cast", WHOLE, "bool", WHOLE.bool()),
+    ("cast", BITS, "float", BITS.double()),
+    ("copy", A, ROW, ROW.expand(2, 3)),
+    ("copy", WHOLE, 2, torch.full((2, 3), 2)),
+    ("full", [2, 3], 7, "int", torch.full((2, 3), 7)),
+    ("full_like", A, 1, "bool", torch.ones(2, 3).bool()),
+    ("arange", 2, 11, 3, "int", torch.arange(2, 11, 3)),
+    ("div", WHOLE, OTHER, "trunc", aten.div(WHOLE, OTHER, rounding_mode="trunc")),
+    ("python_add", 2, 3, 5),
+    ("python_sub", 2, 3, -1),
+    ("python_mul", 2, 3, 6),
+    ("python_floordiv", -7, 2, -4),
+    ("python_mod", -7, 3, 2),
+    ("python_pow", 2, 3, 8),
+    ("python_neg", 4, -4),
+    ("python_truediv", 1, 2, 0.5),
+    ("python_getitem", [A, ROW], 1, ROW),
+    ("sym_size", CUBE, -1, 4),
+]
 
 
 def plain(tensor):
@@ -273,9 +270,7 @@ def told(drawn, traced_once):
     """What node says to every case of this file, at once: name -> its answer."""
     calls = {}
     calls["operations"] = ONE_BY_ONE, [case(name, given) for name, *given in CASES]
-    own = [(name, given) for name, some in OWN.items() for given, _ in some]
-    calls["own"] = ONE_BY_ONE, [case(*one) for one in own]
-    calls["numbers"] = ONE_BY_ONE, [case(name, given[:-1]) for name, given in NUMBERS.items()]
+    calls["own"] = ONE_BY_ONE, [case(name, given) for name, *given, _ in OWN]
     calls["table"] = "return Object.keys(OPERATIONS)", None
     calls["apart"] = ONE_BY_ONE, [taken_apart()]
     calls["writes"] = ONE_BY_ONE, [traced(function) for function in WRITING]
@@ -302,15 +297,12 @@ return results;
 def test_every_operation_is_that_of_pytorch(told):
     for (name, *given), [found] in zip(CASES, told["operations"], strict=True):
         assert_same(found, of_torch(name, given), (name, given))
-    own = [(name, expected) for name, some in OWN.items() for _, expected in some]
-    for (name, expected), [found] in zip(own, told["own"], strict=True):
-        assert_same(found, [expected], name)
-    for (name, (*_, expected)), [[found]] in zip(NUMBERS.items(), told["numbers"], strict=True):
+    for (name, *_, expected), [[found]] in zip(OWN, told["own"], strict=True):
         if isinstance(expected, torch.Tensor):
             assert_same([found], [expected], name)
         else:
             assert found == expected, name
-    tried = {name for name, *_ in CASES} | OWN.keys() | NUMBERS.keys()
+    tried = {name for name, *_ in [*CASES, *OWN]}
     assert tried == operations() == set(told["table"])
 
 
