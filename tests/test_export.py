@@ -63,22 +63,6 @@ def test_the_folder_of_a_run(cli, tmp_path, runs_copy, monkeypatch):
     assert_agreement(folder, load_run(find_run(runs_copy, "tiny")).predictor, 3, longest=12)
 
 
-def test_what_is_exported_is_the_models_own_step():
-    model = make_model("dot", dtype=torch.float32, initial_state="last").eval()
-    source = torch.tensor([[3, 4, 5]])
-    step = functions(model, source, 2)[-1]
-    memory, state = model.encode(source, torch.tensor([3]))
-    for _ in range(2):
-        _, state = model.step(torch.tensor([1]), state, memory)
-    expected = model.step(step.inputs["token"], state, memory)[0]
-    found = step.call(step.inputs)
-    assert_close(found["logits"], expected.logits)
-    assert_close(found["weights"], expected.weights)
-    assert_close(found["context"], found["weights"] @ memory.values)
-    assert_close(found["scores"], found["query"] @ memory.keys.mT)
-    assert not model.decoder.attention._forward_hooks
-
-
 def assert_agreement(folder, predictor, texts, longest, most=None):
     """onnxruntime with the graphs of a folder and PyTorch answer the same to random strings, the
     first forty of them with random changes, too.

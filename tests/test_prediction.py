@@ -78,21 +78,6 @@ def test_predictions_of_mixed_lengths_keep_their_order(source_eos):
     assert all(one.weights is None and one.map is None and one.correct for one in predictions)
 
 
-@with_and_without_eos
-def test_symbols_and_weights_of_unequal_lengths_agree(source_eos):
-    # answers of 1, 2 and no characters, in one batch; step t attends to position t, or the last
-    answers = {3: [5, EOS], 4: [5, 6, EOS], 5: [EOS]}
-    predictor = make_predictor(scripted(lambda ids: answers[ids[0]]), source_eos=source_eos)
-    predictions = predictor.predict(["aa", "bb", "cc"], keep_weights=True)
-    width = 2 + source_eos
-    rows = [[int(column == min(step, width - 1)) for column in range(width)] for step in range(3)]
-    for one, output, text in zip(predictions, ("c", "cd", ""), ("aa", "bb", "cc"), strict=True):
-        assert one.output == output
-        assert one.output_symbols == (*output, "<eos>")
-        assert one.source_symbols == (*text, *["<eos>"] * source_eos)
-        assert one.weights.tolist() == rows[: len(output) + 1] == one.to_json()["weights"]
-
-
 @pytest.mark.parametrize(
     "texts, says",
     [
