@@ -1,5 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -96,8 +97,8 @@ class Call:
             call = replace(self, form="None")
         values = given.keys.cos() if given.values is None else given.values
         names = {**given._asdict(), "values": values, "attention": self.attention, "torch": torch}
-        exec(call.first.replace("MASK", call.form), names)
-        return eval(call.text, names)
+        exec(_compiled(call.first.replace("MASK", call.form), "exec"), names)
+        return eval(_compiled(call.text, "eval"), names)
 
     def __str__(self) -> str:
         first = self.first.replace("MASK", self.form)
@@ -105,6 +106,11 @@ class Call:
         names = [name for name in Inputs._fields if name in texts]
         head = f"def attend({', '.join(names)}):"
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
+
+
+@functools.cache  # a call is made a hundred times, and compiling takes as long as a small module
+def _compiled(text: str, mode: str) -> Any:
+    return compile(text, "<call>", mode)
 
 
 def tensors(result: Any) -> Iterator[Tensor]:
