@@ -100,7 +100,7 @@ def tiny_run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("tiny")
     config = folder / "tiny.yaml"
-    config.write_text(TINY.replace("watched: ab", "watched: [ba, cab]"))
+    config.write_text(TINY.replace("snapshots: 0", "watched: [ba, cab]"))
     threads = torch.get_num_threads()
     words = f"train --config {config} --name tiny --runs-dir {folder}/runs --device cpu"
     call_main(words).check()

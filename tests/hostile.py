@@ -78,16 +78,15 @@ with open(os.path.join(os.path.dirname(printed), "answer"), "w") as answer:
 os._exit(0)
 """
 HOSTILE["forges"] = (FORGES, "silent: its process ended with exit code 0")
-HELPERS = {"own_helper": "whose = 'own_helper'", "right": "whose = 'right'"}
 
 
-def hand_in(folder, *names):
-    """Write the hand-ins of these names, each into a folder of its own, and a right one beside
-    each.
+def hand_in(folder, names, rights=()):
+    """Write the hand-ins of these names, each into a folder of its own, and right ones that are
+    called `right_` and a name.
     """
-    for name in names:
-        for owner, text in ((name, HOSTILE[name][0]), (f"right_{name}", "")):
-            place = folder / owner
-            place.mkdir(parents=True)
-            (place / "mine.py").write_text(f"{text}\n{RIGHT}")
-            (place / "helper.py").write_text(f"whose = {owner!r}")
+    hostile = {name: HOSTILE[name][0] for name in names}
+    for owner, text in {**hostile, **{f"right_{name}": "" for name in rights}}.items():
+        place = folder / owner
+        place.mkdir(parents=True)
+        (place / "mine.py").write_text(f"{text}\n{RIGHT}")
+        (place / "helper.py").write_text(f"whose = {owner!r}")

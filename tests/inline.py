@@ -19,7 +19,7 @@ from seq2attn.cli import main
 TINY = """\
 model: {hidden: 8, embedding: 4}
 task: {min_length: 1, max_length: 3}
-training: {steps: 2, batch_size: 4, validation_samples: 2, watched: ab}
+training: {steps: 2, batch_size: 4, validation_samples: 2, snapshots: 0}
 evaluation: {samples: 2}
 """
 ROOT = Path(__file__).parent.parent

@@ -21,6 +21,7 @@ SETTINGS = [
     "training.weight_decay=0.1",
     "training.steps=6",
     "training.log_every=1",
+    "training.snapshots=1",
     "model.dropout=0.2",
     "training.losses=[cross_entropy, {name: coverage, weight: 0.5}]",
 ]

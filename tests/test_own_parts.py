@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("own_scores", "one_place")
 TINY = {
     "task": {"alphabet": "abcd", "max_length": 3},
     "model": {"hidden": 8, "embedding": 4, "initial_state": "last"},
+    "training": {"snapshots": 0},
 }
 SCORE = """\
 import torch
@@ -56,7 +57,7 @@ class Odd({base}):
 """  # the body is in line 12
 TINY_FILE = (
     "task: {max_length: 3}\nmodel: {hidden: 8}\ntraining: {steps: 50, batch_size: "
-    "4, validation_samples: 1}\n"
+    "4, validation_samples: 1, snapshots: 0}\n"
 )
 
 

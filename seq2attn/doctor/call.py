@@ -110,7 +110,7 @@ class Call:
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
 
 
-@cache
+@cache  # a call is made a hundred times, and compiling takes as long as a small module
 def _compiled(text: str, mode: str) -> CodeType:
     return compile(text, "<call>", mode)
 

@@ -147,8 +147,8 @@ class GRU(TorchCell):
     def step(self, inputs: Tensor, state: State) -> State:
         (h,) = state  # (B, D)
         widths = [2 * self.width, self.width]
-        input_rz, input_n = torch.split(inputs, widths, dim=1)  # (B, 2D) and (B, D)
-        hidden_rz, hidden_n = torch.split(self.project_state(h), widths, dim=1)
+        input_rz, input_n = inputs.split_with_sizes(widths, dim=1)  # (B, 2D) and (B, D)
+        hidden_rz, hidden_n = self.project_state(h).split_with_sizes(widths, dim=1)
         r, z = torch.sigmoid(input_rz + hidden_rz).chunk(2, dim=1)  # (B, D) each
         r = self.r(r)
         z = self.z(z)
