@@ -294,9 +294,8 @@ def check_gradients(subject: Subject) -> Found:
 
     zero = torch.zeros_like(subject.draw()).requires_grad_()  # a number of the model's type
     here = results(zero)
-    shares = subject.draw(
-        *here.shape
-    )  # the results as one number, too: their sum with these shares
+    # the results become one number, too: their sum with these shares
+    shares = subject.draw(*here.shape)
     (gradient,) = torch.autograd.grad((shares * here).sum(), zero)
     with torch.no_grad():
         change = results(zero + SMALL) - results(zero - SMALL)
