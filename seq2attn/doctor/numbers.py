@@ -29,6 +29,10 @@ DENIED = (
     r"\b(no|not|without|never)\b[^.,;:\n]*|[^.,;:\n]*\b(folded|absorbed|initiali\w+)\b[^.,;:\n]*"
 )
 """unless it stands in such a phrase"""
+PROMISED = r"(sqrt|√)\W{0,3}(d_?k|d_?h|\w*head|d\b)"  # the right factor, in a docstring
+NEVER = {"width", "inverse", "sign"}
+"""factors that are mistakes whatever is said, but for 1 / D, with which some parametrise layers"""
+OVER_WIDTH = r"\bmup\b|µp|maximal update|(?<!sqrt\()/ ?d\b"
 
 
 def length(subject: Subject) -> Found:
@@ -271,7 +275,7 @@ def score(subject: Subject) -> Found:
             return
         yield code, {"name": name, "by": why}
         if code == "score":  # the formula is right, but its docstring promises a factor
-            yield from (one for one in told if one[0] == "scale-factor")
+            yield from (one for one in told if one[0] != "scale")
 
 
 def _sample(subject: Subject) -> Sample | None:
@@ -303,13 +307,16 @@ def _sample(subject: Subject) -> Sample | None:
 
 
 def _scaled(subject: Subject) -> Found:
-    """Say by what the product of queries and keys is multiplied, if it is found. A product without
-    a factor is a mistake only where the name or the docstring says that it is scaled, and factors
-    of all heads together can only be told where the module itself splits its queries into heads.
+    """Say by what the product of queries and keys is multiplied, if it is found. A factor that
+    may be meant is a mistake only where the docstring promises the root of the width. Factors of
+    all heads together can only be told where the module itself splits its queries into heads.
     """
+    docs, line = (
+        re.sub(DENIED, "", said_of(subject.call.attention, first).lower())
+        for first in (False, True)
+    )
+    is_promised = re.search(PROMISED, docs)
     for factor, width, heads in scales(subject):
-        lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
-        is_said = re.search(SCALED, lines)
         known = {"root": width**-0.5}
         if "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
@@ -318,9 +325,14 @@ def _scaled(subject: Subject) -> Found:
             known["keys"] = subject.length**-0.5
             if heads > 1:
                 known["heads"] = heads**-0.5
-        known["said" if is_said else "none"] = 1.0
+        known["said" if is_promised or re.search(SCALED, line) else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
-        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
+        if name in ("root", "none", "other"):
+            yield "scale", text
+        elif is_promised or (name in NEVER and not re.search(OVER_WIDTH, docs)):
+            yield "scale-mistake", text
+        else:
+            yield "scale-factor", text
         return
