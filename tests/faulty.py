@@ -477,6 +477,13 @@ CASES = [
         "v.repeat(1, 2, 1, 1)",
         "v.repeat_interleave(2, 1)",
     ),
+    Case(
+        "heads-normalised",
+        CROSS,
+        "q @ k.mT",
+        "q @ nn.functional.normalize(k).mT",
+        "q @ nn.functional.normalize(k, dim=3).mT",
+    ),
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
@@ -531,6 +538,13 @@ CASES = [
         "self.out(output)",
         "self.out(output + keys.mean(1, True))",
         "self.out(output)",
+    ),
+    Case(
+        "residual-normed",
+        SELF.replace("return self", "return x + self"),
+        "q, k, v = self.q",
+        "x = nn.functional.layer_norm(x, x.shape[2:])\n        q, k, v = self.q",
+        "q, k, v = self.q",
     ),
     Case("residual", LAYER, "x + self.attend", "tgt + self.attend", "x + self.attend"),
     Case(
@@ -719,6 +733,13 @@ CASES = [
     Case(
         "not-causal", NAMED, CLOSED, "closed = (apart > 0) & (apart % 2 > 0)", "closed = apart > 0"
     ),
+    Case(
+        "not-causal",
+        MASKLESS.replace(CLOSED, "closed = apart > 0"),
+        "weights @ v",
+        "weights @ (v + v.mean(1, keepdim=True))",
+        "weights @ (v + v.mean(2, keepdim=True))",
+    ),
     Case("not-causal", DESCRIBED, "Causal rows", "Causal rows", "Rows, causal or not"),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
     Case("not-causal", NAMED, "CausalRows", "CausalRows", "NoncausalRows"),
@@ -895,9 +916,30 @@ CASES = [
     Case(
         "decoding-several",
         STEPS,
+        "place > place[first:, None]",
+        "(place > place[first:, None]) & (past is None)",
+        "place > place[first:, None]",
+    ),
+    Case(
+        "decoding",
+        STEPS.replace("past=None", "positions, past=None"),
+        "q, k, v = self.q(x)",
+        "x = x + torch.arange(x.size(1)).sin()[:, None]\n        q, k, v = self.q(x)",
+        "x = x + positions.sin()[..., None]\n        q, k, v = self.q(x)",
+    ),
+    Case(
+        "decoding",
+        STEPS,
         "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
         "torch.cat([k, past[0]], dim=1), torch.cat([v, past[1]], dim=1)",
         "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
+    ),
+    Case(
+        "places-mixed",
+        GROUPED,
+        "k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)",
+        "k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))",
+        "k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))",
     ),
     Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),

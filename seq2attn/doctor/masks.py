@@ -181,11 +181,15 @@ def _band(subject: Subject) -> Found:
 
 
 def named(subject: Subject) -> Found:
-    """What has a causal name, and takes no mask, sees nothing ahead."""
+    """What has a causal name and takes no mask, or has causal weights alone, sees nothing ahead."""
     ahead = subject.seen.triu(1).sum(1)
-    is_free = subject.own.any() and ahead.any() and not subject.has_mask
-    if is_free and is_named_causal(subject.call.attention):
-        yield "not-causal", int(ahead.max())
+    if not subject.own.any() or not ahead.any():
+        return
+    weights = subject.free.weights
+    if not subject.has_mask and is_named_causal(subject.call.attention):
+        yield "not-causal", "name or docstring says that it is", int(ahead.max())
+    elif subject.free.uses and weights and not any(one.triu(1).any() for one in weights):
+        yield "not-causal", "weights are", int(ahead.max())
 
 
 def required(subject: Subject) -> Found:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, settle
+from seq2attn.doctor.catch import Watch
 from seq2attn.doctor.names import WORDS, function_of, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
@@ -54,6 +55,17 @@ def positions(subject: Subject) -> Found:
         by = gap(first, first[:, :1]) / float(first.abs().max())
         if by > FAR:
             yield "positions-in-values", by
+
+
+def moved(subject: Subject) -> Found:
+    """Where the order of keys matters, it is not because heads were split across places."""
+    if not subject.by_position:
+        return
+    watch = Watch(subject.length, subject.queries(subject.given))
+    with watch:
+        subject.call(subject.given.free)
+    if watch.is_moved:
+        yield "places-mixed"
 
 
 def _encodings(subject: Subject) -> set[str]:

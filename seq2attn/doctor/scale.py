@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2attn.doctor.call import B, arrange, orders_of
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of
 from seq2attn.doctor.scores import factor_of
-from seq2attn.doctor.subject import Subject
+from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
@@ -84,6 +84,18 @@ def shared(subject: Subject) -> Found:
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
             yield "heads-crossed"
             return
+
+
+def normalised(subject: Subject) -> Found:
+    """Keys are normalised over their features, and not over the heads, if at all."""
+    for _, keys in products(subject):
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
+            continue
+        for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
+            squares = heads.square().sum(1)  # (B, S, D)
+            if gap(squares / squares.mean(), 1) < CLOSE:
+                yield "heads-normalised"
+                return
 
 
 def _alike(heads: Tensor) -> Tensor:
