@@ -712,6 +712,22 @@ CASES = [
         "pairs-leak", PAIRS, "scores + attn_mask", "scores * attn_mask.cos()", "scores + attn_mask"
     ),
     Case("pairs-ignored", PAIRS, "scores + attn_mask", "scores", "scores + attn_mask"),
+    Case(
+        "mask-whole",
+        SELF,
+        "if mask is not None:",
+        "if mask is None:\n            v = v / 2\n        else:",
+        "if mask is None:\n            v = v / 1\n        else:",
+    ),
+    Case(
+        "padded-left",
+        TWICE.replace(
+            "class Attention(nn.Module):", "class Attention(nn.Module):\n    'Left-padded.'"
+        ),
+        "-math.inf",
+        "-math.inf",
+        "-1e30",
+    ),
     Case("padded-first", TWICE, "-math.inf", "-math.inf", "-1e30"),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
     # ---- which places a row sees ----

@@ -220,27 +220,6 @@ BROKEN = [
     ("shape", "ZeroDivisionError: no scores today", scored(crash)),
     ("batch", "depends on the other rows", SEES_ROWS),
     ("padding", "depends on padding", SeesOtherKeys),
-    (
-        "pairs",
-        "another score when scored alone",
-        scored(  # the softmax does not notice this shift, readers of scores do
-            lambda query, keys: (query @ keys.mT) - (query @ keys.mT).amax(dim=2, keepdim=True)
-        ),
-    ),
-    (
-        "pairs",
-        "another score when scored alone",
-        scored(  # by less than 1e-9
-            lambda query, keys: (query @ keys.mT) / 1000 + 5e-10 * (keys.size(1) > 1)
-        ),
-    ),
-    (
-        "pairs",
-        "another score when scored alone",
-        scored(  # by less than 1e-7 of it
-            lambda query, keys: (query @ keys.mT) * (1 + 5e-8 * (keys.size(1) > 1))
-        ),
-    ),
     ("gradients", "finite differences give", WRONG_GRADIENT),
     (
         "steps",

@@ -48,6 +48,7 @@ RULES: tuple[engine.Rule, ...] = (
     masks.told,
     masks.padding,
     weights.returned,
+    masks.whole_mask,
     masks.padding_amount,
     masks.empty_row,
     masks.padded_first,

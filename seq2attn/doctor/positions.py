@@ -14,7 +14,6 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.catch import Watch
 from seq2attn.doctor.names import WORDS, function_of, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
@@ -59,12 +58,7 @@ def positions(subject: Subject) -> Found:
 
 def moved(subject: Subject) -> Found:
     """Where the order of keys matters, it is not because heads were split across places."""
-    if not subject.by_position:
-        return
-    watch = Watch(subject.length, subject.queries(subject.given))
-    with watch:
-        subject.call(subject.given.free)
-    if watch.is_moved:
+    if subject.by_position and subject.free.watch.is_moved:
         yield "places-mixed"
 
 
