@@ -686,13 +686,6 @@ CASES = [
         "valid is not None and not self.training:",
         "valid is not None:",
     ),
-    Case(
-        "sees-in-training",
-        SELF,
-        CLOSED,
-        "closed = (apart > 0) & (not self.training)",
-        "closed = apart > 0",
-    ),
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(
         "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"

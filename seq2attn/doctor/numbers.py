@@ -227,7 +227,7 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training, padding is masked as well, and what no row sees in evaluation stays unseen."""
+    """In training, padding is masked as well."""
     given = subject.given
     with unchanged(subject.module), dropout(subject.module, 0.0):
         for part in subject.module.modules():
@@ -235,13 +235,6 @@ def training(subject: Subject) -> Found:
         most = float(subject.on_padding(subject.run(given)).max())
         if most > TINY:
             yield "mask-in-training", most
-            return
-        hidden = ~subject.seen & ~subject.own[0]
-        is_random = subject.differ(subject.output(given), subject.output(given)) > 0
-        if hidden.any() and not is_random:
-            by = float((subject.reach(given.free, "keys") * hidden).max())
-            if by > CLOSE:
-                yield "sees-in-training", by
 
 
 # ---- scores ----
