@@ -306,16 +306,17 @@ def _scaled(subject: Subject) -> Found:
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)
-    for factor, width, heads in scales(subject):
+    for factor, width, heads, is_normed in scales(subject):
         known = {"root": width**-0.5}
-        if "unflatten" not in subject.call.text:  # it is not given heads
+        if not is_normed and "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
             known["inverse"] = width**0.5
             known["keys"] = subject.length**-0.5
             if heads > 1:
                 known["heads"] = heads**-0.5
-        known["said" if is_promised or re.search(SCALED, line) else "none"] = 1.0
+        is_said = is_promised or re.search(SCALED, line)
+        known["said" if is_said and not is_normed else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)

@@ -17,6 +17,7 @@ from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
+EVEN = 1e-3  # by which norms of normalised keys may differ
 COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
@@ -103,9 +104,9 @@ def _alike(heads: Tensor) -> Tensor:
     return (heads[:, None] == heads).flatten(2).all(2)
 
 
-def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
+def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
-    and the number of heads.
+    the number of heads, and whether keys are normalised: then any factor may be right.
 
     The logarithms of weights are compared with the products that were recorded. What the softmax
     takes away, and what is added at each place in all rows alike, such as a position bias, is
@@ -122,7 +123,9 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_apart(product, seen), logs):
-                yield factor, keys.size(-1), weights.size(1)
+                norms = keys.norm(dim=-1)
+                is_normed = gap(norms / norms.mean(), 1) < EVEN
+                yield factor, keys.size(-1), weights.size(1), is_normed
                 break
 
 
