@@ -16,7 +16,7 @@ from seq2attn.findings.engine import Found, listed
 MORE = 3  # columns of padding
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 OTHER = {*WORDS["flags"]["other"].split()}
-LEFT = r"\bleft\W+pad|\bpad\w* (on|at|to|from) the left"
+LEFT = r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))|\bpad\w* (on|at|to|from) the left"
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 

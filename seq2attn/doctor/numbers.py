@@ -320,9 +320,11 @@ def _scaled(subject: Subject) -> Found:
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
+        # sqrt(d) may mean the width of all heads
+        is_root = is_promised and (name != "all" or is_promised[2] != "d")
         if name in ("root", "none", "other"):
             yield "scale", text
-        elif is_promised or (name in NEVER and not re.search(OVER_WIDTH, docs)):
+        elif is_root or (name in NEVER and not re.search(OVER_WIDTH, docs)):
             yield "scale-mistake", text
         else:
             yield "scale-factor", text
