@@ -477,6 +477,13 @@ CASES = [
         "v.repeat(1, 2, 1, 1)",
         "v.repeat_interleave(2, 1)",
     ),
+    Case(
+        "heads-normalised",
+        CROSS,
+        "q @ k.mT",
+        "q @ nn.functional.normalize(k).mT",
+        "q @ nn.functional.normalize(k, dim=3).mT",
+    ),
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
@@ -539,6 +546,13 @@ CASES = [
         "self.out(output)",
         "self.out(output + keys.mean(1, True))",
         "self.out(output)",
+    ),
+    Case(
+        "residual-normed",
+        SELF.replace("return self", "return x + self"),
+        "q, k, v = self.q",
+        "x = nn.functional.layer_norm(x, x.shape[2:])\n        q, k, v = self.q",
+        "q, k, v = self.q",
     ),
     Case("residual", LAYER, "x + self.attend", "tgt + self.attend", "x + self.attend"),
     Case(
@@ -680,13 +694,6 @@ CASES = [
         "valid is not None and not self.training:",
         "valid is not None:",
     ),
-    Case(
-        "sees-in-training",
-        SELF,
-        CLOSED,
-        "closed = (apart > 0) & (not self.training)",
-        "closed = apart > 0",
-    ),
     Case("padding-amount", ONE, " / 4", " / keys.size(1)", " / 4 + torch.zeros(9)"),
     Case(
         "padding-amount", ONE, " / 4", " * (1 + keys.size(1) / 3000)", " * (1 + keys.size(1) / 3e7)"
@@ -706,6 +713,22 @@ CASES = [
         "pairs-leak", PAIRS, "scores + attn_mask", "scores * attn_mask.cos()", "scores + attn_mask"
     ),
     Case("pairs-ignored", PAIRS, "scores + attn_mask", "scores", "scores + attn_mask"),
+    Case(
+        "mask-whole",
+        SELF,
+        "if mask is not None:",
+        "if mask is None:\n            v = v / 2\n        else:",
+        "if mask is None:\n            v = v / 1\n        else:",
+    ),
+    Case(
+        "padded-left",
+        TWICE.replace(
+            "class Attention(nn.Module):", "class Attention(nn.Module):\n    'Left-padded.'"
+        ),
+        "-math.inf",
+        "-math.inf",
+        "-1e30",
+    ),
     Case("padded-first", TWICE, "-math.inf", "-math.inf", "-1e30"),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
     # ---- which places a row sees ----
@@ -726,6 +749,13 @@ CASES = [
     Case("not-causal", NAMED, CLOSED, CLOSED, "closed = apart > 0"),
     Case(
         "not-causal", NAMED, CLOSED, "closed = (apart > 0) & (apart % 2 > 0)", "closed = apart > 0"
+    ),
+    Case(
+        "not-causal",
+        MASKLESS.replace(CLOSED, "closed = apart > 0"),
+        "weights @ v",
+        "weights @ (v + v.mean(1, keepdim=True))",
+        "weights @ (v + v.mean(2, keepdim=True))",
     ),
     Case("not-causal", DESCRIBED, "Causal rows", "Causal rows", "Rows, causal or not"),
     Case("not-causal", NAMED, NO_MASK, NO_MASK, START),
@@ -841,18 +871,25 @@ CASES = [
     Case("score-factor", ONE, " / 4", " / 3.98", " / 3.9999"),
     Case("score-mistake", BARE, " ** 0.5", "", " ** 0.5"),
     Case("scale", CROSS, SCALE, SCALE, f"{SCALE} * (1 + torch.arange(4)[:, None, None])"),
-    Case("scale-factor", CROSS, SCALE, "q.size(-1)", SCALE),
+    Case("scale-mistake", CROSS, SCALE, "q.size(-1)", SCALE, {"widths": ()}),
     Case("scale-factor", CROSS, f"/ {SCALE}", "/ 3", f"/ {SCALE}"),
-    Case("scale-factor", CROSS, f"/ {SCALE}", f"/ -{SCALE}", f"/ {SCALE}"),
+    Case("scale-mistake", CROSS, f"/ {SCALE}", f"/ -{SCALE}", f"/ {SCALE}"),
     Case("scale-factor", CROSS, f"/ {SCALE}", "/ 2", f"/ {SCALE}", {"widths": ()}),
-    Case("scale-factor", CROSS, f"/ {SCALE}", f"* {SCALE}", f"/ {SCALE}"),
+    Case("scale-mistake", CROSS, f"/ {SCALE}", f"* {SCALE}", f"/ {SCALE}"),
     Case(
         "scale-factor", CROSS, SCALE, "math.sqrt(query.size(-1))", f"{SCALE} + 0 * query.size(-1)"
     ),
     Case("scale-factor", BLOCKS, SCALE, "math.sqrt(x.size(-1))", SCALE),
-    Case("scale-factor", CROSS, "q @ k.mT", f"(q / {SCALE}) @ k.mT", "(q / 1) @ k.mT"),
     Case(
-        "scale-factor",
+        "scale-mistake",
+        CROSS,
+        "q @ k.mT",
+        f"(q / {SCALE}) @ k.mT",
+        "(q / 1) @ k.mT",
+        {"widths": ()},
+    ),
+    Case(
+        "scale-mistake",
         BARE,
         "valid):\n    scores = keys @ query.mT / query.size(2) ** 0.5",
         "valid):\n    'dot(q, k) / sqrt(D)'\n    scores = keys @ query.mT * 1",
@@ -896,9 +933,30 @@ CASES = [
     Case(
         "decoding-several",
         STEPS,
+        "place > place[first:, None]",
+        "(place > place[first:, None]) & (past is None)",
+        "place > place[first:, None]",
+    ),
+    Case(
+        "decoding",
+        STEPS.replace("past=None", "positions, past=None"),
+        "q, k, v = self.q(x)",
+        "x = x + torch.arange(x.size(1)).sin()[:, None]\n        q, k, v = self.q(x)",
+        "x = x + positions.sin()[..., None]\n        q, k, v = self.q(x)",
+    ),
+    Case(
+        "decoding",
+        STEPS,
         "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
         "torch.cat([k, past[0]], dim=1), torch.cat([v, past[1]], dim=1)",
         "torch.cat([past[0], k], dim=1), torch.cat([past[1], v], dim=1)",
+    ),
+    Case(
+        "places-mixed",
+        GROUPED,
+        "k, v = k.repeat_interleave(2, dim=1), v.repeat(1, 2, 1, 1)",
+        "k, v = (x.transpose(1, 2).reshape(x.shape).repeat_interleave(2, dim=1) for x in (k, v))",
+        "k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))",
     ),
     Case("cache-not-examined", STEPS, "past=None", "past=None, start=None", "past=None"),
     Case("unfinished", ONE, SCORE, first("if len(keys) > 99: raise ValueError('large')"), SCORE),

@@ -22,7 +22,6 @@ from seq2attn.model.cells import Cell
 from seq2attn.model.hooks import Rank, hooked_places
 from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.points import At, Point
-from seq2attn.model.scores import Score
 
 STRAIGHT_THROUGH = "straight_through"
 LARGE = 1000  # the size of numbers that a bounded state does not keep
@@ -218,25 +217,6 @@ def check_state(subject: Subject) -> Found:
             yield "state-order"
 
 
-def check_pairs(subject: Subject) -> Found:
-    """A score of all queries and keys at once gives what it gives for each pair.
-
-    Shifts that a softmax does not notice break this too: histories read scores before the softmax.
-    A score that sees the step may depend on the other keys.
-    """
-    for score in subject.parts(Score):
-        if score.sees_now:
-            continue
-        query = subject.draw(B, L, score.query_width)
-        keys = subject.draw(B, L, score.key_width)
-        scores = score(query, score.project(keys))
-        for t in range(L):
-            for j in range(L):
-                alone = score(query[:, t : t + 1], score.project(keys[:, j : j + 1]))
-                if differ(alone[:, 0, 0], scores[:, t, j]):
-                    yield "pair", t, j
-
-
 def check_points(subject: Subject) -> Found:
     """A value passes through every point of the part (`Point`, where hooks may see and change
     values), or hooks and caches would miss it.
@@ -320,7 +300,6 @@ RULES: Rules = {
     **WHILE_TRAINING,
     "context": check_context,
     "state": check_state,
-    "pairs": check_pairs,
     "points": check_points,
     "parameters": check_parameters,
     "gradients": check_gradients,

@@ -9,8 +9,8 @@ from torch import Tensor
 from seq2attn.contract.subject import B, L, Subject
 from seq2attn.findings.engine import Found
 from seq2attn.model.cells import Cell
-from seq2attn.model.histories import AttentionStep, History
-from seq2attn.model.normalisers import Normaliser, masked_softmax
+from seq2attn.model.histories import AttentionStep
+from seq2attn.model.normalisers import Normaliser
 from seq2attn.model.scores import Score
 from seq2attn.model.windows import Window
 
@@ -58,8 +58,6 @@ def _results(subject: Subject) -> Results:
         yield "allowed", allowed * draw(1), full  # as numbers of the model's type
         if factor is not None:
             yield "factor", factor, full
-    for history in subject.parts(History):
-        yield from _history_results(subject, history)
     for cell in subject.parts(Cell):
         state = cell.step(cell.project_input(draw(B, cell.input_width)), cell.initial(B))
         yield "output", cell.output(state), (B, cell.width)
@@ -88,28 +86,6 @@ def scores_of(score: Score, query: Tensor, keys: Tensor, valid: Tensor) -> Any:
     """
     now = AttentionStep(query, None, None, valid, valid.expand(-1, query.size(1), -1))
     return score(query, score.project(keys), **({"now": now} if score.sees_now else {}))
-
-
-def _history_results(subject: Subject, history: History) -> Results:
-    """Yield what the methods of a history return in the order in which a step calls them."""
-    width, valid = subject.width, subject.valid
-    keys = subject.draw(B, width, history.key_width)
-    query = subject.draw(B, 1, history.query_width)
-    past = history.begin(keys)
-    yield "first past", past, (B, history.channels, width)
-    step = AttentionStep(query, past, history.prepare(keys), valid, valid)
-    features = history(step)
-    if features is not None:
-        yield "features", features, (B, 1, width, history.feature_width)
-    scores = history.scores(step)
-    if scores is not None:
-        yield "scores", scores, (B, 1, width)
-    logits = subject.draw(B, 1, width)
-    weights = history.combine(masked_softmax(logits, valid), logits, step)
-    yield "weights", weights, (B, 1, width)
-    context = history.extra_context(weights, step)
-    yield "addition to the context", context, (B, 1, history.extra_width)
-    yield "past", history.update(weights, step), (B, history.channels, width)
 
 
 def _state_results(name: str, state: Any, tensors: int, width: int) -> Results:

@@ -150,22 +150,18 @@ def _call(length: int | None) -> str:
 
 def _check_ids(name: str, ids: Tensor, lengths: Tensor, vocabulary: Vocabulary) -> Found:
     """Check that ids (DRAWN, T) are those of a vocabulary up to each row's length, then 0."""
-    if ids.dtype != torch.int64 or ids.dim() != 2:
-        found = f"{ids.dtype} {tuple(ids.shape)}"
-        yield "ids-type", name, found, DRAWN
-    if not len(ids) == len(lengths) == DRAWN:
-        yield "ids-rows", name, len(ids), len(lengths), DRAWN
+    is_right = ids.dtype == torch.int64 and ids.dim() == 2
+    if not (is_right and len(ids) == len(lengths) == DRAWN):
+        yield "ids-type", name, f"{ids.dtype} {tuple(ids.shape)}", len(lengths), DRAWN
     width = ids.size(1)
-    low, high = map(int, lengths.aminmax())
-    if not 1 <= low <= high <= width:
-        yield "ids-lengths", name, low, high, width
-    real = valid_mask(lengths, width)
-    low, high = map(int, ids[real].aminmax())
+    shortest, longest = map(int, lengths.aminmax())
+    if not 1 <= shortest <= longest <= width:
+        yield "ids-lengths", name, shortest, longest, width
     first, last = len(SPECIAL), len(vocabulary) - 1
-    if low < first or high > last:
-        yield "ids", name, low, high, first, last
-    if ids[~real].any():
-        yield "ids-padding", name
+    is_known = (ids >= first) & (ids <= last)
+    wrong = ids[~torch.where(valid_mask(lengths, width), is_known, ids == 0)]
+    if len(wrong):
+        yield "ids", name, int(wrong[0]), first, last
 
 
 def check_loss(loss: Loss) -> Found:

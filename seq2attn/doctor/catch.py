@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
+VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
 SOFTMAXES = {aten._softmax, aten._safe_softmax}
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
@@ -53,6 +54,8 @@ class Watch(TorchDispatchMode):
         self.uses: list[Use] = []
         self.is_twice = False
         """a softmax was applied to what another one returned"""
+        self.is_moved = False
+        """a view mixed the axis of keys with others, which no transpose does"""
         self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
         self._elementwise: dict[int, list[Any]] = {}
         """elementwise products, each with its operands, by where the product lies in memory: they
@@ -73,6 +76,8 @@ class Watch(TorchDispatchMode):
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
+        if kind in VIEWS:
+            self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:
             places = [place_of(shares) for _, shares in self._softmaxes]
             self.is_twice |= place_of(args[0]) in places
@@ -82,6 +87,17 @@ class Watch(TorchDispatchMode):
         if len(self.uses) > index and self.freeze:
             result = self.freeze(index, result)
         return result
+
+    def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
+        """Return whether the axis of keys has another number of rows before it in another shape.
+        The views that shift relative positions have an axis that is longer by one.
+        """
+        outer = set()
+        for shape in map(list, (before, after)):
+            if shape.count(self.length) != 1 or self.length + 1 in shape:
+                return False
+            outer.add(prod(shape[: shape.index(self.length)]))
+        return len(outer) > 1
 
     def _record(self, operands: list[Tensor], axes: Sequence[int], wide: list[bool]) -> Any:
         """Record a product that sums over `axes` of its operands, if one of them may be weights:

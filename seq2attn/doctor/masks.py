@@ -2,17 +2,21 @@
 row sees at all.
 """
 
+import re
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from seq2attn.doctor.names import WORDS, is_named_causal, words
+from seq2attn.doctor.names import WORDS, is_named_causal, said_of, words
 from seq2attn.doctor.subject import CLOSE, DRAWS, TINY, Subject, gap
 from seq2attn.findings.engine import Found, listed
 
 MORE = 3  # columns of padding
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 OTHER = {*WORDS["flags"]["other"].split()}
+LEFT = r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))|\bpad\w* (on|at|to|from) the left"
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
@@ -112,6 +116,16 @@ def padding_amount(subject: Subject) -> Found:
         yield "padding-amount" if subject.has_mask else "later-amount", f"by {by:.2g}"
 
 
+def whole_mask(subject: Subject) -> Found:
+    """A mask that hides nothing changes nothing."""
+    if not subject.has_mask or words(subject.call.mask) & PREFIX:
+        return
+    call = replace(subject.call, needs_mask=True)
+    by = subject.differ(replace(subject, call=call).output(subject.given.free), subject.free.output)
+    if by > CLOSE:
+        yield "mask-whole", by
+
+
 def empty_row(subject: Subject) -> Found:
     """A row without valid keys raises no error and gives no NaN."""
     if not subject.has_mask:
@@ -131,7 +145,8 @@ def padded_first(subject: Subject) -> Found:
     valid = subject.given.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW
     if not subject.output(subject.given._replace(valid=valid))[-1, FEW:].isfinite().all():
-        yield ("padded-first",)
+        docs = said_of(subject.call.attention).lower()
+        yield "padded-left" if re.search(LEFT, docs) else "padded-first"
 
 
 # ---- which places a row sees ----
@@ -181,11 +196,15 @@ def _band(subject: Subject) -> Found:
 
 
 def named(subject: Subject) -> Found:
-    """What has a causal name, and takes no mask, sees nothing ahead."""
+    """What has a causal name and takes no mask, or has causal weights alone, sees nothing ahead."""
     ahead = subject.seen.triu(1).sum(1)
-    is_free = subject.own.any() and ahead.any() and not subject.has_mask
-    if is_free and is_named_causal(subject.call.attention):
-        yield "not-causal", int(ahead.max())
+    if not subject.own.any() or not ahead.any():
+        return
+    weights = subject.free.weights
+    if not subject.has_mask and is_named_causal(subject.call.attention):
+        yield "not-causal", "name or docstring says that it is", int(ahead.max())
+    elif subject.free.uses and weights and not any(one.triu(1).any() for one in weights):
+        yield "not-causal", "weights are", int(ahead.max())
 
 
 def required(subject: Subject) -> Found:

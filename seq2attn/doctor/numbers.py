@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from seq2attn.doctor.catch import Watch, transparent
 from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
@@ -29,6 +28,10 @@ DENIED = (
     r"\b(no|not|without|never)\b[^.,;:\n]*|[^.,;:\n]*\b(folded|absorbed|initiali\w+)\b[^.,;:\n]*"
 )
 """unless it stands in such a phrase"""
+PROMISED = r"(sqrt|√)\W{0,3}(d_?k|d_?h|\w*head|d\b)"  # the right factor, in a docstring
+NEVER = {"width", "inverse", "sign"}
+"""factors that are mistakes whatever is said, but for 1 / D, with which some parametrise layers"""
+OVER_WIDTH = r"\bmup\b|µp|maximal update|(?<!sqrt\()/ ?d\b"
 
 
 def length(subject: Subject) -> Found:
@@ -66,6 +69,7 @@ def overflow(subject: Subject) -> Found:
     """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights."""
     given = subject.draw(rows=ROWS)
     large = given.times(SCALE)
+    large = large._replace(values=large.keys)  # and not their cosines, which are small
     if not subject.is_finite(large):
         yield "overflow"
         return
@@ -88,10 +92,7 @@ def twice(subject: Subject) -> Found:
     shares, too, of which some are as large as only a softmax of large scores makes them, they come
     from another softmax. Where scores stay small, a softmax is seen that takes shares.
     """
-    watch = Watch(subject.length, subject.queries(subject.given))
-    with transparent(), watch:
-        subject.call(subject.given.free)
-    if watch.is_twice:
+    if subject.free.watch.is_twice:
         yield "softmax-twice"
         return
     for weights in subject.run(subject.draw(rows=ROWS).free.times(SCALE)).weights:
@@ -226,7 +227,7 @@ def _trainable(value: Any) -> Iterator[Tensor]:
 
 
 def training(subject: Subject) -> Found:
-    """In training, padding is masked as well, and what no row sees in evaluation stays unseen."""
+    """In training, padding is masked as well."""
     given = subject.given
     with unchanged(subject.module), dropout(subject.module, 0.0):
         for part in subject.module.modules():
@@ -234,13 +235,6 @@ def training(subject: Subject) -> Found:
         most = float(subject.on_padding(subject.run(given)).max())
         if most > TINY:
             yield "mask-in-training", most
-            return
-        hidden = ~subject.seen & ~subject.own[0]
-        is_random = subject.differ(subject.output(given), subject.output(given)) > 0
-        if hidden.any() and not is_random:
-            by = float((subject.reach(given.free, "keys") * hidden).max())
-            if by > CLOSE:
-                yield "sees-in-training", by
 
 
 # ---- scores ----
@@ -271,7 +265,7 @@ def score(subject: Subject) -> Found:
             return
         yield code, {"name": name, "by": why}
         if code == "score":  # the formula is right, but its docstring promises a factor
-            yield from (one for one in told if one[0] == "scale-factor")
+            yield from (one for one in told if one[0] != "scale")
 
 
 def _sample(subject: Subject) -> Sample | None:
@@ -303,24 +297,35 @@ def _sample(subject: Subject) -> Sample | None:
 
 
 def _scaled(subject: Subject) -> Found:
-    """Say by what the product of queries and keys is multiplied, if it is found. A product without
-    a factor is a mistake only where the name or the docstring says that it is scaled, and factors
-    of all heads together can only be told where the module itself splits its queries into heads.
+    """Say by what the product of queries and keys is multiplied, if it is found. A factor that
+    may be meant is a mistake only where the docstring promises the root of the width. Factors of
+    all heads together can only be told where the module itself splits its queries into heads.
     """
-    for factor, width, heads in scales(subject):
-        lines = re.sub(DENIED, "", said_of(subject.call.attention, first=True).lower())
-        is_said = re.search(SCALED, lines)
+    docs, line = (
+        re.sub(DENIED, "", said_of(subject.call.attention, first).lower())
+        for first in (False, True)
+    )
+    is_promised = re.search(PROMISED, docs)
+    for factor, width, heads, is_normed in scales(subject):
         known = {"root": width**-0.5}
-        if "unflatten" not in subject.call.text:  # it is not given heads
+        if not is_normed and "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width
             known["inverse"] = width**0.5
             known["keys"] = subject.length**-0.5
             if heads > 1:
                 known["heads"] = heads**-0.5
-        known["said" if is_said else "none"] = 1.0
+        is_said = is_promised or re.search(SCALED, line)
+        known["said" if is_said and not is_normed else "none"] = 1.0
         names = [name for name in known if abs(factor - known[name]) < LOST * factor]
         name = "sign" if factor < 0 else (names or ["other"])[0]
         text = TEXTS["scales"][name].format(by=1 / factor, width=width, all=width * heads)
-        yield "scale" if name in ("root", "none", "other") else "scale-factor", text
+        # sqrt(d) may mean the width of all heads
+        is_root = is_promised and (name != "all" or is_promised[2] != "d")
+        if name in ("root", "none", "other"):
+            yield "scale", text
+        elif is_root or (name in NEVER and not re.search(OVER_WIDTH, docs)):
+            yield "scale-mistake", text
+        else:
+            yield "scale-factor", text
         return

@@ -56,6 +56,12 @@ def positions(subject: Subject) -> Found:
             yield "positions-in-values", by
 
 
+def moved(subject: Subject) -> Found:
+    """Where the order of keys matters, it is not because heads were split across places."""
+    if subject.by_position and subject.free.watch.is_moved:
+        yield "places-mixed"
+
+
 def _encodings(subject: Subject) -> set[str]:
     """Return the words by which an attention names encodings of positions: in the names of its
     parameters, and of the functions and parts that a call runs, as others may be switched off.
@@ -84,41 +90,32 @@ def blocks(subject: Subject) -> Found:
     """The size of blocks, in which keys or queries are visited, changes no result, if it does not
     change which places a row sees.
     """
-    for name, resized in _resized(subject):
-        for size in (2, 4, subject.length):
-            with contextlib.suppress(Exception), resized(size) as other:  # sizes may have to fit
-                by = subject.differ(other.output(subject.given.free), subject.free.output)
-                if by > CLOSE and torch.equal(other.seen, subject.seen):
-                    yield "block-size", name, by
-                    return
+    for attention, numbers in _holders(subject):
+        for name, value in list(numbers.items()):
+            if type(value) is not int or not words(name) & BLOCKS or words(name) & COUNTS:
+                continue
+            by = 0.0
+            for size in (2, 4, subject.length):
+                numbers[name] = size
+                other = replace(subject, call=replace(subject.call, attention=attention))
+                with contextlib.suppress(Exception):  # sizes may have to fit
+                    apart = other.differ(other.output(subject.given.free), subject.free.output)
+                    if torch.equal(other.seen, subject.seen):
+                        by = max(by, apart)
+            numbers[name] = value
+            if by > CLOSE:
+                yield "block-size", name, by
+                return
 
 
-def _resized(subject: Subject) -> Iterator[tuple[str, Any]]:
-    """Yield the names of numbers that say how long a block is, each with a context in which there
-    is a subject with another one.
+def _holders(subject: Subject) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield what to call, and a dictionary of numbers that the call uses: attributes of a part, or
+    arguments with their defaults.
     """
-
-    def is_size(name: str, value: Any) -> bool:
-        return type(value) is int and bool(words(name) & BLOCKS) and not words(name) & COUNTS
-
-    @contextlib.contextmanager
-    def of_part(part: Any, name: str, size: int) -> Iterator[Subject]:
-        before = vars(part)[name]
-        setattr(part, name, size)
-        try:
-            yield replace(subject)
-        finally:
-            setattr(part, name, before)
-
-    @contextlib.contextmanager
-    def of_argument(name: str, size: int) -> Iterator[Subject]:
-        attention = functools.partial(subject.call.attention, **{name: size})
-        yield replace(subject, call=replace(subject.call, attention=attention))
-
+    attention = subject.call.attention
     for part in subject.module.modules():
-        for name, value in vars(part).items():
-            if is_size(name, value):
-                yield name, functools.partial(of_part, part, name)
-    for name, one in inspect.signature(function_of(subject.call.attention)).parameters.items():
-        if is_size(name, one.default):
-            yield name, functools.partial(of_argument, name)
+        yield attention, vars(part)
+    arguments = inspect.signature(function_of(attention)).parameters
+    whole = {name: one.default for name, one in arguments.items() if type(one.default) is int}
+    given = functools.partial(attention, **whole)
+    yield given, given.keywords

@@ -12,11 +12,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from seq2attn.doctor.call import B, arrange, orders_of
 from seq2attn.doctor.catch import PRODUCTS, aten, place_of
 from seq2attn.doctor.scores import factor_of
-from seq2attn.doctor.subject import Subject
+from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 POWERS = {aten.mul: 1, aten.mul_: 1, aten.div: -1, aten.div_: -1}
 """of the second operand"""
+EVEN = 1e-3  # by which norms of normalised keys may differ
 COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
@@ -86,14 +87,26 @@ def shared(subject: Subject) -> Found:
             return
 
 
+def normalised(subject: Subject) -> Found:
+    """Keys are normalised over their features, and not over the heads, if at all."""
+    for _, keys in products(subject):
+        if keys.dim() != 3 or len(keys) % B or len(keys) == B:
+            continue
+        for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
+            squares = heads.square().sum(1)  # (B, S, D)
+            if gap(squares / squares.mean(), 1) < CLOSE:
+                yield "heads-normalised"
+                return
+
+
 def _alike(heads: Tensor) -> Tensor:
     """Return (N, N) which of N heads, of all rows of a batch, hold the same numbers."""
     return (heads[:, None] == heads).flatten(2).all(2)
 
 
-def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
+def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
-    and the number of heads.
+    the number of heads, and whether keys are normalised: then any factor may be right.
 
     The logarithms of weights are compared with the products that were recorded. What the softmax
     takes away, and what is added at each place in all rows alike, such as a position bias, is
@@ -110,7 +123,9 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int]]:
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_apart(product, seen), logs):
-                yield factor, keys.size(-1), weights.size(1)
+                norms = keys.norm(dim=-1)
+                is_normed = gap(norms / norms.mean(), 1) < EVEN
+                yield factor, keys.size(-1), weights.size(1), is_normed
                 break
 
 

@@ -12,10 +12,13 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B, settle, tensors
+from seq2attn.doctor.catch import Watch
 from seq2attn.doctor.names import CACHES, ROLES, function_of, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
+ARANGE = "torch.arange(keys.size(1))"
+STARTS = {"start", "offset", "pos", "position"}
 PROMPT = 4  # tokens of a first step: the others follow one by one
 EMPTY: tuple[Any, ...] = (None, {})
 """what stands for a cache before the first step; a module may fill the second"""
@@ -24,7 +27,7 @@ EMPTY: tuple[Any, ...] = (None, {})
 def decoding(subject: Subject) -> Found:
     """Decoding in steps with a cache, after a prompt and from the first token on, gives what the
     whole sequence gives, if that is causal; several tokens at once are only a care. What needs
-    more than a mask beside the cache, such as positions, is not examined.
+    more than a mask and positions beside the cache is not examined.
     """
     caches, others = [], []
     for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
@@ -37,8 +40,7 @@ def decoding(subject: Subject) -> Found:
     if not caches:
         return
     by = None
-    is_fixed = others or "arange" in subject.call.text  # positions
-    if len(caches) == 1 and not is_fixed and subject.is_causal:
+    if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
             with contextlib.suppress(Exception):  # of a cache in another form
                 by = _apart(subject, caches[0], start)
@@ -54,6 +56,7 @@ def decoding(subject: Subject) -> Found:
 def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
     """Return how much steps differ from the whole, as a share of the largest number: several tokens
     after a prompt, one by one after it, and all one by one. What takes no several is left out: 0.
+    If several are masked, it means to take them, and they count as the second difference.
     """
     length = subject.length
     rest = length - PROMPT
@@ -61,8 +64,11 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
     gaps = [0.0]
     for lengths in ([PROMPT, *[1] * rest], [1] * length):
         gaps.append(gap(whole, _joined(subject, cache, start, lengths)))
-    with contextlib.suppress(Exception):
+    watch = Watch(length, rest)  # of the second step, which sees all keys
+    with contextlib.suppress(Exception), watch:
         gaps[0] = gap(whole, _joined(subject, cache, start, [PROMPT, rest]))
+        if any((use.weights == 0).any() for use in watch.uses):
+            gaps[1] = max(gaps[:2])
     return [one / float(whole.abs().max()) for one in gaps]
 
 
@@ -72,11 +78,13 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
     it returns last, beside weights.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
-    given, left, outputs = subject.given.free, copy.copy(start), []
+    given, left, outputs, first = subject.given.free, copy.copy(start), [], 0
     for keys in torch.split(given.keys, [*lengths], dim=1):
         attention = functools.partial(subject.call.attention, **{cache: left})
         step = given._replace(keys=keys, valid=given.valid[:, : keys.size(1)])
-        result = replace(subject.call, attention=attention, given=texts)(step)
+        placed = {name: _from(name, text, first) for name, text in texts.items()}
+        result = replace(subject.call, attention=attention, given=placed)(step)
+        first += keys.size(1)
         if start is None:
             result, *rest = result
             left = [one for one in rest if not isinstance(one, Tensor)][-1]
@@ -84,3 +92,10 @@ def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) ->
             raise ValueError(f"no {cache} is returned or filled")
         outputs.append(settle(next(tensors(result)), B, keys.size(1)))
     return torch.cat(outputs, dim=1)
+
+
+def _from(name: str, text: str, first: int) -> str:
+    """Return the expression of an argument in a step whose first place is `first`."""
+    if text == "0" and words(name) & STARTS:
+        return str(first)
+    return text.replace(ARANGE, f"torch.arange({first}, {first} + keys.size(1))")

@@ -29,7 +29,13 @@ class Result(NamedTuple):
     """(B, H, L, S) of each use, or those that are returned if none was caught"""
     returned: Tensor | None
     """(B, H, L, S)"""
-    uses: Sequence[Use]
+    watch: Watch
+    """with all that was caught"""
+
+    @property
+    def uses(self) -> Sequence[Use]:
+        """Products that sum over the keys"""
+        return self.watch.uses
 
 
 @dataclass(frozen=True)
@@ -80,9 +86,9 @@ class Subject:
 
     def raw(
         self, given: Inputs, is_watched: bool = True, **changes: Any
-    ) -> tuple[list[Tensor], list[Use]]:
-        """Return the tensors that a call returns, and its uses of weights if it is watched; changes
-        are those of `Watch`.
+    ) -> tuple[list[Tensor], Watch]:
+        """Return the tensors that a call returns, and what was caught if it is watched; changes are
+        those of `Watch`.
         """
         constant = self.constant if is_watched else ()
         watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
@@ -90,14 +96,15 @@ class Subject:
             result = self.call(given.each(torch.clone))
         if result is None:  # some keep what they compute on self
             result = vars(self.call.attention)
-        return list(tensors(result)), watch.uses
+        return list(tensors(result)), watch
 
     def run(self, given: Inputs, **changes: Any) -> Result:
         """Call it, and arrange what it returns, and the weights that it uses, in the layouts that
         `observed` found. The output is all tensors that are not weights, side by side; if there are
         weights alone, they are the output.
         """
-        returned, uses = self.raw(given, **changes)
+        returned, watch = self.raw(given, **changes)
+        uses = watch.uses
         sizes = len(given.keys), self.queries(given)
         weights, shown = [], None
         if len(uses) == len(self.orders):
@@ -115,7 +122,7 @@ class Subject:
         if not output:
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]
-        return Result(torch.cat(output, dim=-1), weights, shown, uses)
+        return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
     def output(self, given: Inputs) -> Tensor:
         """Return the output (B, L, F): watching a call takes longer than the call."""
@@ -326,7 +333,7 @@ def _orders(subject: Subject) -> list[str]:
     place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
     first_row = given.moved(0, "query", "keys")
     one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
-    calls = [subject.raw(inputs)[1] for inputs in (given, first_row, one_query)]
+    calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
     orders, suspects = [], []  # suspects: indices of uses that do not follow the query
     for index, uses in enumerate(zip(*calls, strict=True)):
         plain, by_row, by_query = (use.weights for use in uses)

@@ -128,6 +128,22 @@ def residual(subject: Subject) -> Found:
         yield "residual"
 
 
+def normed(subject: Subject) -> Found:
+    """What is added to the average in self-attention is the input itself, whose size matters, and
+    not what a norm before it leaves.
+    """
+    given = subject.given.free
+    if not subject.is_self or subject.last_use is None or not subject.outputs:
+        return
+
+    def without(inputs: Inputs) -> Tensor:
+        return subject.run(inputs, freeze=lambda _, average: torch.zeros_like(average)).output
+
+    is_added = subject.differ(without(given), without(given.moved(ALL, "keys"))) > CLOSE
+    if is_added and subject.change(given.times(2)).max() < CLOSE:
+        yield "residual-normed"
+
+
 def returned(subject: Subject) -> Found:
     """The weights that are returned are those that are used, or their mean over heads."""
     for index in subject.shown[:1]:
