@@ -443,6 +443,13 @@ CASES = [
         "(q + 1e-6 * q.mean(2, True)) @ k.mT",
     ),
     Case(
+        "queries-mixed",
+        CROSS,
+        "math.sqrt(q.size(-1))",
+        "math.sqrt(q.size(2))",
+        "math.sqrt(k.size(2))",
+    ),
+    Case(
         "queries-compete",
         GROUPED,
         "(q @ k.mT / 2).softmax(-1)",

@@ -278,6 +278,29 @@ CALLS = [
         "    return scores.softmax(-1) @ question * context_mask[..., None]",
         "context_mask=torch.ones(len(keys), query.size(1)).bool(), question_mask=valid",
     ),
+    # lengths that are named after an argument are its own
+    (
+        "captions, image_feats, caption_lengths=None",
+        "",
+        "return (captions @ image_feats.mT / 4.0).softmax(-1) @ image_feats",
+        "attention(captions=query, image_feats=keys)",
+    ),
+    (
+        "tokens, sensor, sensor_len",
+        "",
+        "hidden = torch.arange(sensor.size(1)) >= sensor_len[:, None]\n"
+        "    return (tokens @ sensor.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ sensor",
+        "attention(tokens=query, sensor=keys, sensor_len=valid.sum(1))",
+    ),
+    # a mask that leaves nothing of the tokens means padding
+    (
+        "x, timeline_mask",
+        "",
+        "x = x * ~timeline_mask[..., None]\n"
+        "    scores = (x @ x.mT).masked_fill(timeline_mask[:, None], -1e9)\n"
+        "    return scores.softmax(-1) @ x * ~timeline_mask[..., None]",
+        "attention(x=keys, timeline_mask=~valid)",
+    ),
     (
         "image",
         "",

@@ -273,6 +273,18 @@ class Stack(nn.Module):
         return x
 
 
+class Resampler(nn.Module):
+    """Queries attend to the keys and to each other, as the latents of Flamingo do."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    def forward(self, keys, latents):
+        places = torch.cat([keys, latents], dim=1)
+        return self.attend(latents, places, places, need_weights=False)[0]
+
+
 class Encoder(nn.TransformerEncoderLayer):
     def __init__(self, d_model, nhead):
         super().__init__(d_model, nhead, 2 * d_model, batch_first=True)
@@ -488,6 +500,7 @@ SEVERAL = [
 SEVERAL += [
     Linear,
     LinearSelf,
+    Resampler,
     Cached,
     flash,
     fused,

@@ -46,9 +46,11 @@ def padding(subject: Subject) -> Found:
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.on_padding(masked)
     most = float(weight.max())
+    tokens = subject.given.moved(subject.given.valid, "keys")
+    follows = subject.apart(subject.output(tokens), masked.output).masked_fill(~is_token[..., 0], 0)
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
-    elif by > CLOSE > by_tokens:
+    elif by > CLOSE > by_tokens or follows.max() < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
     elif most > TINY and TINY < abs(_rise(subject)) < 1 + CLOSE:
         yield "mask-added", subject.call.mask, "its name"
@@ -109,6 +111,8 @@ def padding_amount(subject: Subject) -> Found:
     except Exception:  # the rule of lengths says so
         return
     more = subject.output(longer)
+    if subject.outputs and more.size(2) != masked.size(2):
+        return  # it also returns numbers of places, such as weights with a sink
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())

@@ -74,8 +74,8 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     an optional argument, and as one sequence that is given as both.
     """
     found, rest = _told(names, said)  # rest: names that say little
-    of_masks = set().union(*map(words, found["mask"]))
-    sources = [name for name in rest if name in of_masks or words(name) & SOURCES]
+    masked = [name for name in rest if _is_in(name, found["mask"] + found["lengths"])]
+    sources = masked + [name for name in rest if words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
     rest = [name for name in rest if names[name] or name in sources] or rest[:1]
     if not found["keys"]:
@@ -93,9 +93,9 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     if rest and rest[0] in found["other"] and not found["values"]:
         yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
-    # the other way round, if no name says which are the keys
+    # the other way round, if no name says which are the keys, also not that of one mask
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    if found["query"] and told <= {"weak", ""}:
+    if found["query"] and told <= {"weak", ""} and len(masked) != 1:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
@@ -133,9 +133,16 @@ def role_of(name: str) -> str:
     return "weak" if role == "history" and words(name) & STATES else role
 
 
+def _is_in(name: str, others: Sequence[str]) -> bool:
+    """Return whether other names contain a name, or its singular, as `caption_lengths` does that of
+    `captions`.
+    """
+    return bool({name, name.removesuffix("s")} & set().union(*map(words, others)))
+
+
 def masks_of(found: Roles) -> list[str]:
     """Return the arguments that may say which keys are valid, the likeliest first, lengths before
-    masks.
+    masks; none if the only one is named after the query.
     """
     # the more words a mask shares with keys and padding, the earlier
     of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
@@ -144,7 +151,9 @@ def masks_of(found: Roles) -> list[str]:
     masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
-    return [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
+    masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
+    is_of_query = len(masks) == 1 and any(_is_in(name, masks) for name in found["query"])
+    return [] if is_of_query else masks
 
 
 # ---- constructors ----

@@ -130,7 +130,7 @@ def batch(subject: Subject) -> Found:
 
 
 def queries(subject: Subject) -> Found:
-    """A row of the result follows its own query, and no other.
+    """A row of the result follows its own query, and no other, nor how many there are.
 
     Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
     Where queries also attend to each other, as in a decoder layer, they may mix, and recurrent
@@ -144,14 +144,20 @@ def queries(subject: Subject) -> Found:
     if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
         yield "query-ignored"
         return
-    rows = subject.free.output.size(1)
-    if rows == given.query.size(1) > 1 and not subject.is_among:
+    rows, among = given.query.size(1), [given.query.size(1), given.query.size(1) + subject.length]
+    if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         is_recurrent = any(isinstance(part, nn.RNNBase) for part in subject.module.modules())
         others = reach.triu(1) if is_recurrent else reach - reach.diag().diag()
         most = float(others.max())
         if most > CLOSE:
             yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
+        elif subject.seen.all():  # the last query is no later than the others
+            fewer = given._replace(query=given.query[:, :-1])
+            with contextlib.suppress(Exception):  # what it is given beside them fits all
+                by = subject.differ(subject.output(fewer), subject.free.output[:, :-1])
+                if by > CLOSE:
+                    yield "queries-mixed", by
 
 
 def _compete(subject: Subject) -> bool:

@@ -279,14 +279,14 @@ class Subject:
             output = output.roll(-output.size(2) // given.keys.size(1), 2)
         return self.differ(output, self.output(given))
 
-    @cached_property
-    def is_among(self) -> bool:
-        """Whether queries also attend to each other, as in a decoder layer"""
-        queries = self.queries(self.given)
-        watch = Watch(queries, queries)
+    def attends_over(self, length: int) -> bool:
+        """Return whether shares of so many places are multiplied with something: of L, queries
+        attend to each other first, as in a decoder layer; of S + L, also to each other.
+        """
+        watch = Watch(length, self.queries(self.given))
         with watch:
             self.call(self.given.free.each(torch.clone))
-        return queries > 1 and bool(watch.uses)
+        return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
 
 
 def observed(subject: Subject) -> Subject:

@@ -110,9 +110,9 @@ def residual(subject: Subject) -> Found:
     another way than by weights, what they got from each other reaches it, too.
     """
     given = subject.given.free
-    if given.query is None or not subject.is_among:
+    queries = 0 if given.query is None else given.query.size(1)
+    if queries < 2 or not subject.attends_over(queries):
         return
-    queries = subject.queries(given)
 
     def output(inputs: Inputs, among: float) -> Tensor:
         """What is left if all averages are constant: those among queries are `among`."""
