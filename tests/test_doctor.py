@@ -379,6 +379,24 @@ class Attention(torch.nn.Module):
     assert not examined(code).faults
 
 
+def test_a_constructor_may_demand_a_width_that_its_heads_divide():
+    code = """
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self, dim, dim_head=32):
+        super().__init__()
+        assert dim % dim_head == 0
+        self.project = torch.nn.Linear(dim, 3 * dim)
+
+    def forward(self, x):
+        q, k, v = (y.unflatten(2, (-1, 32)).transpose(1, 2) for y in self.project(x).chunk(3, 2))
+        return ((q @ k.mT / 32**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+"""
+    report = examined(code, widths=())
+    assert "dim=64" in report.adapter
+    assert not report.faults
+
+
 def test_a_constructor_may_take_the_sides_of_a_window():
     code = """
 import torch

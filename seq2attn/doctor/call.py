@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 B, L, S = 5, 3, 9  # rows, queries and keys: no two alike, and no width
-ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb", "bhlg")
-"""of rows, heads and queries in rows of weights, the usual ones first; g: pairs of heads"""
+ORDERS = ("bhl", "hbl", "blh", "lbh", "hlb", "lhb")
+"""of rows, heads and queries in rows of weights, the usual ones first"""
 
 
 class Inputs(NamedTuple):
@@ -143,17 +143,20 @@ def settle(tensor: Tensor, *sizes: int) -> Tensor:
 
 
 def orders_of(heads: int) -> Sequence[str]:
-    """Return the orders that so many heads allow: an odd number makes no pairs."""
-    return ORDERS[:-1] if heads % 2 else ORDERS
+    """Return the orders that so many heads allow: in "bhl2" they are pairs of heads, h being the
+    number of pairs.
+    """
+    groups = [size for size in range(2, min(heads, 10)) if heads % size == 0]
+    return [*ORDERS, *(f"{order}{size}" for size in groups for order in ("bhl", "hbl"))]
 
 
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
     "bhl"; heads that are all alike become one.
     """
-    sizes = {"b": batch, "l": queries, "h": -1, "g": 2}
-    whole = rows.view(*(sizes[axis] for axis in order), rows.size(1))
-    axes = [order.index(axis) for axis in "bhgl" if axis in order]
+    sizes = {"b": batch, "l": queries, "h": -1}
+    whole = rows.view(*(sizes.get(axis) or int(axis) for axis in order), rows.size(1))
+    axes = [order.index(axis) for axis in f"bh{order[3:]}l"]
     whole = whole.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
     return whole[:, :1] if (whole == whole[:, :1]).all() else whole
 

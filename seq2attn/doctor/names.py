@@ -34,7 +34,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
     OF_NUMBERS,
 ) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
-HEADS = 4
+HEADS, EVEN = 4, 64
 LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor
 OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
@@ -192,14 +192,16 @@ def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
     """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
     guessed ones, for long sources, and then for those of exactly the length that is drawn, with
-    small numbers for what names say nothing of.
+    small numbers for what names say nothing of. Of a class that takes none of these, another width
+    is tried, which more sizes of heads divide.
     """
-    problems = []
+    problems: list[str] = []
     tried: list[dict[str, Any]] = []
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
-    for longest, rest in ((LONG, width), (SHORT, HEADS), (SQUARE, HEADS)):
-        given = {name: guess(name, width, longest, rest) for name in needed}
-        if given in tried:
+    ways = ((width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS), (EVEN, LONG, EVEN))
+    for size, longest, rest in ways:
+        given = {name: guess(name, size, longest, rest) for name in needed}
+        if given in tried or (size == EVEN and len(problems) < len(tried)):
             continue
         tried.append(given)
         shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]

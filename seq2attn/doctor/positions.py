@@ -5,6 +5,7 @@ size of blocks in which keys are visited changes nothing.
 import contextlib
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, settle
-from seq2attn.doctor.names import WORDS, function_of, words
+from seq2attn.doctor.names import WORDS, function_of, said_of, words
 from seq2attn.doctor.subject import CLOSE, Subject, gap
 from seq2attn.doctor.weights import EXACT
 from seq2attn.findings.engine import Found
@@ -64,10 +65,13 @@ def moved(subject: Subject) -> Found:
 
 def _encodings(subject: Subject) -> set[str]:
     """Return the words by which an attention names encodings of positions: in the names of its
-    parameters, and of the functions and parts that a call runs, as others may be switched off.
+    parameters, and of the functions and parts that a call runs, as others may be switched off; of
+    those on distances also in its first line and the names of its buffers.
     """
     parts = {id(part): name for name, part in subject.module.named_modules()}
     names = [name for name, _ in subject.module.named_parameters()]
+    told = [name for name, _ in subject.module.named_buffers()]
+    told += re.findall(r"\w+", said_of(subject.call.attention, first=True).lower())
     run = [type(subject.module).__name__]
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
@@ -83,7 +87,8 @@ def _encodings(subject: Subject) -> set[str]:
         sys.setprofile(None)
     held = {word for name in names if "wise" not in name.lower() for word in words(name)}
     used = {word for name in run for word in words(name)}
-    return (held & ENCODED) | (held | used) & (ROTARY | NEARER)
+    nearer = NEARER & set().union(*map(words, told))
+    return (held & ENCODED) | (held | used) & (ROTARY | NEARER) | nearer
 
 
 def blocks(subject: Subject) -> Found:

@@ -27,6 +27,8 @@ def sums(subject: Subject) -> Found:
         for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
             weights = weights.masked_fill(~is_token, 0)
             totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
+            if totals.any():  # otherwise, a row of zeros attends to nothing on purpose
+                totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
             if not is_wrong:  # or NaN, which is another finding
