@@ -69,8 +69,8 @@ const LEARNING_STOPS = [
       return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of the letters
         are right after the right ones, ${percent(own)} after its own. And ${percent(whole)} of the
         strings are right after its own: all letters have to be.
-        ${attends ? "Attention reads each where it stands: few" : "All pass one vector: many"} are
-        wrong, and mislead.`
+        ${attends ? "Attention reads each where it stands: few" : "All share one vector: many"}
+        are wrong and mislead the next.`
     }
   },
   {

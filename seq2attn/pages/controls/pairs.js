@@ -152,8 +152,7 @@ const PAIR_STOPS = [
       )
       return `Summed over the steps before, C is ${all.join(", ")}.
         ${winner.spec.name} adds w C, with a learned w, to its scores: what it attended to, not what
-        it wrote. They write ${each(model => answerOf(model))}. Try the other examples, too: is a
-        letter written twice, and another left out?`
+        it wrote. Try the other examples, too: is a letter written twice, and another left out?`
     }
   },
   {
