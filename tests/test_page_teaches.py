@@ -83,7 +83,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 @pytest.mark.parametrize("page, stops, guess, told", [
     ("window", 3, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
     ("coverage", 3, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
-    ("scores", 1, 0, "“dot”: right. The largest weight falls from .98 to .71 (dot) and from .69"),
+    ("scores", 1, 0, "“both”: wrong, it is “neither”. They write olllh (dot) and olll (additive)"),
     ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
     ("width", 2, 1, "“wide”: wrong, it is “narrow”. narrow writes eoanhu. Step 2 is the first"),
     ("bottleneck", 2, 0, "“additive”: wrong, it is “none”. none writes erutcetihcri. Step 12 is"),

@@ -8,6 +8,7 @@ import inspect
 import re
 import shutil
 import sys
+from itertools import chain, pairwise
 from pathlib import Path
 from pydoc import locate
 from xml.etree import ElementTree
@@ -104,7 +105,10 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "local attention",
         "A window that follows the answer, and one that moves the wrong way.",
     ),
-    "coverage": ("coverage", "Sorting letters, with and without a memory of what was read."),
+    "coverage": (
+        "coverage",
+        "Sorting letters, with a memory of what was read and without: try dessert and possess.",
+    ),
     "monotonic": (
         "hard monotonic attention",
         "Hard monotonic attention copies: a position that it has left gets almost nothing.",
@@ -114,25 +118,15 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
         "Hard monotonic attention was to reverse: it cannot go back.",
     ),
 }
-NEXT = {  # a page -> one that goes on from it
-    "scaled": "bottleneck",
-    "bottleneck": "width",
-    "width": "narrow",
-    "narrow": "race",
-    "race": "letters",
-    "letters": "train",
-    "train": "root",
-    "root": "division",
-    "division": "gru",
-    "gru": "scores",
-    "scores": "general",
-    "general": "order",
-    "order": "monotonic",
-    "monotonic": "stuck",
-    "stuck": "window",
-    "window": "coverage",
-    "coverage": "unmasked",
+GROUPS = {  # the landing page's groups of pages; "Next" goes through them in this order
+    "What a weight does": ["scaled"],
+    "The bottleneck": ["bottleneck", "width", "narrow", "race"],
+    "Training": ["letters", "train"],
+    "The score": ["root", "division", "gru", "scores", "general"],
+    "The decoder": ["order", "monotonic", "stuck"],
+    "Windows, coverage and masks": ["window", "coverage", "unmasked"],
 }
+NEXT = dict(pairwise(chain(*GROUPS.values())))  # a page -> one that goes on from it
 
 MENDED = {
     'role="heading"': 'role="heading" aria-level="2"',
@@ -170,7 +164,10 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 templates_path = ["."]
 html_additional_pages = {"index": "landing.html"}
-html_context = {"pages": {k: v for k, v in PAGES.items() if (ROOT / f"docs/{k}.html").exists()}}
+html_context = {
+    "pages": {k: v for k, v in PAGES.items() if (ROOT / f"docs/{k}.html").exists()},
+    "groups": GROUPS,
+}
 html_math_renderer = "svg"
 html_show_search_summary = False  # it fetches pages, which a browser refuses from disk
 html_copy_source = False

@@ -139,9 +139,9 @@ function ofGRU([undivided]) {
       ? "Here the softmax is soft either way"
       : "Here the best key usually has less than half of the weight, even without the division"
   return `${soft}: the division has nothing to mend. These states have a length of about
-    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (The keys here have
-    nothing to do with the query. A decoder that begins with the encoder's last state is like the
-    last key, which gets more than half of the weight in gru.html, but never all of it.)`
+    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (Here
+    the keys have nothing to do with the query. In the race below, step 1 of “hello” gives the last
+    key .42 before training: that decoder begins as the encoder's last state, which is like it.)`
 }
 
 // What the medians say for numbers of variance 1.

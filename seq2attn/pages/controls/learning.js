@@ -43,8 +43,8 @@ const LEARNING_STOPS = [
       )
       return `At width ${data.models[0].about.width}, ${share} of ${EXAM.strings} new strings are
         right, all as long as the longest of training. The losses are ${loss}. One string alone may
-        be luck: look at the shares. This is who learns faster, not what either can learn: train on,
-        and watch “Right by length”.`
+        be luck: look at the shares. This is who learns faster, not what either can
+        learn: train on.`
     }
   },
   {
@@ -57,17 +57,20 @@ const LEARNING_STOPS = [
       if (whole > 0.75 * given) return "nearly as many"
       return whole > 0.25 * given ? "about half as many" : "hardly any"
     },
-    ask: () => `In training the model writes each letter after the right ones (teacher forcing).
-      In use it writes after its own. Train ${batches()} batches: of its letters many will be right.
-      Will as many strings be right as letters?`,
+    ask: ({
+      attends
+    }) => `This model has ${attends ? "" : "no"} attention. In training it writes each
+      letter after the right ones (teacher forcing), in use after its own. Train ${batches()}
+      batches, counted above the charts: will as many strings be right as letters?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
-    tell: () => {
+    tell: ({attends}) => {
       const [{given, own, whole}] = latest()
       return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of the letters
-        are right after the right ones, ${percent(own)} after its own: after a wrong letter, the
-        next is often wrong, too. And ${percent(whole)} of the strings are right: a string needs all
-        its letters. Shorter ones are right sooner.`
+        are right after the right ones, ${percent(own)} after its own. And ${percent(whole)} of the
+        strings are right after its own: all letters have to be.
+        ${attends ? "Attention reads each where it stands: few" : "All share one vector: many"}
+        are wrong and mislead the next.`
     }
   },
   {

@@ -171,7 +171,7 @@ function prepareControls() {
     model => !model.attends || model.mask_padding
   )
   if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
-  else if (!canForce())
+  else if (data.models.some(model => model.force_reason))
     setText(by("hint"), "Ban a position, or retype a symbol.")
 }
 

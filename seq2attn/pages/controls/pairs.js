@@ -1,6 +1,10 @@
 // Stops of the guided tour for a page of two models, about the part in which they differ. stops.js
 // says what the fields of a stop are.
 
+const whoIsRight = {
+  guess: () => ["both", ...modelNames(), "neither"],
+  truth: rightOnes
+}
 const PAIR_STOPS = [
   {
     title: "What can step 1 look for?",
@@ -16,8 +20,8 @@ const PAIR_STOPS = [
     act: () => choose(0, null),
     tell: () => `The largest weight of step 1 is
       ${each(view => strongest(view, 0).shown)}. A score of the query 0 is the same for every key;
-      the other one's cell has read the start before it attends. ${sampled()} The fault comes from
-      starting at zeros, not at the encoder's last state, as is usual.`
+      the other one's cell has read the start before it attends. From the encoder's last
+      state, as is usual, the query would not be 0. ${sampled()}`
   },
   {
     title: "What goes into the cell?",
@@ -30,14 +34,13 @@ const PAIR_STOPS = [
     act: play,
     tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the query is the
       state before. The other one's cell comes first; the query is its new state, and c goes past
-      the cell. Compare the rows “query” and “cell” step by step.`
+      the cell.`
   },
   {
     title: "Only to the right",
     of: () => differing("decoder") && oneWay(),
     covered: true,
-    guess: () => ["both", ...modelNames(), "neither"],
-    truth: rightOnes,
+    ...whoIsRight,
     ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each step is at
       one position, and a weight is the probability of being there. Both were trained on the task
       ${oneWay().spec.about.task}. Will both get “${state.text}” right, one of them, or neither?`,
@@ -68,8 +71,9 @@ const PAIR_STOPS = [
     },
     tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes one symbol,
       from the mean of what it reads. Hard attention is at one position or at another; each of
-      these has an answer of its own, about as likely as its weight. And it never goes back: see
-      stuck.html, where it was to reverse.`
+      these has an answer of its own, about as likely as its weight: one answers where, but for
+      the ban, it would hardly be. And it never goes back:
+      «stuck.html|hard monotonic attention, stuck».`
   },
   {
     title: "One of the two is wrong",
@@ -110,14 +114,12 @@ const PAIR_STOPS = [
     tell: () => `${judged(loser)}
       What attention does not bring has to come through one vector, the encoder's last state, as
       wide for a long string as for a short one: a bottleneck. ${sampled()} Longer training lets
-      more letters through, and so does a wider vector, width.html; with attention a narrow one is
-      enough, narrow.html.`
+      more letters through, and so does a wider vector; with attention a narrow one is enough.`
   },
   {
     title: "Longer than in training",
     of: () => rivals() && hasWindow(),
-    guess: () => ["both", ...modelNames(), "neither"],
-    truth: rightOnes,
+    ...whoIsRight,
     ask: ({
       spec: {trained}
     }) => `What is a window good for? In training, strings had
@@ -125,8 +127,7 @@ const PAIR_STOPS = [
     press: "Type it",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
     tell: () => `${sampled()} Where a window leads to the right place, it still does so in strings
-      longer than those of training; scaled.html, without one, gets lost there. It is wrong
-      wherever what a step needs lies outside it.`
+      longer than those of training. It is wrong wherever what a step needs lies outside it.`
   },
   {
     title: "What has been read",
@@ -146,17 +147,12 @@ const PAIR_STOPS = [
     },
     tell: view => {
       const read = readBefore(winner, state.step)
-      const whole = each(model => {
-        const sums = readBefore(model, model.now.steps.length - 1)
-        return `${short(Math.min(...sums))} to ${short(Math.max(...sums))}`
-      })
       const all = positions(view).map(
         (name, j) => `${name} ${short(read[j])}`
       )
       return `Summed over the steps before, C is ${all.join(", ")}.
         ${winner.spec.name} adds w C, with a learned w, to its scores: what it attended to, not what
-        it wrote; ${loser.spec.name} has to count in its state. In the whole answer each position is
-        read about once: ${whole}.`
+        it wrote. Try the other examples, too: is a letter written twice, and another left out?`
     }
   },
   {
@@ -166,7 +162,7 @@ const PAIR_STOPS = [
     truth: () => modelWithMost(moved),
     start: () => choose(blank() ? 2 : firstWrong(loser), null),
     ask: view => `Let all attention of step ${state.step} go to ${positions(view)[leastRead()]}; the
-      letter that it writes is held. Which model will look elsewhere in step ${state.step + 1}?`,
+      letter that it writes is held. In which will step ${state.step + 1} change more?`,
     press: "Set both weights to 1",
     act: ({right}) => {
       const t = state.step
@@ -180,33 +176,31 @@ const PAIR_STOPS = [
         [before, now].map(weightThere).map(short).join(", then ")
       )
       const why = remembers()
-        ? "Only coverage remembers it: C has grown there, and its scores with w C have changed"
-        : `The context goes into the cell of bahdanau, so that its state knows. luong, as here,
+        ? "Only coverage remembers what was set, which may make it wrong"
+        : `The context goes into the cell of bahdanau, so that its state knows. luong
           attends after its cell, which has read the letter alone`
       return `The weight of ${positions(view)[state.position]} in step ${state.step + 1} was
-        ${there}. ${why}.`
+        ${there}. ${why}. They now write ${each(model => answerOf(model))}.`
     }
   },
   {
     title: "Flatter weights",
     of: () => differing("score") && bothAttend(),
     covered: true,
-    guess: modelNames,
-    truth: () => modelWithMost(view => strongest(view).weight),
+    ...whoIsRight,
     start: () => choose(1, null),
-    ask: () => `${contrast()}. The temperature 3 divides all scores by 3. Which model keeps the
-      larger weight in step 2?`,
-    press: "Temperature 3",
-    act: () => set({temperature: 3}),
+    ask: () => `${contrast()}. The temperature 5 divides all scores by 5, and the weights become
+      flatter. Which answer will still be right?`,
+    press: "Temperature 5",
+    act: () => set({temperature: 5}),
     tell: () => {
-      const weight = (view, result) =>
-        strongest(view, state.step, result).shown
       const both = each(
-        view => `from ${weight(view, view.before)} to ${weight(view)}`
+        view =>
+          `from ${strongest(view, state.step, view.before).shown} to ${strongest(view).shown}`
       )
-      const ranges = each(({scale}) => scale.map(short).join(" to "))
-      return `The largest weight falls ${both}. Scores go from ${ranges}: those that lie far apart
-        stay apart. Below 1, a temperature sharpens: move the slider to the left.`
+      return `They write ${each(view => answerOf(view))}. The largest weight of step 2
+        falls ${both}. Scores go from ${each(({scale}) => scale.map(short).join(" to "))}:
+        those far apart stay apart. Below 1, it sharpens: move the slider.`
     }
   }
 ]

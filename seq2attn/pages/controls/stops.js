@@ -43,14 +43,16 @@ const STOPS = [
     truth: view => `${countRight(view, WORDS)}`,
     start: () => type(WORDS[3]),
     ask: () => `This model was trained without a mask, in batches filled up to their longest string.
-      Ten words, from ${WORDS[0]} to ${WORDS[9]}, each alone: how many are right?`,
+      Ten words, each alone: how many are right? ${WORDS.join(", ")}.`,
     press: `Then beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
     tell: view => {
       const alone = countRight(view, WORDS)
       const beside = countRight(view, WORDS, besides)
       return `Alone ${alone} of 10 are right, beside “${NEIGHBOUR}” ${beside}: here it writes
-        ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.`
+        ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.
+        “${NEIGHBOUR}” itself has no empty positions: it is
+        ${countRight(view, [NEIGHBOUR]) ? "right" : "wrong"}.`
     }
   },
   {
@@ -67,8 +69,8 @@ const STOPS = [
         ? ": its query is 0, so that all positions count alike, as in training"
         : ""
       return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
-        empty positions${why}. “mask it” does not mend this model: it hides the empty positions, so
-        that the answer is that without them again. A mask has to be there in training.`
+        empty positions${why}. It learned to need them: “mask it” hides them, and the answer is that
+        without them again. A mask has to be there in training.`
     }
   },
   {
@@ -201,7 +203,8 @@ const STOPS = [
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
       return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.shown} and
-        is ${is.shown}: a temperature below 1 sharpens. Why one divides: root.html.`
+        is ${is.shown}: a temperature below 1 sharpens. Why one divides:
+        «root.html|why divide by √D?».`
     }
   },
   {
@@ -235,7 +238,8 @@ const STOPS = [
       const shares = writing(view).map(t => emptyShare(view, t))
       return `${compared(view)}: they get up to ${short(Math.max(...shares))} of a step's attention,
         which the mask keeps at 0. A model that was trained with the mask may bear that. One that
-        was trained without it gives other answers beside longer strings: see unmasked.html.`
+        was trained without it gives other answers beside longer strings:
+        «unmasked.html|padding mask».`
     }
   },
   {

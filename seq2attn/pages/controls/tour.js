@@ -115,13 +115,20 @@ function act(stop, view) {
   stop.act(view)
   const tellResult = () => {
     card(".next-stop").disabled = false
-    setText(card(".told"), resultText(stop, view))
+    card(".told").replaceChildren(...linked(resultText(stop, view)))
     makeRoom()
     if (stop.act === play) hideCells()
   }
   if (playing || training.playing) afterwards = tellResult
   else tellResult()
 }
+
+// A text as parts for an element: «page.html|title» becomes a link.
+const linked = text =>
+  text.split(/«(.+?)»/).map((part, k) => {
+    const [href, textContent] = part.split("|")
+    return k % 2 ? make("a", {href, textContent}) : part
+  })
 
 // Whether the user has guessed right, if there was a guess, and then what the stop tells.
 function resultText(stop, view) {
@@ -132,11 +139,11 @@ function resultText(stop, view) {
   return onGuess + flowing(stop.tell(view))
 }
 
+// Close the card. What the last stop changed stays, for the user to look at.
 function leave() {
   if (playing) pause()
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
   hideCells()
-  undoAll()
 }

@@ -33,7 +33,8 @@ function short(value) {
 // A number with four digits.
 function exact(value) {
   const size = Math.abs(value)
-  if (size >= 1e5 || (size && size < 1e-3)) return value.toExponential(1)
+  if (size < 1e-15) return "0" // what rounding leaves
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(1)
   return Number.isInteger(value)
     ? `${value}`
     : `${Number(value.toPrecision(4))}`

@@ -10,7 +10,7 @@ const STROKES = ["━", "┅", "┈"] // the same in a caption
 const SHARES = {
   given: "letters, after the right ones",
   own: "letters, after its own",
-  whole: "whole strings"
+  whole: "whole strings, after its own"
 }
 
 class Chart {

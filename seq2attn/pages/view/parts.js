@@ -334,10 +334,7 @@ class AttentionParts extends StepParts {
     const place = view.windowAt(t, ", R = ")
     const isOut = view.map.outside(t, j)
     const out = isOut ? `: position ${j + 1} is outside, its weight is 0` : ""
-    return (
-      place &&
-      `Counted from 1, this step's is around position ${place}${out}.`
-    )
+    return place && `This step's is around position ${place}${out}.`
   }
 
   // Explain the weight with which the step attends to position j, in terms of the softmax. A
