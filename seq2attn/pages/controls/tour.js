@@ -123,11 +123,13 @@ function act(stop, view) {
   else tellResult()
 }
 
-// A text as parts for an element: «page.html|title» becomes a link.
+// A text as parts for an element: «page.html|title» becomes a link among the pages in docs/, and
+// the title elsewhere.
 const linked = text =>
   text.split(/«(.+?)»/).map((part, k) => {
-    const [href, textContent] = part.split("|")
-    return k % 2 ? make("a", {href, textContent}) : part
+    const [href, textContent = part] = part.split("|")
+    const isLink = k % 2 && location.pathname.includes("/docs/")
+    return isLink ? make("a", {href, textContent}) : textContent
   })
 
 // Whether the user has guessed right, if there was a guess, and then what the stop tells.
