@@ -163,7 +163,7 @@ def test_the_page_has_a_file_of_each_kind():
 
 
 RULES = (
-    "shape arguments randomness steps mask batch padding training context state pairs points "
+    "shape arguments randomness steps mask batch padding training context state points "
     "parameters gradients options"
 ).split()
 FORMULA = "return self.factor * query @ keys.mT"

@@ -44,6 +44,8 @@ DOCUMENTED = {  # by torch's page on how to extend it, under a name like a priva
     ("catch.py", MODE),
     ("scale.py", MODE),  # operations, which such a mode sees: what `Tensor.to` and softmax call
     ("scale.py", "aten._to_copy"),
+    ("catch.py", "aten._unsafe_view"),  # what `reshape` calls
+    ("catch.py", "aten._reshape_alias"),
     ("catch.py", "aten._softmax"),
     ("catch.py", "aten._safe_softmax"),
 }

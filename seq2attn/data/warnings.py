@@ -57,6 +57,7 @@ LOOKS = (
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
+RARE, USUAL = 0.002, 0.95  # shares of targets that are too few, or too many, to be alternatives
 WORD = r"(?!true|false|null)[A-Za-z][\w./-]*"  # that a config writes as it is
 SMALL = 0.05  # share of a dev set that deserves a note, not a warning
 
@@ -163,8 +164,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Warn of a sign, such as a comma, that stands between several answers in some targets: these
-    are similar, or each is in quotes of its own. spaced: targets are symbols with a separator.
+    """Warn of a sign, such as a comma, that stands between several answers in some targets. It
+    surely does where these are similar, or each in quotes of its own; a sign with a blank, such as
+    ", ", may, and is worth a question. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences, whose commas are their own
@@ -172,11 +174,11 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
         if spaced and " " not in sign:
             continue  # it is inside a symbol
         several = _divided(sources, targets, sign)
-        if len(several) <= 0.002 * len(targets):
+        if len(several) <= RARE * len(targets):
             continue
         first_two = [(answers[0], answers[1]) for answers in several]
         all_quoted = all(_is_quoted(one, other) for one, other in first_two)
-        if len(several) > 0.95 * len(targets) and not all_quoted:
+        if len(several) > USUAL * len(targets) and not all_quoted:
             continue  # nearly every target has the sign: it is part of the answers
         some = first_two[:COMPARED]
         sure = sum(_is_similar(one, other) for one, other in some) > 0.5 * len(some)

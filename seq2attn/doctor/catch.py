@@ -17,6 +17,7 @@ PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
 VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
 SOFTMAXES = {aten._softmax, aten._safe_softmax}
+SORTS = {aten.sort, aten.topk}
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""
 
@@ -35,9 +36,10 @@ class Use(NamedTuple):
 class Watch(TorchDispatchMode):
     """Records the uses of weights over `length` keys.
 
-    queries: how many rows weights usually have, beside 1. constant: where parameters lie in memory,
-    whose products use no weights. change: returns the weights that take the place of those
-    of a use. freeze: returns what takes the place of its result.
+    queries: how many rows weights usually have, beside 1.
+    constant: addresses of parameters in memory: a product with one is a layer, and no use.
+    change: from the index and the weights of a use to the weights that it gets instead.
+    freeze: from the index and the result of a use to the result that takes its place.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Watch(TorchDispatchMode):
         self.uses: list[Use] = []
         self.is_twice = False
         """a softmax was applied to what another one returned"""
+        self.is_sorted = False
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
         self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
@@ -76,6 +79,7 @@ class Watch(TorchDispatchMode):
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
+        self.is_sorted |= kind in SORTS
         if kind in VIEWS:
             self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:

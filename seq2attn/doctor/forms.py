@@ -192,9 +192,9 @@ def means_padding(mask: str) -> bool:
 
 
 def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[str]:
-    """Return those of the expressions that have the axes that are said of an argument: so many, and
-    that of the batch where it should be. Those whose axes have length 1 just where 1 is said come
-    first.
+    """Return those of the expressions, such as `valid[:, None]`, that have the axes which the
+    docstrings (`said`) name for an argument, such as "mask: (B, 1, S)": as many axes, and the batch
+    in the same place. Those that have length 1 just where 1 is said come first.
     """
     axes, _ = axes_of(name, said)
     if not axes or any(axis.startswith(("*", "...")) for axis in axes):
@@ -202,6 +202,7 @@ def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[
     fitting = []
     for text in texts:
         try:
+            # values are drawn later, in the shape of the keys
             value = eval(text, {**inputs._asdict(), "values": inputs.keys, "torch": torch})
         except RuntimeError:  # a width that cannot be split: a call says so
             value = None

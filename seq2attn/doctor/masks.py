@@ -33,7 +33,7 @@ def padding(subject: Subject) -> Found:
 
     Only the first cause that fits is yielded: a mask that is inverted, or added, leaks as well.
     """
-    if not subject.has_mask:
+    if not subject.has_mask or _has_more_rows(subject):
         return
     if not subject.is_finite(subject.given):
         yield "not-finite", "with a mask"
@@ -67,6 +67,17 @@ def padding(subject: Subject) -> Found:
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
 
 
+def _has_more_rows(subject: Subject) -> bool:
+    """Return whether rows of the result stand beside those of the places, such as that of CLS: then
+    it is not known which row is whose.
+    """
+    if subject.given.query is not None or subject.is_self:
+        return False
+    returned, _ = subject.raw(subject.given.free)
+    more = range(subject.length + 1, subject.length + MORE + 1)
+    return any(size in more for index in subject.outputs for size in returned[index].shape[1:])
+
+
 def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
     padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
@@ -78,7 +89,7 @@ def _rise(subject: Subject) -> float:
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
         logs = (masked / free).log()
         padding = ~subject.given.valid[:, None, None].expand_as(logs)
-        rises.append((logs[..., :1] - logs)[padding])
+        rises.append((logs[..., :1] - logs)[padding & (free > 0)])
     if not rises:
         return 0.0
     found = torch.cat(rises)
@@ -121,8 +132,10 @@ def padding_amount(subject: Subject) -> Found:
 
 
 def whole_mask(subject: Subject) -> Found:
-    """A mask that hides nothing changes nothing."""
-    if not subject.has_mask or words(subject.call.mask) & PREFIX:
+    """A mask that hides nothing changes nothing. Of a causal one it is not known whether the search
+    has found its form: its rows see no padding behind them with any form.
+    """
+    if not subject.has_mask or subject.is_causal or words(subject.call.mask) & PREFIX:
         return
     call = replace(subject.call, needs_mask=True)
     by = subject.differ(replace(subject, call=call).output(subject.given.free), subject.free.output)

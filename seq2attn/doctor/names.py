@@ -109,6 +109,9 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     them, and the names of those that are left to be guessed: weak names, such as `x`, and a second
     one for a role that takes only one. What need not be given, such as a bias, is left out. Values
     without keys are the keys.
+
+    names: of the arguments, and whether each must be given. said: the docstrings, whose shapes may
+    say of a `mask` that it has one axis, and so is lengths.
     """
     found: Roles = {role: [] for role in ROLES}
     rest = []
@@ -228,6 +231,12 @@ MEANING = re.compile(
     r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,
 )
+MEANT_BY = re.compile(
+    r"(\w+)(?: out)? (?:where|when|wherever|if)\b[^.;:]{0,60}?"
+    r"\b(?:is|are|=+) [`*'\"]*(true|false|0|1)\b",
+    re.IGNORECASE,
+)
+"""such as "masked out where their value is `False`\""""
 
 
 def documented(mask: str, text: str) -> tuple[bool | None, str]:
@@ -247,6 +256,10 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
             is_not = bool(NEGATIONS & set(told[: told.index(word)]))
             is_false = value.lower() in ("false", "0")
             return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
+    for found in MEANT_BY.finditer(after):
+        word, value = found[1].lower(), found[2].lower()
+        if word in OF_PADDING | OF_TOKENS:
+            return (word in OF_PADDING) ^ (value in ("false", "0")), found[0].strip()
     return None, ""
 
 

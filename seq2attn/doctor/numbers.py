@@ -168,8 +168,10 @@ def parameters(subject: Subject) -> Found:
 
     Nothing is said where layers may rightly stay unused: if an argument that is no mask is left
     out, if the keys are given as already projected, or if most parameters get no gradient, as in a
-    module that holds more than the attention.
+    module that holds more than the attention, or if an axis of length 1 was made up for the keys.
     """
+    if any("keys[:, None]" in text for text in subject.call.given.values()):
+        return
     for name in required(function_of(subject.call.attention)):
         is_given = f"{name}=" in subject.call.text and f"{name}=None" not in subject.call.text
         if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:

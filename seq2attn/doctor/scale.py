@@ -108,28 +108,28 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     """Yield the factor of q · k before the softmax of each use of weights, the width of q and k,
     the number of heads, and whether keys are normalised: then any factor may be right.
 
-    The logarithms of weights are compared with the products that were recorded. What the softmax
-    takes away, and what is added at each place in all rows alike, such as a position bias, is
-    removed from both.
+    The logarithms of the weights of a call without padding (`free`) are compared with the products
+    that were recorded. What the softmax takes away, and what is added at each place in all rows
+    alike, such as a position bias, is removed from both.
     """
-    queries, found = subject.queries(subject.given.free), products(subject)
+    count, found = subject.queries(subject.given.free), products(subject)
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
-        logs = _apart(weights.log(), seen)
+        logs = _without_offsets(weights.log(), seen)
         for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
-            product = arrange(scores, order, B, queries)  # (B, H, L, S) in this order
+            product = arrange(scores, order, B, count)  # (B, H, L, S) in this order
             if product.shape != weights.shape:
                 continue
-            if factor := factor_of(_apart(product, seen), logs):
+            if factor := factor_of(_without_offsets(product, seen), logs):
                 norms = keys.norm(dim=-1)
                 is_normed = gap(norms / norms.mean(), 1) < EVEN
                 yield factor, keys.size(-1), weights.size(1), is_normed
                 break
 
 
-def _apart(numbers: Tensor, seen: Tensor) -> Tensor:
+def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:
     """Return numbers (B, H, L, S) as (B H, L, S), without their mean over the rows of the batch and
     that over the keys that are seen.
     """

@@ -35,7 +35,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
 
     A call that works is put aside while other roles of the names may fit better: if no weights were
     caught, or if another argument may be the mask. If its mask takes no form, queries and keys
-    split into heads are tried, too: some masks fit only these.
+    split into heads are tried, too: some masks fit only these. `doubts` says how doubtful a call
+    is: 0 is beyond doubt, and UNSEEN or more that its mask took no form; the least one wins.
     """
     is_ready = not any(map(is_lazy, module_of(attention).parameters()))
     fresh = copy.deepcopy(attention) if is_ready else None
@@ -89,6 +90,8 @@ def _called(
                 if key in problems:
                     raise problems[key][-1]
                 subject = observed(Subject(call, module, free, fresh))
+                if fresh is not None:  # what earlier tries left behind may hide that this one fails
+                    replace(call, attention=copy.deepcopy(fresh))(free.each(torch.clone))
                 for role, name in optional.items():
                     if not subject.change(free.moved(ALL, role)).any():
                         raise ValueError(f"{name} changes nothing")
