@@ -6,6 +6,7 @@ import contextlib
 import copy
 import inspect
 import traceback
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from operator import itemgetter
@@ -23,7 +24,7 @@ from seq2attn.doctor.subject import ALL, Subject, observed
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-MOST = 750  # calls that fail: what needs more is refused
+MOST, MOST_OF_WIDTHS = 750, 200  # calls that fail, in all and of widths of which none works
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]
@@ -43,13 +44,17 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, Subject]] = []
     usual: Widths | None = None  # those that it takes
+    failed = Counter[Widths]()
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            if usual not in (None, meaning.widths) or _is_hopeless(problems.values()):
+            is_wide = usual is None and failed[meaning.widths] < MOST_OF_WIDTHS
+            if not (is_wide or usual == meaning.widths) or _is_hopeless(problems.values()):
                 continue
+            before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
+            failed[meaning.widths] += len(problems) - before
             if subject is None:
                 continue
             subject, doubts = with_mask(subject, meaning)
