@@ -205,7 +205,8 @@ FORMULA = "return self.factor * query @ keys.mT"
         ),
         (
             FORMULA,
-            f"self.w = nn.Parameter(torch.ones(()))\n        {FORMULA} * self.w",
+            "if not hasattr(self, 'w'):\n            self.w = nn.Parameter(torch.ones(()))\n"
+            f"        {FORMULA} * self.w",
             "training",
             (
                 "mine.py:5: parameter decoder.attention.score.w is made in a step, so it is not "

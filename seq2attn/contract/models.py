@@ -156,10 +156,10 @@ def check_training(subject: Subject) -> Found:
 
     A resumed training would differ from an uninterrupted one otherwise, or could not be loaded.
     """
-    saved = subject.model.state_dict()
-    subject.forward()
-    model = subject.model.train()
-    parameters = set(model.parameters())
+    model = subject.model
+    saved, parameters = model.state_dict(), set(model.parameters())
+    subject.forward()  # what it makes is too late for the optimiser, and for loading a checkpoint
+    model.train()
     unsaved = {name: buffer.clone() for name, buffer in model.named_buffers() if name not in saved}
     loss = subject.backward()
     if not abs(loss) < torch.inf:

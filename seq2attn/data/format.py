@@ -74,7 +74,8 @@ class Format:
         """Return the format of the lines below a header, with numbers for the names of columns.
 
         answers: False for sources alone, whose header need not name the column of right answers.
-            Raises `ValueError` for a name that is not there.
+
+        Raises `ValueError` for a name that is not there, and for one column with two meanings.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
@@ -89,6 +90,7 @@ class Format:
         known = replace(self, header=False, **numbers)
         if answers and len(set(known.used)) < len(known.used):
             raise ValueError(f"one column is used twice: source, target, features = {known.used}")
+        # a header may be shorter than its lines, whose columns a config can number
         return replace(known, columns=self.columns or max(len(names), known.width))
 
     def rows(self, lines: Iterable[str]) -> Iterator[tuple[int, str]]:

@@ -252,7 +252,8 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
         value, meaning = found.groups()  # "True", "padding"
         told = re.findall(r"\w+", meaning.lower())
         known = [word for word in told if word in OF_PADDING | OF_TOKENS]
-        for word in sorted(known, key=lambda word: word.startswith("token")):  # "tokens to ignore"
+        # of "tokens to ignore", the other word tells
+        for word in sorted(known, key=lambda word: word.startswith("token"))[:1]:
             is_not = bool(NEGATIONS & set(told[: told.index(word)]))
             is_false = value.lower() in ("false", "0")
             return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()

@@ -88,8 +88,8 @@ class HardMonotonicDecoder(Decoder):
         if one_by_one and tokens.size(1) > 1:
             return self._one_by_one(tokens, state, memory)
 
-        set_position(state.position)  # which the hooks of points are told
-        first = self.cell.enter(state.cell)
+        set_position(state.position)  # hooks are told at which output position they run
+        first = self.cell.enter(state.cell)  # which hooks may replace
         states, cell = self.cell(self.embed(tokens), first)  # (B, L, D)
         attended = self.attention(states, memory, state.past, state.position)
         weights = at_least_float32(attended.weights)  # (B, L, S)
