@@ -57,6 +57,7 @@ class Watch(TorchDispatchMode):
         self.is_twice = False
         """a softmax was applied to what another one returned"""
         self.is_sorted = False
+        """queries were put in another order"""
         self.is_moved = False
         """a view mixed the axis of keys with others, which no transpose does"""
         self._softmaxes: list[tuple[Tensor, Tensor]] = []  # what each was given, and returned
@@ -79,7 +80,8 @@ class Watch(TorchDispatchMode):
         elif kind is aten.sum and len(args) > 1:
             args[0] = self._record_sum(args[0], args[1] or ())
         result = func(*args, **(kwargs or {}))
-        self.is_sorted |= kind in SORTS
+        if kind in SORTS:
+            self.is_sorted |= self._is_of_queries(args[0].shape)
         if kind in VIEWS:
             self.is_moved |= self._is_moved(args[0].shape, result.shape)
         if kind in SOFTMAXES:
@@ -91,6 +93,13 @@ class Watch(TorchDispatchMode):
         if len(self.uses) > index and self.freeze:
             result = self.freeze(index, result)
         return result
+
+    def _is_of_queries(self, shape: Sequence[int]) -> bool:
+        """Return whether numbers of this shape, sorted along its last axis, are one for each query,
+        and not one for each query and key.
+        """
+        last, queries = shape[-1], max(self.usual_rows)
+        return last == queries > 1 and list(shape).count(last) == 1
 
     def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
         """Return whether the axis of keys has another number of rows before it in another shape.

@@ -121,8 +121,10 @@ def gradient(subject: Subject) -> Found:
     """Gradients of the query and of the keys are those of finite differences, unless
     `torch.no_grad` around the attention says that there are none.
     """
-    if hasattr(function_of(subject.call.attention), "__wrapped__"):
-        return
+    if hasattr(function_of(subject.call.attention), "__wrapped__"):  # by a decorator
+        with torch.enable_grad():
+            if not subject.output(subject.given.free).requires_grad:
+                return
     for name in ("query", "keys") if subject.outputs or subject.shown else ():
         is_given = getattr(subject.given, name) is not None
         if is_given and not any(_has_gradient(subject, name) for _ in range(2)):

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, order_of, settle, tensors
+from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
@@ -287,71 +287,6 @@ class Subject:
         with watch:
             self.call(self.given.free.each(torch.clone))
         return any(gap(use.weights.sum(-1), 1) < CLOSE for use in watch.uses)
-
-
-def observed(subject: Subject) -> Subject:
-    """Return a subject with what a few calls show: whether it attends to itself, which of the
-    returned tensors are weights, and the layout of the weights that are used.
-
-    Weights have an axis as long as there are keys; in self-attention, where L = S, two of them.
-    """
-    given, length = subject.given.free, subject.length
-    returned, _ = subject.raw(given)
-    is_self = given.query is None and _is_for_each_key(returned, length)
-    subject = replace(subject, is_self=is_self)
-    size = B * subject.queries(given) * length  # of the weights of one head
-    outputs, shown = [], []
-    for index, tensor in enumerate(returned):
-        sizes = list(tensor.shape)
-        has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
-        if has_keys and B in sizes and tensor.numel() % size == 0:
-            shown.append(index)
-        elif B in sizes:
-            outputs.append(index)
-    queries = subject.queries(given)
-    by_query = [index for index in outputs if queries in returned[index].shape]
-    outputs = by_query if queries > 1 and by_query else outputs  # without the state that is left
-    shown.sort(key=lambda index: returned[index].numel())  # means over heads before those of heads
-    subject = replace(subject, outputs=outputs, shown=shown)
-    return replace(subject, orders=_orders(subject))
-
-
-def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
-    """Return whether there is a result for each key, (B, S, F), and none without these places."""
-    shapes = [one.shape for one in returned if B in one.shape]
-    with_keys = [shape for shape in shapes if length in shape]
-    has_width = any(shape.numel() > B * length for shape in with_keys)
-    return has_width and len(with_keys) == len(shapes)
-
-
-def _orders(subject: Subject) -> list[str]:
-    """Return how rows, heads and queries follow each other in the weights of each use (see
-    `order_of`). The empty string stands for what is caught but is not weights: features of
-    keys, which linear attention sums over the keys for all queries at once.
-    """
-    given = subject.given.free
-    place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
-    first_row = given.moved(0, "query", "keys")
-    one_query = given.moved((ALL, place), "keys" if subject.is_self else "query")
-    calls = [subject.raw(inputs)[1].uses for inputs in (given, first_row, one_query)]
-    orders, suspects = [], []  # suspects: indices of uses that do not follow the query
-    for index, uses in enumerate(zip(*calls, strict=True)):
-        plain, by_row, by_query = (use.weights for use in uses)
-        changed = plain != by_query  # (N, S)
-        is_asked = changed.any(1)
-        if subject.is_self:  # every row has this key; other ratios change where it is the query
-            ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
-            is_asked &= (ratio / other - 1).abs() > CLOSE
-            changed[:, place] = False
-        orders.append(order_of((plain != by_row).any(1), is_asked, place, subject.queries(given)))
-        if orders[-1] and not changed.any():
-            suspects.append(index)
-    arranged = replace(subject, orders=list(orders))
-    for index in suspects:  # one row of weights reaches one row of the output, features reach all
-        reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L)
-        if reached.sum() > 1:
-            orders[index] = ""
-    return orders
 
 
 def gap(left: Tensor, right: Tensor | float) -> float:
