@@ -13,8 +13,8 @@ function update() {
   draw()
 }
 
-// Draw the page from the state, without decoding: what to call after a choice. The chosen step and
-// position are first brought within what is there, since everything that follows draws them. A page
+// Draw the page from the state, without decoding: what to call after a choice. A chosen step or
+// position that no longer exists is first moved to the last one, as everything draws them. A page
 // that trains hides its models until its worker has sent the first weights.
 function draw() {
   const answered = views.filter(view => view.now)

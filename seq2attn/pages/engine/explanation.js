@@ -131,7 +131,7 @@ class Explanation {
   }
 
   // The numbers that the last operation combines for an element, as text: "0.3 × (-1.2)". Empty
-  // where that says nothing: for what has a name, and for a factor or divisor of 1. Of an operation
+  // where they add nothing: for a value with a name, and a factor or divisor of 1. For an operation
   // that chooses, such as `where`, it is about what is chosen. given: the element, as a list of one
   // flat index, after the tensor is repeated to the shape `wanted`.
   numbers(slot, given, wanted) {

@@ -184,8 +184,8 @@ function select(x, axis, index) {
   return view(x, x.shape.toSpliced(at, 1), x.strides.toSpliced(at, 1), offset)
 }
 
-// The views of consecutive parts along an axis. sizes: a list of their sizes, or one size for all;
-// then the last part is smaller if the size of the axis is no multiple of it.
+// The views of consecutive parts along an axis. sizes: a list of their sizes, or one size for all:
+// the last part is then smaller where that size does not divide the axis.
 function split(x, sizes, axis = 0) {
   const size = x.shape[axisOf(x, axis)]
   const counts = Array.isArray(sizes)

@@ -82,7 +82,7 @@ function drawTiles(view, place, {steps, finished}, isEditable) {
 
 // The symbol that step t wrote, as a button: a click chooses the step, and a key typed on it writes
 // another symbol. isEditable: false in the answer without the user's changes, which is only there
-// to be compared with; its tiles are disabled and marked with nothing but what is wrong.
+// for comparison: its tiles are disabled, and only wrong symbols are marked.
 function tile(view, step, t, isEditable) {
   const symbol = view.wrote(step)
   const isWrong = view.isWrong(step, t)
