@@ -181,7 +181,8 @@ def _prepared(attention: Any) -> nn.Module:
     """Return the module of an attention in evaluation mode, with small random numbers in those of
     its parameters that are 0 or were never set: nothing would reach anything through them.
     """
-    module = module_of(attention).eval()
+    module = module_of(attention)
+    module.eval()  # some return nothing
     for parameter in module.parameters():
         if not is_lazy(parameter) and parameter.numel():
             largest = float(parameter.abs().max().nan_to_num(torch.inf))

@@ -106,16 +106,19 @@ def _readings(
             if not of_names["query"]:
                 continue
             of_names = {**of_names, "keys": of_names["keys"] + of_names["query"], "query": []}
-        for mask in masks_of(of_names) or [""]:
+        masks = masks_of(of_names)
+        for mask in masks or [""]:
             yield of_names, mask, False
+        if any(names[mask] for mask in masks):  # it must be given, and may be None
+            late.append((of_names, "", False))
     yield from late
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
     """Return the lengths of sources that a module may ask for: the whole numbers that it holds, as
-    of windows or blocks, where it is not one of torch.
+    of windows or blocks, where it is not one of torch, and the sizes of square tables of places.
     """
-    held: set[int] = set()
+    held = {one.size(-1) for one in module.buffers() if one.shape[-2:-1] == one.shape[-1:] != ()}
     for part in module.modules():
         if not type(part).__module__.startswith("torch."):
             held.update(value for value in vars(part).values() if type(value) is int)
@@ -160,7 +163,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
-    return [_filled(form, meaning, "~" if means_padding(name) else "") for form in forms]
+    return [filled(form, meaning, "~" if means_padding(name) else "") for form in forms]
 
 
 def forms_of_mask(meaning: Meaning) -> list[str]:
@@ -173,14 +176,14 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
     forms = []
     meant = ("~", "") if means_padding(meaning.mask) else ("", "~")
     for form in WORDS["of_mask"]:
-        forms += [_filled(form, meaning, no) for no in meant]
+        forms += [filled(form, meaning, no) for no in meant]
     for form in WORDS["of_mask"]:
         if form.startswith("NO"):  # not one of whole numbers
-            forms.append(_filled(form.replace("NOvalid", WORDS["added"]), meaning))
+            forms.append(filled(form.replace("NOvalid", WORDS["added"]), meaning))
     return forms + WORDS["of_lengths"]
 
 
-def _filled(form: str, meaning: Meaning, no: str = "") -> str:
+def filled(form: str, meaning: Meaning, no: str = "") -> str:
     """Return a template of `words.toml` with what NO and L stand for."""
     queries = "query.size(1)" if meaning.roles["query"] else "keys.size(1)"
     return form.replace("NO", no).replace("L", queries)

@@ -21,16 +21,19 @@ def observed(subject: Subject) -> Subject:
     returned, _ = subject.raw(given)
     is_self = given.query is None and _is_for_each_key(returned, length)
     subject = replace(subject, is_self=is_self)
-    size = B * subject.queries(given) * length  # of the weights of one head
+    queries, width = subject.queries(given), given.keys.size(2)
+    size = B * queries * length  # of the weights of one head
     outputs, shown = [], []
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
         has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
-        if has_keys and B in sizes and tensor.numel() % size == 0:
+        is_of_keys = (
+            width in sizes and queries not in sizes
+        )  # what keys became, as in two-way blocks
+        if has_keys and not is_of_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
         elif B in sizes:
             outputs.append(index)
-    queries = subject.queries(given)
     by_query = [index for index in outputs if queries in returned[index].shape]
     outputs = by_query if queries > 1 and by_query else outputs  # without the state that is left
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before those of heads

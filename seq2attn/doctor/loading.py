@@ -24,8 +24,9 @@ DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.As
 
 def load_attention(place: str) -> Any:
     """Return what FILE:NAME means: a function, a module, or a class of modules; FILE may be a
-    notebook, of which only definitions are run. Raises `Seq2AttnError` if there is no such file or
-    name, and whatever the file raises.
+    notebook, of which only definitions are run. A file of a package is loaded as a module of it, so
+    that it may import its neighbours by `from .layers import Linear`. Raises `Seq2AttnError` if
+    there is no such file or name, and whatever the file raises.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).absolute()
@@ -34,7 +35,13 @@ def load_attention(place: str) -> Any:
     loaded = ModuleType(MODULE)
     loaded.__file__ = str(file)
     sys.modules[MODULE] = loaded
-    sys.path.append(str(file.parent))  # last: its names hide no library's
+    top = file.parent  # in the end, the folder that holds the outermost package
+    packages: list[str] = []
+    while (top / "__init__.py").is_file():
+        packages.insert(0, top.name)
+        top = top.parent
+    loaded.__package__ = ".".join(packages)
+    sys.path += [str(file.parent), str(top)]  # last: their names hide no library's
     if file.suffix == ".ipynb":
         for code in _cells(file):
             with contextlib.suppress(Exception):  # it may need what is not run

@@ -52,7 +52,7 @@ def padding(subject: Subject) -> Found:
         yield "mask-ignored"
     elif by > CLOSE > by_tokens or follows.max() < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
-    elif most > TINY and TINY < abs(_rise(subject)) < 1 + CLOSE:
+    elif most > TINY and TINY < abs(_rise(subject)) < 2 + CLOSE:
         yield "mask-added", subject.call.mask, "its name"
     elif most > TINY:
         is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
@@ -81,7 +81,7 @@ def _has_more_rows(subject: Subject) -> bool:
 def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
     padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
-    or less if the sum is divided.
+    by 2 if it is added twice, or less if the sum is divided.
 
     The logarithm of a weight is a score less a number that is the same for all keys.
     """
@@ -196,7 +196,7 @@ def _band(subject: Subject) -> Found:
     apart = place - place[:, None]  # of a key from its row
     before, after = -int(apart[seen].min()), int(apart[seen].max())
     is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
-    if seen[0, 1:].any() and not seen[1:].triu(2).any():
+    if seen[0, 1:].any() and seen[-1].sum() > FEW and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
         yield "pattern"

@@ -32,6 +32,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
     CACHES,
     OF_TRUTH,
     OF_NUMBERS,
+    PADDED,
 ) = (set(words.split()) for words in WORDS["words"].values())
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS, EVEN = 4, 64
@@ -77,7 +78,8 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     masked = [name for name in rest if _is_in(name, found["mask"] + found["lengths"])]
     sources = masked + [name for name in rest if words(name) & SOURCES]
     # an optional argument may be left out, unless it is the keys, or there is nothing else
-    rest = [name for name in rest if names[name] or name in sources] or rest[:1]
+    likely = [name for name in rest if names[name] or name in sources]
+    rest = likely if found["query"] and found["keys"] else likely or rest[:1]
     if not found["keys"]:
         after_query = rest if found["query"] else rest[1:]
         found["keys"] = (sources or after_query or rest or found["query"])[:1]
@@ -130,8 +132,10 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
 
 def role_of(name: str) -> str:
     """Return the role that the words of a name tell; the empty string if they tell none."""
-    known = (role for role, of_role in ROLES.items() if words(name) & of_role)
-    role = next(known, "")
+    told = words(name)
+    if told & PADDED:  # `xs_pad` are inputs, and no mask
+        return "weak"
+    role = next((role for role, of_role in ROLES.items() if told & of_role), "")
     # a previous state is the query, and previous alignments are not
     return "weak" if role == "history" and words(name) & STATES else role
 

@@ -1,13 +1,14 @@
 """Rules of lengths, memory layouts, types, large numbers, gradients, training and scores."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd import gradcheck
 
+from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
@@ -172,7 +173,7 @@ def parameters(subject: Subject) -> Found:
     out, if the keys are given as already projected, or if most parameters get no gradient, as in a
     module that holds more than the attention, or if an axis of length 1 was made up for the keys.
     """
-    if any("keys[:, None]" in text for text in subject.call.given.values()):
+    if subject.is_image:
         return
     for name in required(function_of(subject.call.attention)):
         is_given = f"{name}=" in subject.call.text and f"{name}=None" not in subject.call.text
@@ -181,21 +182,34 @@ def parameters(subject: Subject) -> Found:
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}
     found: list[Any] = []  # gradients
     for given in (subject.given.free, subject.small().free):  # large inputs may saturate
-        total = subject.output(given).square().sum()
-        if not total.requires_grad:
-            return
-        found.append(torch.autograd.grad(total, list(named.values()), allow_unused=True))
+        found.append(_gradients(subject, given, list(named.values())))
     dead = [name for name, gradient in zip(named, found[0], strict=True) if gradient is None]
     if len(dead) > len(named) / 2:
         return
+    with unchanged(subject.module):  # some keep in evaluation what they computed once
+        subject.module.train()
+        in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
+    dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
     inputs = {one.size(-1) for one in named.values() if one.dim() > 1}  # widths
     for name, usual, small in zip(named, *found, strict=True):
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
-        if is_layer and name not in dead and usual.dim() > 1:
+        if is_layer and usual is not None and usual.dim() > 1:
             parts = _silent((usual.abs() + small.abs()).sum(1), inputs)
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
+
+
+def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Tensor | None]:
+    """Return the gradients of parameters in what is returned beside weights; None of those that do
+    not reach it.
+    """
+    returned, _ = subject.raw(given, is_watched=False)
+    results = [one for index, one in enumerate(returned) if index not in subject.shown]
+    total = torch.stack([one.square().sum() for one in results or returned]).sum()
+    if not total.requires_grad or not of:
+        return [None] * len(of)
+    return torch.autograd.grad(total, of, allow_unused=True)
 
 
 def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import B
-from seq2attn.doctor.names import WORDS, documented, function_of, said_of, words
+from seq2attn.doctor.names import WORDS, documented, function_of, module_of, said_of, words
 from seq2attn.doctor.rows import Recorder
 from seq2attn.doctor.subject import CLOSE, TINY, Subject
 from seq2attn.findings.engine import Found
@@ -23,6 +23,9 @@ def pairs(subject: Subject) -> Found:
     one of them, at least, no weight is left on what is closed. Where keys need not be given, the
     mask may be that of self-attention alone.
     """
+    held = vars(module_of(subject.call.attention))
+    if any(value is False and words(flag) & OF_PAIRS for flag, value in held.items()):
+        return  # `mask_flag=False` may say that it takes none
     arguments = inspect.signature(function_of(subject.call.attention)).parameters
     optional = [name for name, one in arguments.items() if one.default is None]
     if any("keys" in subject.call.given.get(name, "") for name in optional):

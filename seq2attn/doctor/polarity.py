@@ -1,5 +1,6 @@
 """Finds the form of a mask that keeps padding out, and says what the mask means."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
@@ -8,7 +9,7 @@ from typing import Any
 import torch
 
 from seq2attn.doctor.call import B, Call, padded
-from seq2attn.doctor.forms import MEANT, Meaning, as_said, forms_of_mask, means_padding
+from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
 from seq2attn.doctor.names import OF_TOKENS, WORDS, documented, said_of, words
 from seq2attn.doctor.subject import Result, Subject
@@ -27,7 +28,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     if not mask and "MASK" not in subject.call.first:
-        return subject, 0
+        needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
+        told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
+        return replace(subject, told=told), 0
     tried: list[tuple[float, Subject]] = []
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
@@ -58,6 +61,12 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, told=told), UNSEEN
     doubt, best = min(tried, key=itemgetter(0))
+    others = [name for name in meaning.roles["mask"] if name not in (mask, *subject.call.given)]
+    if doubt == DOUBTS["mask-ignored"] and others:  # some masks count only together
+        whole = dict.fromkeys(others, filled(WORDS["whole_mask"][1], meaning))
+        call = replace(subject.call, given={**subject.call.given, **whole})
+        with contextlib.suppress(Exception):
+            return with_mask(replace(subject, call=call), meaning)
     return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
 
 

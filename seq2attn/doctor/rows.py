@@ -188,7 +188,7 @@ def rows_mixed(subject: Subject) -> Found:
     """A row of the result follows its own row of the last weights, and no other."""
     rows, last = subject.free.output.size(1), subject.last_use
     is_sorted = subject.free.watch.is_sorted  # then a row of weights may be any query's
-    if last is None or rows != subject.queries(subject.given) or is_sorted:
+    if last is None or rows != subject.queries(subject.given) or is_sorted or subject.is_image:
         return
     for row in range(rows):
         by = subject.more(last, row=row).amax(0)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call
+from seq2attn.doctor.call import Call, S
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
 from seq2attn.doctor.names import WORDS, Roles, function_of, masks_of, module_of, role_of, words
@@ -25,7 +25,8 @@ from seq2attn.doctor.subject import ALL, Subject
 from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
-MOST, MOST_OF_WIDTHS = 750, 200  # calls that fail, in all and of widths of which none works
+MOST = 1000  # calls that fail
+MOST_OF_WIDTHS = 200  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]
@@ -46,11 +47,12 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     put_aside: list[tuple[float, Subject]] = []
     usual: Widths | None = None  # those that it takes
     failed = Counter[Widths]()
+    most_of_widths = max(MOST_OF_WIDTHS, MOST // len(widths))
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            is_wide = usual is None and failed[meaning.widths] < MOST_OF_WIDTHS
+            is_wide = usual is None and failed[meaning.widths] < most_of_widths
             if not (is_wide or usual == meaning.widths) or _is_hopeless(problems.values()):
                 continue
             before = len(problems)
@@ -83,7 +85,7 @@ def _called(
     """
     module = module_of(attention)
     named = {role: meaning.roles[role][0] for role in ("keys", "query") if meaning.roles[role]}
-    optional = {role: name for role, name in named.items() if not meaning.names[name]}
+    doubtful = [one for one, name in named.items() if not meaning.names[name] or not role_of(name)]
     found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
         free = inputs.free
@@ -98,9 +100,13 @@ def _called(
                 subject = observed(Subject(call, module, free, fresh))
                 if fresh is not None:  # what earlier tries left behind may hide that this one fails
                     replace(call, attention=copy.deepcopy(fresh))(free.each(torch.clone))
-                for role, name in optional.items():
-                    if not subject.change(free.moved(ALL, role)).any():
-                        raise ValueError(f"{name} changes nothing")
+                if subject.length != S and subject.free.watch.is_moved:
+                    raise ValueError(f"at length {subject.length} views mix places and heads")
+                unseen = [one for one in doubtful if not subject.change(free.moved(ALL, one)).any()]
+                if unseen:  # another reading may fit
+                    error = ValueError(f"{named[unseen[0]]} changes nothing")
+                    problems["unseen"] = call, meaning.roles, error
+                    continue
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error

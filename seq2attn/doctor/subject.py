@@ -80,6 +80,13 @@ class Subject:
         return given.keys.size(1) if self.is_self else 1
 
     @property
+    def is_image(self) -> bool:
+        """Whether keys are given as an image (B, 1, S, D) of one row, of which a module may gather
+        windows
+        """
+        return any("keys[:, None]" in text for text in self.call.given.values())
+
+    @property
     def constant(self) -> set[int]:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}

@@ -70,7 +70,7 @@ def used(subject: Subject) -> Found:
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
     # where no head is used and keys are seen all the same, what was caught is not the last use
-    if any(unused) and not (all(unused) and subject.seen.any()):
+    if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
         yield "unused-weights"
     else:
         yield from _averaged(subject)
