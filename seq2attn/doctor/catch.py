@@ -154,6 +154,8 @@ class Watch(TorchDispatchMode):
         has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
         if not has_width and all((one >= 0).all() for one in operands):
             return terms  # weights times a mask, to be summed
+        if any(one.numel() < terms.numel() and _is_mask(one) for one in operands):
+            return terms  # as in a mean over tokens
         wide = [has_width or one.numel() < terms.numel() for one in operands]
         if product.shape == terms.shape:
             # leading axes of length 1, so that all operands have the same number of axes
@@ -172,6 +174,12 @@ class Watch(TorchDispatchMode):
         strides = zip(rows.shape, rows.stride(), strict=True)
         numbers = prod(size for size, stride in strides if stride)  # repeated ones count once
         return sums_to_one, bool((rows >= 0).all()), rows.size(-2) in self.usual_rows, -numbers
+
+
+def _is_mask(numbers: Tensor) -> bool:
+    """Return whether numbers are 0 and 1, and more than one of them, or none, is 1 somewhere."""
+    is_one = numbers == 1
+    return bool((is_one | (numbers == 0)).all() and (is_one.sum(1) != 1).any())
 
 
 # what a class body defines is wrapped in a function that imports torch's compiler, which takes 2 s

@@ -42,11 +42,11 @@ def observed(subject: Subject) -> Subject:
 
 
 def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
-    """Return whether there is a result for each key, (B, S, F), and none without these places."""
+    """Return whether the first result is one for each key, (B, S, F) or (S, B, F); what is pooled
+    may follow.
+    """
     shapes = [one.shape for one in returned if B in one.shape]
-    with_keys = [shape for shape in shapes if length in shape]
-    has_width = any(shape.numel() > B * length for shape in with_keys)
-    return has_width and len(with_keys) == len(shapes)
+    return bool(shapes) and length in shapes[0][:-1] and shapes[0].numel() > B * length
 
 
 def _orders(subject: Subject) -> list[str]:

@@ -119,7 +119,9 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
     rest = []
     for name, needed in names.items():
         role = role_of(name)
-        if role in ("mask", "weak", ""):
+        if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
+            role = "lengths"  # `n_regions` of `regions`
+        elif role in ("mask", "weak", ""):
             role = role_by_type(name, said) or role
         if role in ("weak", "") or (role in OF_ONE and found[role]):
             rest.append(name)
@@ -291,7 +293,7 @@ def role_by_type(name: str, said: str) -> str:
         return "lengths"
     if kind in OF_TRUTH:
         return "mask"
-    return "other" if kind in OF_NUMBERS else ""
+    return "other" if kind in OF_NUMBERS and role_of(name) != "mask" else ""
 
 
 def said_of(attention: Any, first: bool = False) -> str:

@@ -185,14 +185,21 @@ def _of_query(subject: Subject, given: Inputs) -> float:
 
 
 def rows_mixed(subject: Subject) -> Found:
-    """A row of the result follows its own row of the last weights, and no other."""
+    """A row of the last weights changes one row of the result, which may have been put elsewhere,
+    as where windows are shifted, and no other.
+    """
     rows, last = subject.free.output.size(1), subject.last_use
     is_sorted = subject.free.watch.is_sorted  # then a row of weights may be any query's
-    if last is None or rows != subject.queries(subject.given) or is_sorted or subject.is_image:
+    if (
+        last is None
+        or rows != subject.queries(subject.given)
+        or rows < 2
+        or is_sorted
+        or subject.is_image
+    ):
         return
     for row in range(rows):
-        by = subject.more(last, row=row).amax(0)
-        by[row] = 0
-        if by.max() > CLOSE:
-            yield "rows-mixed", float(by.max())
+        most, second = subject.more(last, row=row).amax(0).topk(2).values
+        if second > CLOSE:
+            yield "rows-mixed", float(most)
             return
