@@ -21,9 +21,10 @@ UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout m
 
 
 def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
-    """Return a subject with the first form of the mask that keeps padding out, or else with the one
-    that is least doubtful (see DOUBTS), and in `told` with what is to be said of the mask; and how
-    doubtful it is.
+    """Return a subject that is called with a mask, and how doubtful the form of the mask is: 0 for
+    the first one that keeps padding out; otherwise it is the least doubtful one (see DOUBTS). If it
+    takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
+    of the mask.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     if not mask and "MASK" not in subject.call.first:
@@ -62,7 +63,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
 
 
 def _shapes(result: Result) -> list[Any]:
-    """Return the shapes that a mask of the right layout leaves as they are."""
+    """Return the shape of the output, and those of the weights without rows and heads. A mask of
+    the wrong layout may broadcast, and change them.
+    """
     return [result.output.shape, *(one.shape[2:] for one in result.weights)]
 
 

@@ -79,7 +79,9 @@ def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: dict[Any, Problem]
 ) -> Subject | None:
     """Return the attention with the first call that is beyond doubt (see `_doubts`), or else with
-    the least doubtful one; None if none works. What they raise is added to `problems`.
+    the least doubtful one; None if none works. What calls raise is added to `problems`.
+
+    fresh: a copy that was never called; None if the first call makes parameters.
     """
     module = module_of(attention)
     named = {role: meaning.roles[role][0] for role in ("keys", "query") if meaning.roles[role]}
@@ -150,8 +152,8 @@ def _doubts(subject: Subject) -> float:
 
 
 def lacks(subject: Subject) -> float:
-    """Return how doubtful it is that these are the keys and the query: no weights were caught, or
-    the output has no row for each query.
+    """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
+    and 1 more if the output has not one row for each query.
     """
     result = subject.free
     no_weights = not result.weights and not result.uses
@@ -161,20 +163,14 @@ def lacks(subject: Subject) -> float:
 # ---- what is said if there is none ----
 
 
-def _unknown(call: Call, of_names: Roles) -> list[str]:
-    """Return arguments whose names tell nothing, but for those that are the query and the keys."""
-    given = [name for name in (*call.given, call.mask) if name and not role_of(name)]
-    return [name for name in given if name not in of_names["query"] + of_names["keys"]]
-
-
 def _is_hopeless(problems: Collection[Problem]) -> bool:
     """Return whether no other call is worth trying: none repairs a NameError."""
     return len(problems) > MOST or any(type(error) is NameError for *_, error in problems)
 
 
 def _progress(problem: Problem) -> tuple[bool, int]:
-    """Return the line that a call reached: the right layout gets farthest. A NameError comes first,
-    as no layout causes it.
+    """Return how far a call came: whether to a NameError, which no layout causes, and to which line
+    of the attention's function. Compared so, the right layout gets farthest.
     """
     call, _, error = problem
     return type(error) is NameError, next(iter(_lines(call, error)), 0)
@@ -189,7 +185,9 @@ def _lines(call: Call, error: Exception) -> list[int]:
 
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
-    unknown = _unknown(call, of_names)
+    inputs = of_names["query"] + of_names["keys"]
+    unknown = [name for name in (*call.given, call.mask) if name and name not in inputs]
+    unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
