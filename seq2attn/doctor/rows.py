@@ -17,7 +17,7 @@ from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
-"""words of rates"""
+"""words in the names of rates of dropout"""
 
 
 class Recorder:
@@ -56,9 +56,9 @@ def not_finite(subject: Subject) -> Found:
 def state(subject: Subject) -> Found:
     """In evaluation the same input gives the same result, after other calls too.
 
-    With the same seed a difference comes from what calls left behind, with another one from random
-    numbers: rates of dropout are raised, as most are 0 by default. A copy that was never called
-    shows what the first call left behind for good, such as its mask.
+    With the same seed a difference comes from what the calls between left behind; with another
+    seed, from random numbers. Rates of dropout are raised, as most are 0 by default. A copy that
+    was never called shows what the first call left behind for good, such as its mask.
     """
     results, other = [], subject.draw()
     other = other._replace(valid=other.valid.flip(0))
@@ -81,7 +81,9 @@ def state(subject: Subject) -> Found:
 
 @contextlib.contextmanager
 def dropout(module: nn.Module, rate: float) -> Iterator[None]:
-    """Let all parts of a module drop at another rate, until the exit."""
+    """Set the rates of dropout in all parts of a module, until the exit: attributes between 0 and 1
+    whose names say so, in classes other than torch's, too.
+    """
     saved = []
     for part in module.modules():
         for name, value in vars(part).items():
@@ -161,9 +163,10 @@ def queries(subject: Subject) -> Found:
 
 
 def _compete(subject: Subject) -> bool:
-    """Return whether weights are shares that queries have in each key, divided by their sum over
-    the keys, as those of slots: times some numbers, one for each query, they sum to 1 at each of
-    many more keys than there are queries.
+    """Return whether the softmax runs over the queries, and its results are then divided by their
+    sum over the keys, as in slot attention (Locatello et al. 2020). Before the division, the
+    weights of all queries sum to 1 at each key. So there is one number for each query by which they
+    can be multiplied to sum to 1 again, at many more keys than there are such numbers.
     """
     for weights in subject.run(subject.draw(LONG).free).weights:
         shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
@@ -175,8 +178,8 @@ def _compete(subject: Subject) -> bool:
 
 
 def _of_query(subject: Subject, given: Inputs) -> float:
-    """Return how much other queries change the weights, or the output where none were caught: that
-    may follow a query by a residual connection alone.
+    """Return how much other queries change the weights. The output counts only if no weights were
+    caught, as it may follow a query by a residual connection alone.
     """
     before, after = subject.run(given), subject.run(given.moved(ALL, "query"))
     if before.weights:

@@ -22,7 +22,7 @@ COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
 class Products(TorchDispatchMode):
-    """Records q · k, without the numbers by which q, k or the product were multiplied: all products
+    """Records q · k, as if q and k had not been multiplied by numbers before: all matrix products
     whose rows are as long as there are keys. Those with parameters are recorded as nan.
 
     length: of the keys. constant: where parameters lie in memory.
@@ -100,7 +100,7 @@ def normalised(subject: Subject) -> Found:
 
 
 def _alike(heads: Tensor) -> Tensor:
-    """Return (N, N) which of N heads, of all rows of a batch, hold the same numbers."""
+    """Return (N, N) which heads hold the same numbers. N counts heads of all rows of a batch."""
     return (heads[:, None] == heads).flatten(2).all(2)
 
 
@@ -116,10 +116,11 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _without_offsets(weights.log(), seen)
+        # which of the products were the scores, and in which order, is not known: all are tried
         for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
-            product = arrange(scores, order, B, count)  # (B, H, L, S) in this order
+            product = arrange(scores, order, B, count)  # (B, H, L, S), if this is the order
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_without_offsets(product, seen), logs):

@@ -15,7 +15,7 @@ from seq2attn.findings.engine import Found
 
 KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
-"""axes of weights (B, H, L, S) over which a softmax may run by mistake, beside one of length 1"""
+"""axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -54,7 +54,7 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     has_softmax = any(use.has_softmax for use in subject.free.uses)  # then they are made of shares
     if weights.min() < -TINY and spread > EXACT and not has_softmax:
         return "negative"
-    others = [gap(weights, 1)]  # of a softmax over an axis of length 1
+    others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
     for axes in OTHERS:
         if all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
@@ -69,7 +69,7 @@ def used(subject: Subject) -> Found:
     last = subject.last_use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
-    # where no head is used and keys are seen all the same, what was caught is not the last use
+    # if no head is used, and keys are seen all the same, other weights are that were not caught
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
     else:
@@ -77,8 +77,8 @@ def used(subject: Subject) -> Found:
 
 
 def _averaged(subject: Subject) -> Found:
-    """Yield what is wrong with the values that the weights multiply, and whether keys reach the
-    result on another way as well.
+    """Yield what is wrong with the values that the weights multiply, or whether keys also reach the
+    result by another way than the weighted average.
     """
     given, uses = subject.given.free, subject.free.uses
     if any("values" in text for text in subject.call.given.values()):
@@ -87,6 +87,7 @@ def _averaged(subject: Subject) -> Found:
         if subject.change(other_values).max() < TINY:
             yield "keys-as-values" if uses else "values-ignored"
             return
+        # weights follow from the keys, where arguments are named keys and values
         named = {word for name in subject.call.given for word in words(name)}
         first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
         is_told = named & KEYS and named & ROLES["values"]
@@ -108,8 +109,8 @@ def _averaged(subject: Subject) -> Found:
 
 
 def residual(subject: Subject) -> Found:
-    """Where queries attend to each other first, as in a decoder layer, and reach the result on
-    another way than by weights, what they got from each other reaches it, too.
+    """In a decoder layer, queries attend to each other before they attend to the keys. If queries
+    also reach the result by a residual connection, what they got from each other reaches it, too.
     """
     given = subject.given.free
     queries = 0 if given.query is None else given.query.size(1)
@@ -117,7 +118,9 @@ def residual(subject: Subject) -> Found:
         return
 
     def output(inputs: Inputs, among: float) -> Tensor:
-        """What is left if all averages are constant: those among queries are `among`."""
+        """Return the output if all averages are replaced by constants: those of queries over each
+        other by `among`, those over the keys by 1.
+        """
         watch = Watch(
             queries, queries, subject.constant, freeze=lambda _, old: torch.full_like(old, among)
         )
@@ -131,8 +134,8 @@ def residual(subject: Subject) -> Found:
 
 
 def normed(subject: Subject) -> Found:
-    """What is added to the average in self-attention is the input itself, whose size matters, and
-    not what a norm before it leaves.
+    """If self-attention adds a residual connection to the average, that is the input itself, and
+    not what a norm made of it: then the size of the input would not matter.
     """
     given = subject.given.free
     if not subject.is_self or subject.last_use is None or not subject.outputs:
@@ -158,9 +161,10 @@ def returned(subject: Subject) -> Found:
         shown = result.returned.masked_fill(~is_token, 0)
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
+            # with averages replaced by ones: are these weights made from the averages?
             later = subject.run(given, freeze=lambda _, old: torch.ones_like(old)).returned
             if later is not None and gap(later, result.returned) > CLOSE:
-                return  # shares that follow from the result, as those of a pointer
+                return  # then they are another attention's, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
             is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
             yield "other-weights-returned" if is_share else "other-returned", by
