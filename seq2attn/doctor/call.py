@@ -173,17 +173,18 @@ def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
-    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the empty
-    string if N is not a product of these.
+    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the usual one
+    if none fits, and the empty string if N is not a product of these.
 
     by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
     which change with the query at `place` of each row. In the right order nothing else changes.
     Where queries see each other, all of them change, and by_row alone decides.
     """
-    if len(by_row) % (B * queries):
+    heads, rest = divmod(len(by_row), B * queries)
+    if rest:
         return ""
     fits_row = ""
-    for order in orders_of(len(by_row) // (B * queries)):
+    for order in orders_of(heads):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
         if of_rows[1:].any():  # in this order, weights of other rows would have changed

@@ -30,7 +30,7 @@ class Use(NamedTuple):
     values: Tensor
     """the other operand"""
     has_softmax: bool
-    """a softmax over the keys came before it, and not of these very numbers"""
+    """a softmax over the keys came before it, which was given other numbers than these"""
 
 
 class Watch(TorchDispatchMode):

@@ -88,8 +88,10 @@ def _readings(
     names: Mapping[str, bool], said: str, is_same: bool
 ) -> Iterator[tuple[Roles, str, bool]]:
     """Yield readings of the names of arguments: their roles, the mask among them, and whether that
-    is a guess. A needed argument whose name tells nothing may be the mask; this guess comes last if
-    it would otherwise be the query or the keys. Or it may be something else, which comes last, too.
+    is a guess.
+
+    A needed argument whose name tells nothing may be the mask, which is a guess, or neither query,
+    keys nor mask. The latter readings come last. So does a guess that usually is the query or keys.
 
     is_same: read query and keys as the same sequence, given twice.
     """
@@ -141,12 +143,14 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         inputs = draw(*meaning.widths, queries, length=meaning.length)
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
-        choices = {name: [""] for name in names}
+        choices = {name: [""] for name in names}  # "": the argument is left out
         for role, of_role in of_names.items():
             for name in of_role:
                 if names[name] or role not in ("mask", "lengths"):
-                    in_texts = role in texts
-                    forms = [texts[role]] if in_texts else _choices(name, role, meaning, queries)
+                    if role in texts:
+                        forms = [texts[role]]
+                    else:
+                        forms = _choices(name, role, meaning, queries)
                     choices[name] = as_said(name, forms, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 
@@ -161,7 +165,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:
         forms = WORDS[role]
-    else:  # nothing is known of it: a state that is the query, too, or 0 where there are several
+    else:  # nothing is known of it: it may be a state, such as the query if there is only one
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]

@@ -90,7 +90,7 @@ def _rise(subject: Subject) -> float:
     """
     rises = []
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
-        logs = (masked / free).log()  # what the mask adds to scores (B, H, L, S), as above
+        logs = (masked / free).log()  # (B, H, L, S): what the mask adds, less such a number
         padding = ~subject.given.valid[:, None, None].expand_as(logs)
         rises.append((logs[..., :1] - logs)[padding & (free > 0)])
     if not rises:

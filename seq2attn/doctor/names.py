@@ -195,7 +195,7 @@ def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
-        if words(name) & known:
+        if words(name) & known:  # a value is an expression, such as "W // H"
             return eval(value, {"W": width, "H": HEADS, "LONG": longest})
     return rest or width
 
@@ -253,7 +253,7 @@ def documented(mask: str, text: str) -> tuple[bool | None, str]:
     """Return whether a docstring says that True in a mask means padding, and the words that say so;
     None if it says nothing of the mask.
 
-    mask: its name. Only the text behind it is searched: first for a value and its meaning, as in
+    mask: its name. The text just after it is searched: first for a value and its meaning, as in
     "True for tokens to ignore", then for a meaning and its value, as in "ignored where it is True".
     What is said of False or 0, or with "not", as in "True: not attended", means the opposite.
     """

@@ -192,7 +192,7 @@ def parameters(subject: Subject) -> Found:
     if len(dead) > len(named) / 2:
         return
     widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
-    for name, usual, small in zip(named, *found, strict=True):
+    for name, usual, small in zip(named, *found, strict=True):  # its two gradients
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and name not in dead and usual.dim() > 1:
             parts = _silent((usual.abs() + small.abs()).sum(1), widths)

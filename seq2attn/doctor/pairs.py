@@ -42,7 +42,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
     is_of_padding = subject.has_mask and name == subject.call.mask
     queries = subject.queries(given)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
-    closed = apart % 3 == 1  # (L, S), never a place itself
+    closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself
     for means_closed, mask in _forms(closed):
         recorder = Recorder(subject.call.attention)
         call = replace(

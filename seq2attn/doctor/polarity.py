@@ -45,6 +45,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
+                # a mask may take lengths as numbers, and yet this is none of its forms
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
@@ -83,7 +84,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_padding, by = means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        is_usual = by == "its name" and call.mask == "attention_mask"  # extended by its caller
+        # the caller of a layer of `transformers` has turned this mask into 0 and -inf
+        is_usual = by == "its name" and call.mask == "attention_mask"
         is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and "sum" not in call.form:

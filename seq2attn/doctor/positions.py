@@ -46,7 +46,7 @@ def positions(subject: Subject) -> Found:
         return
     # from each score to that of the next key, (H, L, S - 1)
     steps = equal.weights[0][0].log().diff(dim=-1)
-    # to the steps of the next query, one key further on: 0 if distances alone matter
+    # the same of the next query, one key further on, less these: 0 if distances alone matter
     moved = steps[:, 1:, 1:] - steps[:, :-1, :-1]
     steps, moved = (one.nan_to_num(0, 0, 0) for one in (steps, moved))  # of closed places
     by = float(moved.abs().max())

@@ -135,8 +135,8 @@ def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are.
 
     Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
-    Where queries also attend to each other, as in a decoder layer, they may mix, and recurrent
-    layers carry earlier queries on.
+    Where queries also attend to each other, as in a decoder layer, they may mix. In a module with
+    a recurrent layer a row may also follow earlier queries.
     """
     given = subject.given.free
     if given.query is None:
@@ -146,7 +146,8 @@ def queries(subject: Subject) -> Found:
     if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
         yield "query-ignored"
         return
-    rows, among = given.query.size(1), [given.query.size(1), given.query.size(1) + subject.length]
+    rows = given.query.size(1)
+    among = [rows, rows + subject.length]  # places, if queries attend to each other
     if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         is_recurrent = any(isinstance(part, nn.RNNBase) for part in subject.module.modules())

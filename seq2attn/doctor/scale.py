@@ -79,7 +79,9 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
 
 
 def shared(subject: Subject) -> Found:
-    """Heads that share keys share values, too."""
+    """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
+    as many pairs of heads share values as share keys, but other ones.
+    """
     for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
         of_keys, of_values = map(_alike, (keys, use.values))
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
@@ -92,8 +94,9 @@ def normalised(subject: Subject) -> Found:
     for _, keys in products(subject):
         if keys.dim() != 3 or len(keys) % B or len(keys) == B:
             continue
+        # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
-            squares = heads.square().sum(1)  # (B, S, D)
+            squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
             if gap(squares / squares.mean(), 1) < CLOSE:
                 yield "heads-normalised"
                 return

@@ -44,14 +44,14 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, Subject]] = []
-    usual: Widths | None = None  # those that it takes
-    failed = Counter[Widths]()
+    usual: Widths | None = None  # those that it takes, once a call has worked
+    failed = Counter[Widths]()  # how many calls failed
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            is_wide = usual is None and failed[meaning.widths] < MOST_OF_WIDTHS
-            if not (is_wide or usual == meaning.widths) or _is_hopeless(problems.values()):
+            may_fit = usual is None and failed[meaning.widths] < MOST_OF_WIDTHS
+            if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values()):
                 continue
             before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
@@ -59,7 +59,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             if subject is None:
                 continue
             subject, doubts = with_mask(subject, meaning)
-            if meaning.is_guess and doubts:
+            if meaning.is_guess and doubts:  # this argument is no mask
                 continue
             if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
                 doubts = 0  # nothing else can be the mask
@@ -98,7 +98,8 @@ def _called(
                 if key in problems:
                     raise problems[key][-1]
                 subject = observed(Subject(call, module, free, fresh))
-                if fresh is not None:  # what earlier tries left behind may hide that this one fails
+                if fresh is not None:
+                    # without what earlier tries left behind, which may hide that this one fails
                     replace(call, attention=copy.deepcopy(fresh))(free.each(torch.clone))
                 for role, name in optional.items():
                     if not subject.change(free.moved(ALL, role)).any():
@@ -108,7 +109,7 @@ def _called(
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
-                    break  # these forms are not its cause
+                    break  # the forms, which are all that differs, are not the cause
                 continue
             if not doubts:
                 return subject

@@ -40,7 +40,7 @@ def decoding(subject: Subject) -> Found:
             others.append(name)
     if not caches:
         return
-    by = None
+    by = None  # the three differences of `_apart`
     if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
             with contextlib.suppress(Exception):  # of a cache in another form

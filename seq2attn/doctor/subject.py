@@ -178,7 +178,7 @@ class Subject:
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
-            indices = torch.arange(len(weights))[:, None]  # of the N rows, as (B, H, L, 1) next
+            indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
             indices = arrange(indices, self.orders[index], B, self.queries(self.given))
             added[indices[:, head, row]] = 1
             return weights + added

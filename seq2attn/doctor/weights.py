@@ -27,7 +27,7 @@ def sums(subject: Subject) -> Found:
         for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
             weights = weights.masked_fill(~is_token, 0)
             totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
-            if totals.any():  # otherwise, a row of zeros attends to nothing on purpose
+            if totals.any():  # unless all are zeros, a row of zeros attends to nothing on purpose
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
@@ -51,7 +51,8 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    has_softmax = any(use.has_softmax for use in subject.free.uses)  # then they are made of shares
+    # weights that a layer makes of those of a softmax may be below 0
+    has_softmax = any(use.has_softmax for use in subject.free.uses)
     if weights.min() < -TINY and spread > EXACT and not has_softmax:
         return "negative"
     others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
@@ -69,7 +70,7 @@ def used(subject: Subject) -> Found:
     last = subject.last_use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
-    # if no head is used, and keys are seen all the same, other weights are that were not caught
+    # if no head is used, and yet keys change the result, the weights in use were not caught
     if any(unused) and not (all(unused) and subject.seen.any()):
         yield "unused-weights"
     else:

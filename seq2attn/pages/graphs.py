@@ -92,6 +92,7 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     """
     graph = traced.graph
     _let_writes_make_tensors(graph)
+    # nodes that compute nothing -> their names in the graph; first the inputs, then the others
     names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
     names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
