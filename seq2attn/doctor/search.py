@@ -84,26 +84,17 @@ def _called(
     fresh: a copy that was never called; None if the first call makes parameters.
     """
     module = module_of(attention)
-    named = {role: meaning.roles[role][0] for role in ("keys", "query") if meaning.roles[role]}
-    optional = {role: name for role, name in named.items() if not meaning.names[name]}
     found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
-        free = inputs.free
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
         works = 0
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *sizes
             try:
-                if key in problems:
+                if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
-                subject = observed(Subject(call, module, free, fresh))
-                if fresh is not None:
-                    # without what earlier tries left behind, which may hide that this one fails
-                    replace(call, attention=copy.deepcopy(fresh))(free.each(torch.clone))
-                for role, name in optional.items():
-                    if not subject.change(free.moved(ALL, role)).any():
-                        raise ValueError(f"{name} changes nothing")
+                subject = _working(Subject(call, module, inputs.free, fresh), meaning)
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error
@@ -118,6 +109,22 @@ def _called(
             if works == ENOUGH:
                 break
     return min(found, key=itemgetter(0))[1] if found else None
+
+
+def _working(subject: Subject, meaning: Meaning) -> Subject:
+    """Return a subject with what a few calls show (`observed`). Raises what they raise, and
+    `ValueError` if a query or keys that need not be given change nothing.
+    """
+    subject, given = observed(subject), subject.given
+    if subject.fresh is not None:
+        # without what earlier tries left behind, which may hide that this one fails
+        replace(subject.call, attention=copy.deepcopy(subject.fresh))(given.each(torch.clone))
+    for role in ("keys", "query"):
+        for name in meaning.roles[role][:1]:
+            is_needed = meaning.names[name]
+            if not is_needed and not subject.change(given.moved(ALL, role)).any():
+                raise ValueError(f"{name} changes nothing")
+    return subject
 
 
 def with_all(subject: Subject) -> Subject:

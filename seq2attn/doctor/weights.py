@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
-from seq2attn.doctor.catch import Watch
+from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.names import ROLES, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
@@ -103,10 +103,15 @@ def _averaged(subject: Subject) -> Found:
         # with every average replaced by ones, keys have no way left through the weights
         frozen = []
         for inputs in (given, other_keys):
-            result = subject.run(inputs, freeze=lambda _, average: torch.ones_like(average))
+            result = subject.run(inputs, freeze=_constant(1))
             frozen.append(result.output)
         if subject.differ(*frozen) > CLOSE:
             yield "bypass"
+
+
+def _constant(number: float) -> Change:
+    """Return what `Watch` may take as `freeze`: it replaces every average by a number."""
+    return lambda _, average: torch.full_like(average, number)
 
 
 def residual(subject: Subject) -> Found:
@@ -122,11 +127,8 @@ def residual(subject: Subject) -> Found:
         """Return the output if all averages are replaced by constants: those of queries over each
         other by `among`, those over the keys by 1.
         """
-        watch = Watch(
-            queries, queries, subject.constant, freeze=lambda _, old: torch.full_like(old, among)
-        )
-        with watch:
-            return subject.run(inputs, freeze=lambda _, old: torch.ones_like(old)).output
+        with Watch(queries, queries, subject.constant, freeze=_constant(among)):
+            return subject.run(inputs, freeze=_constant(1)).output
 
     before = output(given, 1)
     follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1)) > CLOSE
@@ -143,7 +145,7 @@ def normed(subject: Subject) -> Found:
         return
 
     def without(inputs: Inputs) -> Tensor:
-        return subject.run(inputs, freeze=lambda _, average: torch.zeros_like(average)).output
+        return subject.run(inputs, freeze=_constant(0)).output
 
     is_added = subject.differ(without(given), without(given.moved(ALL, "keys"))) > CLOSE
     if is_added and subject.change(given.times(2)).max() < CLOSE:
@@ -163,7 +165,7 @@ def returned(subject: Subject) -> Found:
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
             # with averages replaced by ones: are these weights made from the averages?
-            later = subject.run(given, freeze=lambda _, old: torch.ones_like(old)).returned
+            later = subject.run(given, freeze=_constant(1)).returned
             if later is not None and gap(later, result.returned) > CLOSE:
                 return  # then they are another attention's, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
