@@ -69,8 +69,8 @@ def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 def check_mask(subject: Subject) -> Found:
     """Weights are not below 0, and are 0 on padding; a row in which no key is allowed passes no
-    gradient. If the normaliser says so, rows have the sums that `_row_sums` asks for. Weights of a
-    normaliser or history that is `signed` may be below 0, and sum to anything.
+    gradient. If the normaliser says that its weights sum to one, `_row_sums` checks their rows.
+    Weights of a normaliser or history that is `signed` may be below 0, and sum to anything.
     """
     attention = subject.model.decoder.attention
     if not isinstance(attention, Attention):
@@ -92,8 +92,8 @@ def check_mask(subject: Subject) -> Found:
 
 
 def _row_sums(subject: Subject, attention: Attention, weights: Tensor) -> Found:
-    """Yield a row of weights (B, L, S) with a wrong sum: one that is neither 0 nor 1, or above 1
-    where a window's factor or a history may take weight away.
+    """Yield wrong sums of rows of weights (B, L, S). A sum should be 1, or 0 where no key is
+    allowed. Where a window's factor or a history takes weight away, it should not be above 1.
     """
     is_exact = attention.history.sums_to_one
     if attention.window is not None:

@@ -44,9 +44,11 @@ ALL_STEPS_AT_ONCE = {
 
 
 def check_part(kind: str, name: str, **options: Any) -> dict[str, str]:
-    """Check a part with these options, up to the first rule that it breaks. Returns by rule how it
-    is broken, or the empty string. `shape` is checked in float32, as in training, the others in
-    float64.
+    """Check a part with these options, up to the first rule that it breaks. Returns by the name of
+    each rule how the part breaks it; the empty string if it does not.
+
+    A task or a loss is checked by itself, another part in tiny models of several settings. `shape`
+    is checked in float32, as in training, the others in float64.
 
     The rules build on each other: what breaks a rule often breaks those after it too. The last one
     is `options`: another value of each option that is a number or a truth value changes something.
@@ -142,9 +144,10 @@ def _reason(
     part: type | None = None,
     device: torch.device = CPU,
 ) -> str:
-    """Return how the subject breaks a rule; the empty string if it does not.
+    """Return how the subject breaks a rule; the empty string if it does not. An exception in the
+    rule breaks it, too, but for one that is no fault of the part: too little memory.
 
-    part: the class whose file and line the reason names.
+    part: the class whose file and line the reason names, if given.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
@@ -174,12 +177,13 @@ def _reason(
 def _check_options(results_with: Callable[..., list[Tensor]], chosen: Options) -> Found:
     """Find the options whose other values change no result.
 
-    results_with: what the part computes with these options, and defaults for the others.
+    results_with: returns what the part computes with other values of some options. chosen: the
+    options and their usual values.
     """
     expected = results_with()
-    for option, default in chosen:
+    for option, usual in chosen:
         effects = []
-        for value in _other_values(default):
+        for value in _other_values(usual):
             with contextlib.suppress(Exception):  # not a value of this option
                 results = results_with(**{option: value})
                 effects.append(not all(map(torch.equal, expected, results)))

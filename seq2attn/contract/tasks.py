@@ -30,8 +30,8 @@ CPU = torch.device("cpu")
 
 
 def check_examples(task: Task, lengths: Collection[int] | None = None) -> Found:
-    """Vocabularies are set, and examples are right: those of training lengths, of the shortest, of
-    the longest and of each of `lengths` (None: trained).
+    """Vocabularies are set, and examples are right: those of training lengths, then those of the
+    shortest, the longest and each of `lengths` alone (None: each length of training).
     """
     for name in ("source_vocabulary", "target_vocabulary"):
         if not isinstance(getattr(task, name, None), Vocabulary):

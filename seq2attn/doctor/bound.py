@@ -21,22 +21,25 @@ def bind() -> dict[str, Any]:
     It is called before and after a file runs: a file that patches one of these functions could
     make its own attention look right.
     """
-    bound, classes = {}, [*CLASSES]
-    for name, module in sys.modules.copy().items():
-        if module in OUTER or name.startswith(OWN):
-            for known, value in vars(module).items():
-                if module not in OUTER or callable(value):
-                    bound[f"{name}.{known}"] = value
-                bound[f"{name}.{known}, its code"] = getattr(value, "__code__", None)
-                if str(getattr(value, "__module__", "")).startswith(OWN) and inspect.isclass(value):
-                    classes.append(value)
+    bound: dict[str, Any] = {}
+    classes = [*CLASSES]
+    for module_name, module in sys.modules.copy().items():
+        is_outer = module in OUTER
+        if not is_outer and not module_name.startswith(OWN):
+            continue
+        for name, value in vars(module).items():
+            if callable(value) or not is_outer:  # settings of torch may change
+                bound[f"{module_name}.{name}"] = value
+            bound[f"{module_name}.{name}, its code"] = getattr(value, "__code__", None)
+            if inspect.isclass(value) and str(getattr(value, "__module__", "")).startswith(OWN):
+                classes.append(value)
     for cls in classes:
-        for known in dir(cls):
-            bound[f"{cls.__name__}.{known}"] = inspect.getattr_static(cls, known)
+        for name in dir(cls):
+            bound[f"{cls.__name__}.{name}"] = inspect.getattr_static(cls, name)
     return bound
 
 
 def replaced(bound: dict[str, Any]) -> list[str]:
-    """Return the names that mean something else than when `bind` returned this."""
+    """Return the names that refer to something else now than when `bind` returned `bound`."""
     now = bind()
     return [name for name, value in bound.items() if now.get(name) is not value]

@@ -45,8 +45,11 @@ class Inputs(NamedTuple):
         return self.each(lambda tensor: tensor.to(dtype))._replace(valid=self.valid)
 
     def moved(self, place: Any, *names: str) -> "Inputs":
-        """Return the inputs with other numbers at a place of `query`, `keys` or `values`. Their
-        order, scale and mean all change, as an attention may ignore a change of one of these.
+        """Return the inputs with other numbers at one place of the tensors named: `query`, `keys`
+        or `values`. place: an index or slice, such as (ALL, 0) for the first token of every row.
+
+        The new numbers have another order, scale and mean, as an attention may ignore a change of
+        one of these alone.
         """
         changed = {}
         for name in names:
@@ -58,15 +61,17 @@ class Inputs(NamedTuple):
 
 
 def draw(query_width: int, width: int, queries: int, rows: int = B, length: int = S) -> Inputs:
-    """Draw inputs; the second row is the longest, the first and the last are short. queries: 0 for
-    none.
+    """Draw inputs, with rows as long as `padded` says. queries: how many; 0 for an attention that
+    takes no query.
     """
     query = torch.randn(rows, queries, query_width) if queries else None
     return Inputs(query, torch.randn(rows, length, width), padded(rows, length))
 
 
 def padded(rows: int, length: int) -> Tensor:
-    """Return (rows, length), True = a token: rows of many lengths, the second without padding."""
+    """Return (rows, length), True = a token, of rows of different lengths: the second row has no
+    padding, the first and the last are short.
+    """
     lengths = torch.linspace(length, min(length, 2), rows).roll(1).long()
     return torch.arange(length) < lengths[:, None]
 
@@ -84,7 +89,7 @@ class Call:
     form: str = "None"
     """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
-    """it cannot be called without"""
+    """it cannot be called without one, so it gets one even where all keys are valid"""
 
     @property
     def text(self) -> str:
@@ -94,6 +99,9 @@ class Call:
         return f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
 
     def __call__(self, given: Inputs) -> Any:
+        """Call the attention: the expressions are evaluated with the inputs as their variables. If
+        all keys are valid, the mask is None, unless one is needed.
+        """
         call = self
         if given.valid.all() and not self.needs_mask:
             call = replace(self, form="None")
@@ -143,8 +151,9 @@ def settle(tensor: Tensor, *sizes: int) -> Tensor:
 
 
 def orders_of(heads: int) -> Sequence[str]:
-    """Return the orders that so many heads allow: in "bhl2" they are pairs of heads, h being the
-    number of pairs.
+    """Return the orders in which `arrange` may find weights of so many heads. A letter is an axis,
+    the slowest first: b are rows of the batch, h heads, l queries. A digit at the end is an axis of
+    heads, too, which come in groups of this size: in "bhl2" h is the number of pairs.
     """
     groups = [size for size in range(2, min(heads, 10)) if heads % size == 0]
     return [*ORDERS, *(f"{order}{size}" for size in groups for order in ("bhl", "hbl"))]
@@ -152,30 +161,33 @@ def orders_of(heads: int) -> Sequence[str]:
 
 def arrange(rows: Tensor, order: str, batch: int, queries: int) -> Tensor:
     """Return weights (N, S) as (B, H, L, S), N being rows, heads and queries in this order, such as
-    "bhl"; heads that are all alike become one.
+    "bhl" (see `orders_of`); heads that are all alike become one.
     """
     sizes = {"b": batch, "l": queries, "h": -1}
-    whole = rows.view(*(sizes.get(axis) or int(axis) for axis in order), rows.size(1))
-    axes = [order.index(axis) for axis in f"bh{order[3:]}l"]
-    whole = whole.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
-    return whole[:, :1] if (whole == whole[:, :1]).all() else whole
+    shape = [sizes.get(axis) or int(axis) for axis in order]  # a digit is a size itself
+    group = order[3:]  # the digit, if there is one: this axis is joined with that of heads
+    axes = [order.index(axis) for axis in f"bh{group}l"]
+    apart = rows.view(*shape, rows.size(1))
+    heads = apart.permute(*axes, -1).reshape(batch, -1, queries, rows.size(1))
+    return heads[:, :1] if (heads == heads[:, :1]).all() else heads
 
 
 def order_of(by_row: Tensor, by_query: Tensor, place: int, queries: int) -> str:
-    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the empty
-    string if N is not a product of these.
+    """Return the order of rows, heads and queries in weights (N, S), such as "bhl"; the usual one
+    if none fits, and the empty string if N is not a product of these.
 
     by_row (N,): which weights change with the inputs of the first row of the batch. by_query (N,):
     which change with the query at `place` of each row. In the right order nothing else changes.
     Where queries see each other, all of them change, and by_row alone decides.
     """
-    if len(by_row) % (B * queries):
+    heads, rest = divmod(len(by_row), B * queries)
+    if rest:
         return ""
     fits_row = ""
-    for order in orders_of(len(by_row) // (B * queries)):
+    for order in orders_of(heads):
         of_rows = arrange(by_row.float()[:, None], order, B, queries)  # (B, H, L, 1)
         of_queries = arrange(by_query.float()[:, None], order, B, queries)
-        if of_rows[1:].any():
+        if of_rows[1:].any():  # in this order, weights of other rows would have changed
             continue
         of_queries[:, :, place] = 0
         if not of_queries.any():

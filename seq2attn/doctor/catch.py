@@ -30,7 +30,7 @@ class Use(NamedTuple):
     values: Tensor
     """the other operand"""
     has_softmax: bool
-    """a softmax over the keys came before it, and not of these very numbers"""
+    """a softmax over the keys came before it, which was given other numbers than these"""
 
 
 class Watch(TorchDispatchMode):
@@ -102,8 +102,9 @@ class Watch(TorchDispatchMode):
         return last == queries > 1 and list(shape).count(last) == 1
 
     def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
-        """Return whether the axis of keys has another number of rows before it in another shape.
-        The views that shift relative positions have an axis that is longer by one.
+        """Return whether a view from one shape to the other mixes the axis of keys with axes before
+        it: then the product of their lengths changes. It rightly does in the views that shift
+        relative positions, which are known by an axis that is longer than the keys by one.
         """
         outer = set()
         for shape in map(list, (before, after)):
@@ -120,10 +121,9 @@ class Watch(TorchDispatchMode):
         wide: for each operand, whether the other one has an axis of features, as values do. Without
         one, the product may only add the weights up.
         """
+        # a product with a parameter is a linear layer, and no average of values
         if any(place_of(one) in self.constant for one in operands):
-            return (
-                operands  # a product with a parameter is a linear layer, and no average of values
-            )
+            return operands
         found = []  # operands that may be weights
         for index, (operand, axis) in enumerate(zip(operands, axes, strict=True)):
             if operand.is_floating_point() and operand.size(axis) == self.length and wide[index]:
@@ -147,13 +147,13 @@ class Watch(TorchDispatchMode):
         terms, with the weights that `change` puts there.
         """
         product, *operands = self._elementwise.get(terms.data_ptr(), [terms])
-        long = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
-        if not operands or len(long) != 1 or product.numel() != terms.numel():
+        summed = [axis % terms.dim() for axis in axes if terms.size(axis) > 1]
+        if not operands or len(summed) != 1 or product.numel() != terms.numel():
             return terms
-        axis = long[0] - terms.dim()  # from the end, as operands may have fewer axes
+        axis = summed[0] - terms.dim()  # from the end, as operands may have fewer axes
         has_width = prod(terms.shape[axis:]) > terms.size(axis)  # axes follow the summed one
         if not has_width and all((one >= 0).all() for one in operands):
-            return terms  # weights times a mask, to be summed
+            return terms  # weights times a mask, which are added up and average nothing
         if any(one.numel() < terms.numel() and _is_mask(one) for one in operands):
             return terms  # as in a mean over tokens
         wide = [has_width or one.numel() < terms.numel() for one in operands]
@@ -167,8 +167,9 @@ class Watch(TorchDispatchMode):
         return left * right if self.change else terms
 
     def _likeness(self, rows: Tensor) -> tuple[Any, ...]:
-        """Return how much an operand (..., S) looks like weights: the larger, the more. Rows that
-        sum to 1 count most, then no number below 0, a usual number of rows, and few numbers.
+        """Return how much an operand (..., S) looks like weights: the larger the tuple, the more.
+        Rows that sum to 1 count most, then that no number is below 0, then a usual number of rows,
+        then how few numbers there are.
         """
         sums_to_one = bool((rows.sum(-1) - 1).abs().max() < 1e-3)
         strides = zip(rows.shape, rows.stride(), strict=True)

@@ -129,19 +129,22 @@ def check_attention(
             adapter = adapter or f"{made}{subject.call}"
             if "unchecked" in found:
                 break
-    return Report(sorted(found.values(), key=_rank), adapter)
+    by_level = sorted(found.values(), key=lambda finding: LEVELS.index(finding.level))
+    return Report(by_level, adapter)
 
 
 def _subjects(
     attention: Any, sizes: Sequence[Any], widths: tuple[Any, ...]
 ) -> Iterator[tuple[Subject, str]]:
-    """Yield an attention, or an instance of the class that it is, with the line that made it. If no
-    widths are asked for, yield it once more with inputs of another width, called in the same way.
+    """Yield an attention, or an instance if it is a class, with its call and the line that made it.
+    If no widths are asked for, yield it once more with inputs of another width, called in the same
+    way: what a width hides, such as a wrong root of it, another one shows.
     """
     is_class = isinstance(attention, type)
     usual: Any = widths or (WIDTHS[0], WIDTHS[0])  # of query and keys
     problems, found = [], []
-    for instance, line in instances(attention, sizes, usual[0]) if is_class else [(attention, "")]:
+    made = instances(attention, sizes, usual[0]) if is_class else [(attention, "")]
+    for instance, line in made:
         of_layers = [*_widths_of(_prepared(instance))]
         # a class was made for the usual widths just now, an instance for others
         pairs = [usual, *of_layers] if is_class else [*of_layers, usual]
@@ -196,16 +199,14 @@ def _widths_of(module: nn.Module) -> Iterator[Any]:
     its parameters. The input of a layer may be a query and a key side by side: then a width is half
     of its size, or the difference between two sizes.
     """
-    own: set[int] = set()
+    sizes: set[int] = set()
     for parameter in module.parameters():
-        if not is_lazy(parameter):
-            own |= {*parameter.shape, *(size // 2 for size in parameter.shape)}
-    rests = [one - other for one, other in product(sorted(own), repeat=2)]
-    wide = [size for size in dict.fromkeys([*sorted(own), *rests]) if size > NARROW][:6]
+        for size in () if is_lazy(parameter) else parameter.shape:
+            sizes |= {size, size // 2}
+    differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
+    candidates = dict.fromkeys([*sorted(sizes), *differences])
+    wide = [size for size in candidates if size > NARROW][:6]
+    # pairs of the earliest sizes first
     ranks = product(range(len(wide)), repeat=2)
     for of_query, of_keys in sorted(ranks, key=sum):
         yield wide[of_query], wide[of_keys]
-
-
-def _rank(finding: Finding) -> int:
-    return LEVELS.index(finding.level)

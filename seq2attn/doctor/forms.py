@@ -58,19 +58,22 @@ class Meaning(NamedTuple):
 
 def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, list[Meaning]]]:
     """Yield what the arguments may be, the likeliest first, in groups that have their layouts in
-    common: all combinations of what may be meant, the last of which varies fastest.
+    common. A group stands for one combination of what is uncertain: the length of the sources, the
+    widths, whether query and keys are the same sequence, whether optional arguments are given,
+    whether shapes are as the docstring says, and the layouts. The last one varies fastest.
     """
     needed, said = required(function_of(attention)), said_of(attention)
     has_axes = any(axes_of(name, said)[0] for name in needed)
-    settings = product(
+    needed_only, all_given = tuple(needed.values()), (True,) * len(needed)
+    combinations = product(
         [S, *_lengths_of(module_of(attention))],
-        (widths[:1], widths[1:]),
-        (False, True),  # whether query and keys are the same sequence
-        dict.fromkeys((tuple(needed.values()), (True,) * len(needed))),
-        (said, "") if has_axes else ("",),  # shapes as the docstring says before others
+        (widths[:1], widths[1:]),  # the likeliest widths before all others
+        (False, True),
+        dict.fromkeys((needed_only, all_given)),  # once, if they are equal
+        (said, "") if has_axes else ("",),
         WORDS["cross"],
     )
-    for length, pairs, is_same, are_given, text, layouts in settings:
+    for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
@@ -84,11 +87,16 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
 def _readings(
     names: Mapping[str, bool], said: str, is_same: bool
 ) -> Iterator[tuple[Roles, str, bool]]:
-    """Yield the roles of arguments, the mask among them, and whether that is a guess: an argument
-    of which nothing is known may be the mask, too. is_same: query and keys are the same sequence.
+    """Yield readings of the names of arguments: their roles, the mask among them, and whether that
+    is a guess.
+
+    A needed argument whose name tells nothing may be the mask, which is a guess, or neither query,
+    keys nor mask. The latter readings come last. So does a guess that usually is the query or keys.
+
+    is_same: read query and keys as the same sequence, given twice.
     """
     usual = next(roles(names, said))
-    late: list[tuple[Roles, str, bool]] = []
+    late: list[tuple[Roles, str, bool]] = []  # readings that are yielded last
     for name in [] if is_same else [*names][1:]:
         if not names[name] or role_of(name) or role_by_type(name, said):
             continue
@@ -115,8 +123,9 @@ def _readings(
 
 
 def _lengths_of(module: nn.Module) -> list[int]:
-    """Return the lengths of sources that a module may ask for: the whole numbers that it holds, as
-    of windows or blocks, where it is not one of torch, and the sizes of square tables of places.
+    """Return the lengths of sources that a module may ask for: whole numbers among the attributes
+    of its parts, such as a window or a block size, and the sizes of square tables of places. Parts
+    that are torch's own are left out.
     """
     held = {one.size(-1) for one in module.buffers() if one.shape[-2:-1] == one.shape[-1:] != ()}
     for part in module.modules():
@@ -126,8 +135,8 @@ def _lengths_of(module: nn.Module) -> list[int]:
 
 
 def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call], Inputs]]:
-    """Yield inputs and the calls that may be meant for them, for each layout in `words.toml`. An
-    optional mask is left out: `polarity.with_mask` tries it once the rest of the call is known.
+    """Yield for each layout in `words.toml` the calls that may be meant, and the inputs for them.
+    An optional mask is left out: `polarity.with_mask` tries it once the rest of the call is known.
     """
     names, of_names = meaning.names, meaning.roles
     # methods that prepare a call, such as `attention.reset()`
@@ -138,19 +147,21 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
         inputs = draw(*meaning.widths, queries, length=meaning.length)
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
-        choices = {name: [""] for name in names}
-        for role, with_role in of_names.items():
-            for name in with_role:
+        choices = {name: [""] for name in names}  # "": the argument is left out
+        for role, of_role in of_names.items():
+            for name in of_role:
                 if names[name] or role not in ("mask", "lengths"):
-                    usual = [texts[role]] if role in texts else None
-                    given = usual or _choices(name, role, meaning, queries)
-                    choices[name] = as_said(name, given, meaning.said, inputs)
+                    if role in texts:
+                        forms = [texts[role]]
+                    else:
+                        forms = _choices(name, role, meaning, queries)
+                    choices[name] = as_said(name, forms, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 
 
 def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     """Return the expressions that an argument beside the query and the keys may have, the likeliest
-    first. queries: how many there are.
+    first. They are templates in `words.toml`. queries: how many there are; 0 without a query.
     """
     if name == meaning.mask:
         return forms_of_mask(meaning)
@@ -158,7 +169,7 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         forms = WORDS[f"whole_{role}"]
     elif role_of(name) == role:
         forms = WORDS[role]
-    else:  # nothing is known of it: a state that is the query, too, or 0 where there are several
+    else:  # nothing is known of it: it may be a state, such as the query if there is only one
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
@@ -212,7 +223,8 @@ def as_said(name: str, texts: Sequence[str], said: str, inputs: Inputs) -> list[
         value = value[0] if isinstance(value, tuple) else value
         sizes = value.shape if isinstance(value, Tensor) else ()
         said_sizes = [*zip(axes, sizes, strict=False)]
-        if len(sizes) == len(axes) and all(size == B for axis, size in said_sizes if axis in BATCH):
+        has_batch = all(size == B for axis, size in said_sizes if axis in BATCH)
+        if has_batch and len(sizes) == len(axes):
             misfits = [(size == 1) != axis.startswith("1") for axis, size in said_sizes]
             fitting.append((sum(misfits), text))
     return [text for _, text in sorted(fitting, key=lambda one: one[0])]
@@ -233,6 +245,8 @@ def _ranked(call: Call, choices: Mapping[str, Sequence[str]]) -> Iterator[Call]:
 
 @cache
 def _places(*counts: int) -> list[tuple[int, ...]]:
-    """Return places in lists of so many items, those with the smallest sum first."""
+    """Return combinations of an index into each of several lists, whose lengths are `counts`: those
+    with the smallest sum first. At most MOST_OF_LAYOUT are returned, of the first RANKED.
+    """
     places = product(*map(range, counts))
     return sorted(islice(places, RANKED), key=sum)[:MOST_OF_LAYOUT]

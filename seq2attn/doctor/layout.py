@@ -35,8 +35,9 @@ def observed(subject: Subject) -> Subject:
         elif B in sizes:
             outputs.append(index)
     by_query = [index for index in outputs if queries in returned[index].shape]
-    outputs = by_query if queries > 1 and by_query else outputs  # without the state that is left
-    shown.sort(key=lambda index: returned[index].numel())  # means over heads before those of heads
+    if queries > 1 and by_query:
+        outputs = by_query  # others, such as a state, have no row for each query
+    shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
     return replace(subject, orders=_orders(subject))
 
@@ -50,9 +51,12 @@ def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:
 
 
 def _orders(subject: Subject) -> list[str]:
-    """Return how rows, heads and queries follow each other in the weights of each use (see
-    `order_of`). The empty string stands for what is caught but is not weights: features of
-    keys, which linear attention sums over the keys for all queries at once.
+    """Return the order of rows, heads and queries in the weights of each use (see `order_of`), from
+    what changes in them with the first row of the batch, and with one query.
+
+    The empty string stands for what was caught but is not weights: features of keys, which linear
+    attention sums over the keys for all queries at once. No query changes them, and a change of one
+    of their rows reaches the output of every query.
     """
     given = subject.given.free
     place = subject.length - 1 if subject.is_self else 0  # no earlier row of a causal one sees it
@@ -63,16 +67,18 @@ def _orders(subject: Subject) -> list[str]:
     for index, uses in enumerate(zip(*calls, strict=True)):
         plain, by_row, by_query = (use.weights for use in uses)
         changed = plain != by_query  # (N, S)
-        is_asked = changed.any(1)
-        if subject.is_self:  # every row has this key; other ratios change where it is the query
+        follows = changed.any(1)  # (N,) the rows of weights that follow this query
+        if subject.is_self:
+            # the query is a key, too, so all rows change: but where it is a key alone, the ratio of
+            # the weights of other keys stays
             ratio, other = (weights[:, 0] / weights[:, 1] for weights in (plain, by_query))
-            is_asked &= (ratio / other - 1).abs() > CLOSE
+            follows &= (ratio / other - 1).abs() > CLOSE
             changed[:, place] = False
-        orders.append(order_of((plain != by_row).any(1), is_asked, place, subject.queries(given)))
+        orders.append(order_of((plain != by_row).any(1), follows, place, subject.queries(given)))
         if orders[-1] and not changed.any():
             suspects.append(index)
     arranged = replace(subject, orders=list(orders))
-    for index in suspects:  # one row of weights reaches one row of the output, features reach all
+    for index in suspects:
         reached = arranged.more(index, head=0, row=0).amax(0) > TINY  # (L)
         if reached.sum() > 1:
             orders[index] = ""

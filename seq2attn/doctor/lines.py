@@ -17,7 +17,9 @@ FORMS = {
 
 
 def corrections(attention: Any, code: str) -> Iterator[str]:
-    """Yield lines of the file of an attention that may be its cause, beside what they should be."""
+    """Yield corrections of lines in the file of an attention that may be the cause of a finding,
+    such as "line 12: x.squeeze(dim) in place of x.squeeze()". code: of the finding.
+    """
     if not inspect.isclass(attention) and not inspect.isfunction(attention):
         attention = type(attention)
     try:

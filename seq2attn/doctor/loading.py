@@ -18,7 +18,7 @@ MODULE = "seq2attn_examined"
 MAIN = 'Remove it, or put it below `if __name__ == "__main__":`.'
 EXITS = f"It calls exit(), which ends the program before it is examined. {MAIN}"
 ASKS = f"It calls input(), and nobody types while it is examined. {MAIN}"
-DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign)
+DEFINITIONS = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
 """what is run of a notebook"""
 
 

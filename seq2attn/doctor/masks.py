@@ -40,17 +40,19 @@ def padding(subject: Subject) -> Found:
         return
     masked, is_valid = subject.masked, subject.given.valid[:, None]  # (B, 1, S)
     is_token = subject.real(subject.given)[:, : masked.output.size(1)]  # (B, L, 1)
+    # (B, L, S): how much a row of a token changes with each key but its own
     reach = subject.reach(subject.given, "keys").masked_fill(subject.own | ~is_token, 0)
-    by = float(reach.masked_fill(is_valid, 0).max())  # of padding
-    # of tokens, in the last row, which is short: an inverted mask leaves nothing of a full row
+    by_padding = float(reach.masked_fill(is_valid, 0).max())
+    # in the last row of the batch, which is short: an inverted mask leaves nothing of a full one
     by_tokens = reach.masked_fill(~is_valid, 0)[-1].max()
     weight = subject.on_padding(masked)
     most = float(weight.max())
+    # how much rows change if all tokens do, their own too
     tokens = subject.given.moved(subject.given.valid, "keys")
     follows = subject.apart(subject.output(tokens), masked.output).masked_fill(~is_token[..., 0], 0)
     if subject.differ(masked.output, subject.free.output) < TINY:
         yield "mask-ignored"
-    elif by > CLOSE > by_tokens or follows.max() < TINY:
+    elif by_padding > CLOSE > by_tokens or follows.max() < TINY:
         yield "mask-inverted", subject.call.mask, "its name"
     elif most > TINY and TINY < abs(_rise(subject)) < 2 + CLOSE:
         yield "mask-added", subject.call.mask, "its name"
@@ -58,8 +60,8 @@ def padding(subject: Subject) -> Found:
         is_first_padding = ~subject.given.valid & subject.given.valid.roll(1, 1)
         is_wider = (weight * ~is_first_padding).max() > TINY
         yield "padding-leak" if is_wider else "mask-off-by-one", most
-    elif by > CLOSE:
-        yield "padding-mixed", by
+    elif by_padding > CLOSE:
+        yield "padding-mixed", by_padding
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         if not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
@@ -68,8 +70,8 @@ def padding(subject: Subject) -> Found:
 
 
 def _has_more_rows(subject: Subject) -> bool:
-    """Return whether rows of the result stand beside those of the places, such as that of CLS: then
-    it is not known which row is whose.
+    """Return whether the result has a few rows more than there are keys, such as one for a CLS
+    token: then it is not known which row belongs to which key.
     """
     if subject.given.query is not None or subject.is_self:
         return False
@@ -81,13 +83,14 @@ def _has_more_rows(subject: Subject) -> bool:
 def _rise(subject: Subject) -> float:
     """Return by how much a mask raises the score of the first key, which is valid, above those of
     padding; 0 if that is not the same everywhere. A mask of 0 and 1 that is added raises it by 1,
-    by 2 if it is added twice, or less if the sum is divided.
+    by 2 if it is added twice, or by less if the sum is divided, as by a temperature.
 
-    The logarithm of a weight is a score less a number that is the same for all keys.
+    Scores are read off the weights: the logarithm of a softmax is the score, less a number that is
+    the same for all keys of a row.
     """
     rises = []
     for masked, free in zip(subject.masked.weights, subject.free.weights, strict=True):
-        logs = (masked / free).log()
+        logs = (masked / free).log()  # (B, H, L, S): what the mask adds, less such a number
         padding = ~subject.given.valid[:, None, None].expand_as(logs)
         rises.append((logs[..., :1] - logs)[padding & (free > 0)])
     if not rises:
@@ -97,8 +100,8 @@ def _rise(subject: Subject) -> float:
 
 
 def _hidden(subject: Subject, closed: Tensor) -> Found:
-    """Yield a valid key that is never seen. closed (B, L, S): the keys without any effect on a row
-    so far. A weight that was rounded to 0 has none either, so more inputs are drawn.
+    """Yield the place of a valid key that a row does not see. closed (B, L, S): the keys without an
+    effect on a row so far. A weight rounded to 0 has none either, so more inputs are tried.
     """
     for _ in range(DRAWS):
         if closed.any():
@@ -108,8 +111,8 @@ def _hidden(subject: Subject, closed: Tensor) -> Found:
 
 
 def padding_amount(subject: Subject) -> Found:
-    """More keys that no row sees change nothing: more padding, or more later tokens where rows see
-    only earlier ones.
+    """More keys that no row sees change nothing: more padding, or, in causal attention, more tokens
+    at the end.
     """
     if not subject.has_mask and not subject.is_causal:
         return
@@ -123,7 +126,7 @@ def padding_amount(subject: Subject) -> Found:
         return
     more = subject.output(longer)
     if subject.outputs and more.size(2) != masked.size(2):
-        return  # it also returns numbers of places, such as weights with a sink
+        return  # it also returns a number for each key, such as weights with a sink
     more = more[:, : masked.size(1), : masked.size(2)]  # without the results of the new keys
     real = subject.real(given)[:, : masked.size(1), 0]
     by = float(subject.apart(more, masked).masked_fill(~real, 0).max())
@@ -132,8 +135,8 @@ def padding_amount(subject: Subject) -> Found:
 
 
 def whole_mask(subject: Subject) -> Found:
-    """A mask that hides nothing changes nothing. Of a causal one it is not known whether the search
-    has found its form: its rows see no padding behind them with any form.
+    """A mask that hides nothing changes nothing. Causal attention is left out: its rows never see
+    the padding behind them, so the search cannot tell which form of the mask is right.
     """
     if not subject.has_mask or subject.is_causal or words(subject.call.mask) & PREFIX:
         return
@@ -154,10 +157,11 @@ def empty_row(subject: Subject) -> Found:
 
 
 def padded_first(subject: Subject) -> Found:
-    """Tokens of self-attention get no NaN from padding before them, if the mask can say where it
-    stands.
+    """Tokens of self-attention get no NaN from padding before them. A mask that is given as lengths
+    cannot say where padding stands, and is left out.
     """
-    if not (subject.has_mask and subject.is_self) or "sum(" in subject.call.form:
+    is_of_lengths = "sum(" in subject.call.form
+    if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
     valid = subject.given.valid.clone()
     valid[-1] = torch.arange(valid.size(1)) >= FEW
@@ -178,7 +182,8 @@ def places(subject: Subject) -> Found:
         return
     seen = subject.seen
     hidden = sorted({int(place) for _, place in (~seen).nonzero()})
-    # rows of another sequence are no later than its keys
+    # keys of another sequence, such as an encoder's, are no later than the rows that attend to
+    # them: there, a causal mask is a mistake
     given = subject.call.given.items()
     is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
@@ -190,12 +195,15 @@ def places(subject: Subject) -> Found:
 
 
 def _band(subject: Subject) -> Found:
-    """Say which places a row of self-attention sees, counted from its own."""
+    """Say which places a row of self-attention sees: at most so many before its own, and so many
+    after it.
+    """
     seen = subject.seen
     place, last = torch.arange(len(seen)), len(seen) - 1
-    apart = place - place[:, None]  # of a key from its row
+    apart = place - place[:, None]  # how many places a key stands behind the row's own
     before, after = -int(apart[seen].min()), int(apart[seen].max())
-    is_band = seen | (apart == 0) | (apart > after) | (apart < -before)
+    is_band = seen | (apart == 0) | (apart > after) | (apart < -before)  # no gap between the two
+    # a causal mask that closes the row's own place leaves the first row none: it sees all instead
     if seen[0, 1:].any() and seen[-1].sum() > FEW and not seen[1:].triu(2).any():
         yield "closed-first"
     elif not is_band.all():
@@ -213,7 +221,9 @@ def _band(subject: Subject) -> Found:
 
 
 def named(subject: Subject) -> Found:
-    """What has a causal name and takes no mask, or has causal weights alone, sees nothing ahead."""
+    """No row sees a later place if the name says that the attention is causal, and no mask decides
+    it, or if its weights are causal: then later places reach the row in another way.
+    """
     ahead = subject.seen.triu(1).sum(1)
     if not subject.own.any() or not ahead.any():
         return
@@ -225,9 +235,11 @@ def named(subject: Subject) -> Found:
 
 
 def required(subject: Subject) -> Found:
-    """A row sees only the places that `causal` or `window=3` allow, if that is required."""
+    """A row sees only the places that `causal` or `window=3` allow, if that is required: a window
+    has to end at the row's own place.
+    """
     found = {code: evidence for code, *evidence in listed(places(subject))}
-    size, _, after = found.get("window", [0, 0, 1])
+    size, _, after = found.get("window", [0, 0, 1])  # without a window, none holds
     holds = {"causal": "causal" in found or not after, f"window={size}": not after}
     for name in subject.require:
         if not holds.get(name):

@@ -43,8 +43,8 @@ Roles = dict[str, list[str]]
 
 
 def required(function: Any) -> dict[str, bool]:
-    """Return the names of arguments, and whether each must be given; those with other defaults than
-    None are left out.
+    """Return the names of the arguments that have no default, True, and of those whose default is
+    None, False: such an argument may be given, but need not.
     """
     names = {}
     for name, one in inspect.signature(function).parameters.items():
@@ -57,8 +57,8 @@ def required(function: Any) -> dict[str, bool]:
 
 @cache
 def words(name: str) -> frozenset[str]:
-    """Return the words that a name is made of, pairs of them, and the name: `encoderOut1` has
-    encoder, out and encoder_out.
+    """Return the words of a name, pairs of neighbours among them, and the name: `encoderOut1` has
+    encoder, out, encoder_out and encoder_out1.
     """
     apart = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     parts = re.split(r"[_\d]+", apart)
@@ -66,13 +66,15 @@ def words(name: str) -> frozenset[str]:
 
 
 def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
-    """Yield what the arguments may be, the likeliest first.
+    """Yield the roles that arguments may have, the likeliest reading of their names first.
 
-    names: of the arguments, and whether each must be given. said: of their shapes. Those whose
-    names say little, such as `x` and `source`, are the query and the keys, in this order, unless
-    words such as `memory`, or the name of a mask (`source_mask`), say which are the keys. One that
-    is alone attends to itself. The other readings are: query and keys the other way round, without
-    an optional argument, and as one sequence that is given as both.
+    names: of the arguments, and whether each must be given. said: the docstrings, which may say
+    what shapes they have.
+
+    Arguments whose names say little, such as `x` and `source`, are the query and the keys, in this
+    order, unless words such as `memory`, or the name of a mask (`source_mask`), say which are the
+    keys. A single one attends to itself. The other readings are: query and keys the other way
+    round, and without keys that are optional.
     """
     found, rest = _told(names, said)  # rest: names that say little
     masked = [name for name in rest if _is_in(name, found["mask"] + found["lengths"])]
@@ -81,7 +83,7 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     likely = [name for name in rest if names[name] or name in sources]
     rest = likely if found["query"] and found["keys"] else likely or rest[:1]
     if not found["keys"]:
-        after_query = rest if found["query"] else rest[1:]
+        after_query = rest if found["query"] else rest[1:]  # the first one is the query
         found["keys"] = (sources or after_query or rest or found["query"])[:1]
     rest = [name for name in rest if name not in found["keys"]]
     if not found["query"]:
@@ -97,7 +99,8 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
     yield found
     # the other way round, if no name says which are the keys, also not that of one mask
     told = {role_of(name) for name in (*found["query"], *found["keys"])}
-    if found["query"] and told <= {"weak", ""} and len(masked) != 1:
+    is_unclear = told <= {"weak", ""} and len(masked) != 1
+    if found["query"] and is_unclear:
         yield {**found, "query": found["keys"], "keys": found["query"]}
     # self-attention, if the keys are optional: without them, and without their mask
     for optional in found["keys"]:
@@ -107,13 +110,13 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
 
 
 def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
-    """Return the arguments by the roles that the words in their names tell, or what is said of
-    them, and the names of those that are left to be guessed: weak names, such as `x`, and a second
-    one for a role that takes only one. What need not be given, such as a bias, is left out. Values
-    without keys are the keys.
+    """Return the arguments by the role that their names, or the docstrings, tell; and the names of
+    those whose role is left to be guessed: weak names, such as `x`, and a second one for a role
+    that takes only one. Others that need not be given, such as a bias, are left out. Values without
+    keys are taken for the keys.
 
-    names: of the arguments, and whether each must be given. said: the docstrings, whose shapes may
-    say of a `mask` that it has one axis, and so is lengths.
+    names: of the arguments, and whether each must be given. said: the docstrings; if they say that
+    a `mask` has one axis, (B,), it is lengths.
     """
     found: Roles = {role: [] for role in ROLES}
     rest = []
@@ -133,7 +136,9 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
 
 
 def role_of(name: str) -> str:
-    """Return the role that the words of a name tell; the empty string if they tell none."""
+    """Return the role that the words of a name tell, such as "keys" for `encoder_outputs`; empty if
+    they tell none.
+    """
     told = words(name)
     if told & PADDED:  # `xs_pad` are inputs, and no mask
         return "weak"
@@ -143,8 +148,8 @@ def role_of(name: str) -> str:
 
 
 def _is_in(name: str, others: Sequence[str]) -> bool:
-    """Return whether other names contain a name, or its singular, as `caption_lengths` does that of
-    `captions`.
+    """Return whether one of the other names contains this name, or its singular: `caption_lengths`
+    contains the singular of `captions`.
     """
     return bool({name, name.removesuffix("s")} & set().union(*map(words, others)))
 
@@ -152,14 +157,17 @@ def _is_in(name: str, others: Sequence[str]) -> bool:
 def masks_of(found: Roles) -> list[str]:
     """Return the arguments that may say which keys are valid, the likeliest first, lengths before
     masks; none if the only one is named after the query.
+
+    found: the arguments by their roles.
     """
     # the more words a mask shares with keys and padding, the earlier
     of_keys = {*ROLES["keys"], *SOURCES, *found["keys"], "pad", "padding", "valid"}
     by_rank = sorted(found["mask"], key=lambda name: -len(words(name) & of_keys))
-    of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = found["lengths"] + by_rank
     if not found["query"]:
         return masks
+    # a name such as `target_mask` is left out, unless it also names the keys
+    of_sources = SOURCES.union(*map(words, found["keys"])) - {"k", "key", "keys"}
     masks = [name for name in masks if not words(name) & NOT_OF_KEYS or words(name) & of_sources]
     is_of_query = len(masks) == 1 and any(_is_in(name, masks) for name in found["query"])
     return [] if is_of_query else masks
@@ -186,23 +194,25 @@ class SimpleNamespace(types.SimpleNamespace):
 
 
 def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -> Any:
-    """Return what a constructor may take for an argument of this name, by its words. longest: of
-    the sources, for a name such as `max_length`. rest: for a name that tells nothing; the width by
-    default.
+    """Guess from the words of its name what an argument of a constructor may be. width: for a name
+    such as `dim`. longest: of the sources, for a name such as `max_length`. rest: for a name that
+    tells nothing; the width by default.
     """
     if words(name) & CONFIGS:
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
-        if words(name) & known:
+        if words(name) & known:  # a value is an expression, such as "W // H"
             return eval(value, {"W": width, "H": HEADS, "LONG": longest})
     return rest or width
 
 
 def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any, str]]:
-    """Yield instances of a class, with the line of code that makes each: of these sizes, or else of
-    guessed ones, for long sources, and then for those of exactly the length that is drawn, with
-    small numbers for what names say nothing of. Of a class that takes none of these, another width
-    is tried, which more sizes of heads divide.
+    """Yield instances of a class, with the line of code that makes each.
+
+    sizes: what the constructor is given; if it is empty, that is guessed from the names of its
+    arguments (see `guess`), in several ways. The first is for long sources. The next two are for
+    sources of exactly the length that the doctor draws, with a small number where a name tells
+    nothing. If none of these works, a width is tried that more sizes of heads divide.
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
@@ -230,7 +240,7 @@ SHAPE = (
     r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}"
     r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] *(\w*)"
 )
-"""a name, what a few words later are its axes, and the word after them"""
+"""a name, its axes in brackets, a few words later at most, and the word after them"""
 MEANING = re.compile(
     r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
@@ -246,34 +256,38 @@ MEANT_BY = re.compile(
 
 
 def documented(mask: str, text: str) -> tuple[bool | None, str]:
-    """Return whether True in a mask is said to mean padding, and the words that say so; None if
-    nothing is said. Text such as "0 = attend" says it of False, and "not attended" negates it.
+    """Return whether a docstring says that True in a mask means padding, and the words that say so;
+    None if it says nothing of the mask.
 
-    mask: its name, after which the text is searched for such words as "True means padding".
+    mask: its name. The text just after it is searched: first for a value and its meaning, as in
+    "True for tokens to ignore", then for a meaning and its value, as in "ignored where it is True".
+    What is said of False or 0, or with "not", as in "True: not attended", means the opposite.
     """
     # the name itself, and not `causal_mask` for `mask`
     place = re.search(rf"\b{re.escape(mask)}\b", text) or re.search(re.escape(mask), text)
     after = text[place.start() :][:NEAR] if place else ""
+    known = OF_PADDING | OF_TOKENS
     for found in MEANING.finditer(after):
-        value, meaning = found.groups()  # "True", "padding"
+        value, meaning = found.groups()  # "True", "tokens to ignore"
         told = re.findall(r"\w+", meaning.lower())
-        known = [word for word in told if word in OF_PADDING | OF_TOKENS]
-        # of "tokens to ignore", the other word tells
-        for word in sorted(known, key=lambda word: word.startswith("token"))[:1]:
-            is_not = bool(NEGATIONS & set(told[: told.index(word)]))
-            is_false = value.lower() in ("false", "0")
-            return (word in OF_PADDING) ^ is_not ^ is_false, found[0].strip()
+        telling = [word for word in told if word in known]
+        if telling:
+            # of "tokens to ignore", the second word tells
+            word = min(telling, key=lambda one: one.startswith("token"))
+            is_negated = bool(NEGATIONS & set(told[: told.index(word)]))
+            is_of_false = value.lower() in ("false", "0")
+            return (word in OF_PADDING) ^ is_negated ^ is_of_false, found[0].strip()
     for found in MEANT_BY.finditer(after):
-        word, value = found[1].lower(), found[2].lower()
-        if word in OF_PADDING | OF_TOKENS:
+        word, value = found[1].lower(), found[2].lower()  # "ignored", "true"
+        if word in known:
             return (word in OF_PADDING) ^ (value in ("false", "0")), found[0].strip()
     return None, ""
 
 
 def axes_of(name: str, text: str) -> tuple[list[str], str]:
-    """Return the axes that an argument, or else the input, is said to have, if one is that of the
-    batch or it is the only one, and the word that follows them: "b", "s", and "bool" of "mask:
-    (B, S) bool".
+    """Return the axes that docstrings (`text`) name for an argument, and the word that follows: "b"
+    and "s", and "bool", of "mask: (B, S) bool". For one that may be the query or the keys, what is
+    said of "input" counts, too. Several axes count only if one is that of the batch.
     """
     found = re.search(SHAPE.format(re.escape(name)), text)
     if not found and role_of(name) in ("keys", "query", "weak", ""):
@@ -287,7 +301,9 @@ def axes_of(name: str, text: str) -> tuple[list[str], str]:
 
 
 def role_by_type(name: str, said: str) -> str:
-    """Return the role that the shape and the type tell, if they are said of an argument."""
+    """Return the role that the shape or the type of an argument tells, if docstrings (`said`) name
+    them: "lengths", "mask" or "other"; the empty string if they do not.
+    """
     axes, kind = axes_of(name, said)
     if len(axes) == 1 and role_of(name) == "mask":
         return "lengths"
@@ -313,6 +329,7 @@ def is_named_causal(attention: Any) -> bool:
     """
     owner = type(attention) if isinstance(attention, nn.Module) else attention
     told = words(getattr(owner, "__name__", ""))
+    # the first line does not count if it may speak of a choice, as "optionally causal" does
     line = {*re.findall(r"[a-z]+", (owner.__doc__ or "").strip().partition("\n")[0].lower())}
     if not line & CHOICES:
         told |= line

@@ -44,8 +44,8 @@ def length(subject: Subject) -> Found:
 
 def order(subject: Subject) -> Found:
     """If the order of a few keys changes nothing, that of many changes nothing either. It does if
-    keys are visited in blocks and a running maximum or sum is wrong, and, rightly, if the first one
-    lies out of a window.
+    keys are visited in blocks and a running maximum or sum is wrong. It may, if there is a window:
+    the last row then does not see the first of many keys, and nothing is examined.
     """
     if subject.by_position:
         return
@@ -67,7 +67,9 @@ def strides(subject: Subject) -> Found:
 
 
 def overflow(subject: Subject) -> Found:
-    """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights."""
+    """Large inputs neither overflow nor underflow: valid keys keep the sum of their weights. If a
+    mask fills in -100, say, padding takes some of it where scores are as large.
+    """
     given = subject.draw(rows=ROWS)
     large = given.times(SCALE)
     large = large._replace(values=large.keys)  # and not their cosines, which are small
@@ -87,11 +89,10 @@ def overflow(subject: Subject) -> Found:
 def twice(subject: Subject) -> Found:
     """The softmax is applied once.
 
-    A softmax of weights, which lie between 0 and 1, gives weights of which the largest is at most e
-    times the smallest, however large the inputs are.
-    So the logarithms of the weights give back what the last softmax was applied to. If that may be
-    shares, too, of which some are as large as only a softmax of large scores makes them, they come
-    from another softmax. Where scores stay small, a softmax is seen that takes shares.
+    A softmax that is given the very tensor that another one returned is seen by `Watch`. Otherwise
+    large inputs show it: the logarithms of the weights give back what the last softmax was applied
+    to. If these numbers may be weights themselves, and one is as large as only a softmax of large
+    scores makes it, they come from another softmax.
     """
     if subject.free.watch.is_twice:
         yield "softmax-twice"
@@ -126,7 +127,9 @@ def gradient(subject: Subject) -> Found:
         with torch.enable_grad():
             if not subject.output(subject.given.free).requires_grad:
                 return
-    for name in ("query", "keys") if subject.outputs or subject.shown else ():
+    if not (subject.outputs or subject.shown):
+        return
+    for name in ("query", "keys"):
         is_given = getattr(subject.given, name) is not None
         if is_given and not any(_has_gradient(subject, name) for _ in range(2)):
             yield "gradient", name
@@ -169,9 +172,9 @@ def _has_gradient(subject: Subject, name: str) -> bool:
 def parameters(subject: Subject) -> Found:
     """Gradients reach all parameters.
 
-    Nothing is said where layers may rightly stay unused: if an argument that is no mask is left
-    out, if the keys are given as already projected, or if most parameters get no gradient, as in a
-    module that holds more than the attention, or if an axis of length 1 was made up for the keys.
+    Nothing is said where layers may rightly stay unused: if an axis of length 1 was made up for the
+    keys, if an argument that is no mask is left out, if keys are given that are projected already,
+    or if most parameters get no gradient, as in a module that holds more than the attention.
     """
     if subject.is_image:
         return
@@ -190,11 +193,11 @@ def parameters(subject: Subject) -> Found:
         subject.module.train()
         in_training = _gradients(subject, subject.given.free, [named[name] for name in dead])
     dead = [name for name, gradient in zip(dead, in_training, strict=True) if gradient is None]
-    inputs = {one.size(-1) for one in named.values() if one.dim() > 1}  # widths
-    for name, usual, small in zip(named, *found, strict=True):
+    widths = {one.size(-1) for one in named.values() if one.dim() > 1}  # of inputs of layers
+    for name, usual, small in zip(named, *found, strict=True):  # its two gradients
         is_layer = isinstance(subject.module.get_submodule(name.rpartition(".")[0]), LAYERS)
         if is_layer and usual is not None and usual.dim() > 1:
-            parts = _silent((usual.abs() + small.abs()).sum(1), inputs)
+            parts = _silent((usual.abs() + small.abs()).sum(1), widths)
             dead += [f"{name}, {part}" for part in parts]
     if dead:
         yield "dead-parameter", ", ".join(dead[:3])
@@ -212,16 +215,17 @@ def _gradients(subject: Subject, given: Inputs, of: list[Tensor]) -> Sequence[Te
     return torch.autograd.grad(total, of, allow_unused=True)
 
 
-def _silent(rows: Tensor, inputs: set[int]) -> Iterator[str]:
+def _silent(rows: Tensor, widths: set[int]) -> Iterator[str]:
     """Yield which half or third of the rows of a weight has no gradient while the others have one:
     in a joint projection to queries, keys and values, one of them is then not used.
 
-    inputs: the widths of layers; a part of another size is not a projection.
+    rows (N,): the sizes of the gradients of rows. widths: of the inputs of layers; a part of
+    another size is not a projection.
     """
     for parts in (2, 3):
         pieces = [bool(piece.any()) for piece in rows.tensor_split(parts)]
         size = len(rows) // parts
-        if any(pieces) and not all(pieces) and size in inputs and len(rows) % parts == 0:
+        if any(pieces) and not all(pieces) and size in widths and len(rows) % parts == 0:
             start = pieces.index(False) * size
             yield f"rows {start} to {start + size - 1}"
 
@@ -252,7 +256,7 @@ def training(subject: Subject) -> Found:
     """In training, padding is masked as well."""
     given = subject.given
     with unchanged(subject.module), dropout(subject.module, 0.0):
-        for part in subject.module.modules():
+        for part in subject.module.modules():  # but for batch norms, which would mix rows
             part.training = not isinstance(part, nn.modules.batchnorm._NormBase)
         most = float(subject.on_padding(subject.run(given)).max())
         if most > TINY:
@@ -268,7 +272,7 @@ def score(subject: Subject) -> Found:
     parameters.
     """
     expected = subject.expect
-    told = listed(_scaled(subject))  # before the parameters change
+    told = listed(_scaled(subject))  # findings on the factor, before the parameters change
     sample = _sample(subject)
     if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
@@ -319,17 +323,18 @@ def _sample(subject: Subject) -> Sample | None:
 
 
 def _scaled(subject: Subject) -> Found:
-    """Say by what the product of queries and keys is multiplied, if it is found. A factor that
-    may be meant is a mistake only where the docstring promises the root of the width. Factors of
-    all heads together can only be told where the module itself splits its queries into heads.
+    """Say by what the product of queries and keys is multiplied, in the first layer where that is
+    found. A factor that may be meant is a mistake only where the docstring promises the root of the
+    width. Most factors are only known where the module itself splits its queries into heads.
     """
+    # what is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (
         re.sub(DENIED, "", said_of(subject.call.attention, first).lower())
         for first in (False, True)
     )
     is_promised = re.search(PROMISED, docs)
     for factor, width, heads, is_normed in scales(subject):
-        known = {"root": width**-0.5}
+        known = {"root": width**-0.5}  # factors that have a text in the catalogue
         if not is_normed and "unflatten" not in subject.call.text:  # it is not given heads
             known["all"] = (width * heads) ** -0.5
             known["width"] = 1 / width

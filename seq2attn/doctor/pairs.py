@@ -36,12 +36,16 @@ def pairs(subject: Subject) -> Found:
 
 
 def _of_mask(subject: Subject, name: str) -> Found:
-    """Examine one mask. Of that of padding, only whether it is left as it is, in all its forms."""
+    """Examine one mask. All its forms are tried, up to one that leaves no weight on the pairs that
+    it closes. If no form does, say how much weight is left at most, or that none has an effect.
+
+    Of the mask of padding it is examined only whether a call changes it, in any form.
+    """
     given, most, is_ignored = subject.given.free, 0.0, False
     is_of_padding = subject.has_mask and name == subject.call.mask
     queries = subject.queries(given)
     apart = torch.arange(subject.length) - torch.arange(queries)[:, None]
-    closed = apart % 3 == 1  # (L, S), never a place itself
+    closed = apart % 3 == 1  # (L, S), a third of the pairs, but none of a place with itself
     for means_closed, mask in _forms(closed):
         recorder = Recorder(subject.call.attention)
         call = replace(
@@ -61,6 +65,7 @@ def _of_mask(subject: Subject, name: str) -> Found:
                 continue
             left = [float((weights * closed).abs().max()) for weights in result.weights]
             if not left or max(left) < TINY:
+                # it closes them; but does its docstring say so of True, or of False?
                 told, quoted = documented(name, said_of(subject.call.attention))
                 if None not in (told, means_closed) and told != means_closed:
                     yield "mask-inverted", name, f'its docstring, "{quoted}",'

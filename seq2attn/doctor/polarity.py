@@ -22,9 +22,10 @@ UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout m
 
 
 def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
-    """Return a subject with the first form of the mask that keeps padding out, or else with the one
-    that is least doubtful (see DOUBTS), and in `told` with what is to be said of the mask; and how
-    doubtful it is.
+    """Return a subject that is called with a mask, and how doubtful the form of the mask is: 0 for
+    the first one that keeps padding out; otherwise it is the least doubtful one (see DOUBTS). If it
+    takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
+    of the mask.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
     if not mask and "MASK" not in subject.call.first:
@@ -47,6 +48,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
                 raise ValueError(f"the result becomes {tuple(output.shape)}")
             found = [code for code, *_ in listed(padding(other))]
             if problems and "mask-ignored" in found and form in WORDS["of_lengths"]:
+                # a mask may take lengths as numbers, and yet this is none of its forms
                 raise ValueError("lengths have no effect in place of a mask")
         except Exception as error:
             problems.append(error)
@@ -71,7 +73,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
 
 
 def _shapes(result: Result) -> list[Any]:
-    """Return the shapes that a mask of the right layout leaves as they are."""
+    """Return the shape of the output, and those of the weights without rows and heads. A mask of
+    the wrong layout may broadcast, and change them.
+    """
     return [result.output.shape, *(one.shape[2:] for one in result.weights)]
 
 
@@ -89,7 +93,8 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_padding, by = means_padding(call.mask), "its name"
     about = {"name": call.mask, "by": by}
     if "torch.where" in call.form:
-        is_usual = by == "its name" and call.mask == "attention_mask"  # extended by its caller
+        # the caller of a layer of `transformers` has turned this mask into 0 and -inf
+        is_usual = by == "its name" and call.mask == "attention_mask"
         is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
     elif holds and is_padding not in (None, is_inverse) and "sum" not in call.form:

@@ -27,8 +27,10 @@ FAR = 0.02  # by which scores of equal tokens may differ, as a share of their la
 
 
 def positions(subject: Subject) -> Found:
-    """Self-attention that encodes positions depends on them: rotary encodings, and biases such as
-    ALiBi's, on distances alone, and by weights alone, which equal tokens show.
+    """Self-attention that encodes positions depends on them. With rotary encodings, and with biases
+    such as ALiBi's, it depends on distances alone, and by its weights alone.
+
+    Equal tokens show that: then scores differ by positions only, and values not at all.
     """
     names = _encodings(subject)
     arguments = inspect.signature(function_of(subject.call.attention)).parameters
@@ -38,17 +40,19 @@ def positions(subject: Subject) -> Found:
         yield "positions-unused", ", ".join(sorted(names))
         return
     keys = subject.given.keys
-    given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))
+    given = subject.given.free._replace(keys=keys[:1, :1].expand_as(keys))  # equal tokens
     equal = subject.run(given)
     if not names & (ROTARY | NEARER) or len(equal.weights) != 1:
         return
-    steps = equal.weights[0][0].log().diff(dim=-1)  # (H, L, S - 1)
-    moved = steps[:, 1:, 1:] - steps[:, :-1, :-1]  # 0 if distances alone matter
+    # from each score to that of the next key, (H, L, S - 1)
+    steps = equal.weights[0][0].log().diff(dim=-1)
+    # the same of the next query, one key further on, less these: 0 if distances alone matter
+    moved = steps[:, 1:, 1:] - steps[:, :-1, :-1]
     steps, moved = (one.nan_to_num(0, 0, 0) for one in (steps, moved))  # of closed places
     by = float(moved.abs().max())
     if by > FAR * steps.abs().max() + CLOSE:
         yield "positions-absolute", by
-    elif names & NEARER and steps.tril(-1).min() < -CLOSE:
+    elif names & NEARER and steps.tril(-1).min() < -CLOSE:  # a nearer key has a lower score
         yield "positions-reversed"
     elif subject.outputs and gap(equal.weights[0].sum(-1), 1) < EXACT:
         first = settle(subject.raw(given)[0][subject.outputs[0]], B, subject.length)
@@ -64,15 +68,18 @@ def moved(subject: Subject) -> Found:
 
 
 def _encodings(subject: Subject) -> set[str]:
-    """Return the words by which an attention names encodings of positions: in the names of its
-    parameters, and of the functions and parts that a call runs, as others may be switched off; of
-    those on distances also in its first line and the names of its buffers.
+    """Return the words for encodings of positions, as in `words.toml`, that the names in an
+    attention contain: those of parameters, and of the parts and functions that a call runs, as what
+    does not run may be switched off.
+
+    A word such as "alibi" also counts in the first line of the docstring, or in the name of a
+    buffer. Of the functions, and of the module as a whole, words such as "position" do not count.
     """
     parts = {id(part): name for name, part in subject.module.named_modules()}
-    names = [name for name, _ in subject.module.named_parameters()]
+    names = [name for name, _ in subject.module.named_parameters()]  # and of parts that run
     told = [name for name, _ in subject.module.named_buffers()]
     told += re.findall(r"\w+", said_of(subject.call.attention, first=True).lower())
-    run = [type(subject.module).__name__]
+    run = [type(subject.module).__name__]  # and the names of functions that run
 
     def remember(frame: FrameType, event: str, argument: Any) -> None:
         run.append(frame.f_code.co_name)
@@ -85,6 +92,7 @@ def _encodings(subject: Subject) -> set[str]:
         subject.call(subject.given.free)
     finally:
         sys.setprofile(None)
+    # a position-wise layer encodes none
     held = {word for name in names if "wise" not in name.lower() for word in words(name)}
     used = {word for name in run for word in words(name)}
     nearer = NEARER & set().union(*map(words, told))
@@ -114,13 +122,13 @@ def blocks(subject: Subject) -> Found:
 
 
 def _holders(subject: Subject) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Yield what to call, and a dictionary of numbers that the call uses: attributes of a part, or
-    arguments with their defaults.
+    """Yield what to call, and a dictionary whose whole numbers the call uses, so that they can be
+    set there: the attributes of each part, then the arguments with their defaults.
     """
     attention = subject.call.attention
     for part in subject.module.modules():
         yield attention, vars(part)
     arguments = inspect.signature(function_of(attention)).parameters
-    whole = {name: one.default for name, one in arguments.items() if type(one.default) is int}
-    given = functools.partial(attention, **whole)
+    defaults = {name: one.default for name, one in arguments.items() if type(one.default) is int}
+    given = functools.partial(attention, **defaults)
     yield given, given.keywords

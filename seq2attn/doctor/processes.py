@@ -225,7 +225,7 @@ def _separate(folder: Path, timeout: float) -> None:
 
 
 def _limit() -> None:
-    """Limit memory and the size of files."""
+    """Limit the memory of this process, beyond what torch has taken, and the size of its files."""
     import resource
 
     limits = {resource.RLIMIT_FSIZE: FILE_SIZE, resource.RLIMIT_CORE: 0}

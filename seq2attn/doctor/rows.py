@@ -17,7 +17,7 @@ from seq2attn.doctor.subject import ALL, CLOSE, Subject, gap
 from seq2attn.findings.engine import Found
 
 DROPOUT = GUESSES["0.0"]
-"""words of rates"""
+"""words in the names of rates of dropout"""
 
 
 class Recorder:
@@ -56,9 +56,9 @@ def not_finite(subject: Subject) -> Found:
 def state(subject: Subject) -> Found:
     """In evaluation the same input gives the same result, after other calls too.
 
-    With the same seed a difference comes from what calls left behind, with another one from random
-    numbers: rates of dropout are raised, as most are 0 by default. A copy that was never called
-    shows what the first call left behind for good, such as its mask.
+    With the same seed a difference comes from what the calls between left behind; with another
+    seed, from random numbers. Rates of dropout are raised, as most are 0 by default. A copy that
+    was never called shows what the first call left behind for good, such as its mask.
     """
     results, other = [], subject.draw()
     other = other._replace(valid=other.valid.flip(0))
@@ -81,7 +81,9 @@ def state(subject: Subject) -> Found:
 
 @contextlib.contextmanager
 def dropout(module: nn.Module, rate: float) -> Iterator[None]:
-    """Let all parts of a module drop at another rate, until the exit."""
+    """Set the rates of dropout in all parts of a module, until the exit: attributes between 0 and 1
+    whose names say so, in classes other than torch's, too.
+    """
     saved = []
     for part in module.modules():
         for name, value in vars(part).items():
@@ -133,8 +135,8 @@ def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are.
 
     Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
-    Where queries also attend to each other, as in a decoder layer, they may mix, and recurrent
-    layers carry earlier queries on.
+    Where queries also attend to each other, as in a decoder layer, they may mix. In a module with
+    a recurrent layer a row may also follow earlier queries.
     """
     given = subject.given.free
     if given.query is None:
@@ -144,7 +146,8 @@ def queries(subject: Subject) -> Found:
     if max(_of_query(subject, given), _of_query(subject, subject.small().free)) < CLOSE:
         yield "query-ignored"
         return
-    rows, among = given.query.size(1), [given.query.size(1), given.query.size(1) + subject.length]
+    rows = given.query.size(1)
+    among = [rows, rows + subject.length]  # places, if queries attend to each other
     if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         is_recurrent = any(isinstance(part, nn.RNNBase) for part in subject.module.modules())
@@ -161,9 +164,10 @@ def queries(subject: Subject) -> Found:
 
 
 def _compete(subject: Subject) -> bool:
-    """Return whether weights are shares that queries have in each key, divided by their sum over
-    the keys, as those of slots: times some numbers, one for each query, they sum to 1 at each of
-    many more keys than there are queries.
+    """Return whether the softmax runs over the queries, and its results are then divided by their
+    sum over the keys, as in slot attention (Locatello et al. 2020). Before the division, the
+    weights of all queries sum to 1 at each key. So there is one number for each query by which they
+    can be multiplied to sum to 1 again, at many more keys than there are such numbers.
     """
     for weights in subject.run(subject.draw(LONG).free).weights:
         shares = weights.double().flatten(1, 2).mT  # (B, S, H L)
@@ -175,8 +179,8 @@ def _compete(subject: Subject) -> bool:
 
 
 def _of_query(subject: Subject, given: Inputs) -> float:
-    """Return how much other queries change the weights, or the output where none were caught: that
-    may follow a query by a residual connection alone.
+    """Return how much other queries change the weights. The output counts only if no weights were
+    caught, as it may follow a query by a residual connection alone.
     """
     before, after = subject.run(given), subject.run(given.moved(ALL, "query"))
     if before.weights:

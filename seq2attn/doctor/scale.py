@@ -22,7 +22,7 @@ COPIES = {aten.clone, aten._to_copy, aten.repeat}
 
 
 class Products(TorchDispatchMode):
-    """Records q · k, without the numbers by which q, k or the product were multiplied: all products
+    """Records q · k, as if q and k had not been multiplied by numbers before: all matrix products
     whose rows are as long as there are keys. Those with parameters are recorded as nan.
 
     length: of the keys. constant: where parameters lie in memory.
@@ -79,7 +79,9 @@ def products(subject: Subject) -> list[tuple[Tensor, Tensor]]:
 
 
 def shared(subject: Subject) -> Found:
-    """Heads that share keys share values, too."""
+    """Heads that share keys, as in grouped-query attention, share values, too. It is a mistake if
+    as many pairs of heads share values as share keys, but other ones.
+    """
     for use, (_, keys) in itertools.product(subject.free.uses, products(subject)):
         of_keys, of_values = map(_alike, (keys, use.values))
         if of_keys.sum() == of_values.sum() and not torch.equal(of_keys, of_values):
@@ -92,15 +94,16 @@ def normalised(subject: Subject) -> Found:
     for _, keys in products(subject):
         if keys.dim() != 3 or len(keys) % B or len(keys) == B:
             continue
+        # (B, H, S, D): rows of the batch may come before heads, or heads before rows
         for heads in (keys.unflatten(0, (B, -1)), keys.unflatten(0, (-1, B)).transpose(0, 1)):
-            squares = heads.square().sum(1)  # (B, S, D)
+            squares = heads.square().sum(1)  # (B, S, D), all equal after a norm over the heads
             if gap(squares / squares.mean(), 1) < CLOSE:
                 yield "heads-normalised"
                 return
 
 
 def _alike(heads: Tensor) -> Tensor:
-    """Return (N, N) which of N heads, of all rows of a batch, hold the same numbers."""
+    """Return (N, N) which heads hold the same numbers. N counts heads of all rows of a batch."""
     return (heads[:, None] == heads).flatten(2).all(2)
 
 
@@ -116,10 +119,11 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     for weights in subject.free.weights:
         seen = (weights > 0).all(0)  # (H, L, S)
         logs = _without_offsets(weights.log(), seen)
+        # which of the products were the scores, and in which order, is not known: all are tried
         for (scores, keys), order in itertools.product(found, orders_of(weights.size(1))):
             if scores.numel() != weights.numel():
                 continue
-            product = arrange(scores, order, B, count)  # (B, H, L, S) in this order
+            product = arrange(scores, order, B, count)  # (B, H, L, S), if this is the order
             if product.shape != weights.shape:
                 continue
             if factor := factor_of(_without_offsets(product, seen), logs):

@@ -213,8 +213,9 @@ def _pieces(parameters: Iterable[Tensor], widths: list[int]) -> Iterator[Tensor]
 
 
 def _variants(score: Any, sample: Sample) -> Iterator[tuple[str, Tensor]]:
-    """Yield the right scores, and those of usual mistakes, with their codes in the catalogue: of
-    "root", the scores lack a square root that they should have; of "square", a square.
+    """Yield the right scores, with the empty string, and those of usual mistakes, with their codes
+    in the catalogue. The scores of "root" lack a square root that they should have, those of
+    "square" a square.
     """
     query, keys = sample.query, sample.keys
     projected = score.project(keys)

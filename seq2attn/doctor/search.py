@@ -45,15 +45,15 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
     fresh = copy.deepcopy(attention) if is_ready else None
     problems: dict[Any, Problem] = {}  # by calls and the sizes of what they are given
     put_aside: list[tuple[float, Subject]] = []
-    usual: Widths | None = None  # those that it takes
-    failed = Counter[Widths]()
+    usual: Widths | None = None  # those that it takes, once a call has worked
+    failed = Counter[Widths]()  # how many calls failed
     most_of_widths = max(MOST_OF_WIDTHS, MOST // len(widths))
     for layouts, group in meanings(attention, widths):
         if put_aside and layouts != "heads":
             continue
         for meaning in group:
-            is_wide = usual is None and failed[meaning.widths] < most_of_widths
-            if not (is_wide or usual == meaning.widths) or _is_hopeless(problems.values()):
+            may_fit = usual is None and failed[meaning.widths] < most_of_widths
+            if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values()):
                 continue
             before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
@@ -61,7 +61,7 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             if subject is None:
                 continue
             subject, doubts = with_mask(subject, meaning)
-            if meaning.is_guess and doubts:
+            if meaning.is_guess and doubts:  # this argument is no mask
                 continue
             if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
                 doubts = 0  # nothing else can be the mask
@@ -81,38 +81,28 @@ def _called(
     attention: Any, fresh: Any, meaning: Meaning, problems: dict[Any, Problem]
 ) -> Subject | None:
     """Return the attention with the first call that is beyond doubt (see `_doubts`), or else with
-    the least doubtful one; None if none works. What they raise is added to `problems`.
+    the least doubtful one; None if none works. What calls raise is added to `problems`.
+
+    fresh: a copy that was never called; None if the first call makes parameters.
     """
     module = module_of(attention)
-    named = {role: meaning.roles[role][0] for role in ("keys", "query") if meaning.roles[role]}
-    doubtful = [one for one, name in named.items() if not meaning.names[name] or not role_of(name)]
     found: list[tuple[float, Subject]] = []
     for calls, inputs in calls_of(attention, meaning):
-        free = inputs.free
         sizes = [tensor.shape for tensor in inputs if tensor is not None]
         said: list[str] = []  # messages of errors
         works = 0
         for call in calls:  # they differ by the forms of a mask, a state, positions and so on
             key = call.text, *sizes
             try:
-                if key in problems:
+                if key in problems:  # it failed before, with another meaning of its arguments
                     raise problems[key][-1]
-                subject = observed(Subject(call, module, free, fresh))
-                if fresh is not None:  # what earlier tries left behind may hide that this one fails
-                    replace(call, attention=copy.deepcopy(fresh))(free.each(torch.clone))
-                if subject.length != S and subject.free.watch.is_moved:
-                    raise ValueError(f"at length {subject.length} views mix places and heads")
-                unseen = [one for one in doubtful if not subject.change(free.moved(ALL, one)).any()]
-                if unseen:  # another reading may fit
-                    error = ValueError(f"{named[unseen[0]]} changes nothing")
-                    problems["unseen"] = call, meaning.roles, error
-                    continue
+                subject = _working(Subject(call, module, inputs.free, fresh), meaning)
                 doubts = _doubts(subject)
             except Exception as error:
                 problems[key] = call, meaning.roles, error
                 said.append(error_text(error))
                 if len(said) == ALIKE and len(set(said)) == 1:
-                    break  # these forms are not its cause
+                    break  # the forms, which are all that differs, are not the cause
                 continue
             if not doubts:
                 return subject
@@ -121,6 +111,26 @@ def _called(
             if works == ENOUGH:
                 break
     return min(found, key=itemgetter(0))[1] if found else None
+
+
+def _working(subject: Subject, meaning: Meaning) -> Subject:
+    """Return a subject with what a few calls show (`observed`). Raises what they raise, and
+    `ValueError` where another reading is likelier: if what may be left out, or has a name that does
+    not tell that it is the query or the keys, changes nothing; or if places are mixed with heads at
+    a length that was a guess.
+    """
+    subject, given = observed(subject), subject.given
+    if subject.fresh is not None:
+        # without what earlier tries left behind, which may hide that this one fails
+        replace(subject.call, attention=copy.deepcopy(subject.fresh))(given.each(torch.clone))
+    if subject.length != S and subject.free.watch.is_moved:
+        raise ValueError(f"at length {subject.length} views mix places and heads")
+    for role in ("keys", "query"):
+        for name in meaning.roles[role][:1]:
+            is_told = meaning.names[name] and role_of(name)
+            if not is_told and not subject.change(given.moved(ALL, role)).any():
+                raise ValueError(f"{name} changes nothing")
+    return subject
 
 
 def with_all(subject: Subject) -> Subject:
@@ -156,8 +166,8 @@ def _doubts(subject: Subject) -> float:
 
 
 def lacks(subject: Subject) -> float:
-    """Return how doubtful it is that these are the keys and the query: no weights were caught, or
-    the output has no row for each query.
+    """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
+    and 1 more if the output has not one row for each query.
     """
     result = subject.free
     no_weights = not result.weights and not result.uses
@@ -167,20 +177,14 @@ def lacks(subject: Subject) -> float:
 # ---- what is said if there is none ----
 
 
-def _unknown(call: Call, of_names: Roles) -> list[str]:
-    """Return arguments whose names tell nothing, but for those that are the query and the keys."""
-    given = [name for name in (*call.given, call.mask) if name and not role_of(name)]
-    return [name for name in given if name not in of_names["query"] + of_names["keys"]]
-
-
 def _is_hopeless(problems: Collection[Problem]) -> bool:
     """Return whether no other call is worth trying: none repairs a NameError."""
     return len(problems) > MOST or any(type(error) is NameError for *_, error in problems)
 
 
 def _progress(problem: Problem) -> tuple[bool, int]:
-    """Return the line that a call reached: the right layout gets farthest. A NameError comes first,
-    as no layout causes it.
+    """Return how far a call came: whether to a NameError, which no layout causes, and to which line
+    of the attention's function. Compared so, the right layout gets farthest.
     """
     call, _, error = problem
     return type(error) is NameError, next(iter(_lines(call, error)), 0)
@@ -195,7 +199,9 @@ def _lines(call: Call, error: Exception) -> list[int]:
 
 def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     """Say why it cannot be called, with a call to edit."""
-    unknown = _unknown(call, of_names)
+    inputs = of_names["query"] + of_names["keys"]
+    unknown = [name for name in (*call.given, call.mask) if name and name not in inputs]
+    unknown = [name for name in unknown if not role_of(name)]  # their names tell nothing
     why = f"what it needs as {', '.join(unknown)} is not known"
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]

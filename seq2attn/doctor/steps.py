@@ -25,9 +25,10 @@ EMPTY: tuple[Any, ...] = (None, {})
 
 
 def decoding(subject: Subject) -> Found:
-    """Decoding in steps with a cache, after a prompt and from the first token on, gives what the
-    whole sequence gives, if that is causal; several tokens at once are only a care. What needs
-    more than a mask and positions beside the cache is not examined.
+    """Decoding in steps with a cache, after a prompt and from the first token on, gives what a call
+    with the whole sequence gives. If steps of several tokens alone do not, that is only a care.
+
+    Examined is causal attention that needs nothing but a mask and positions beside its cache.
     """
     caches, others = [], []
     for name, argument in inspect.signature(function_of(subject.call.attention)).parameters.items():
@@ -39,7 +40,7 @@ def decoding(subject: Subject) -> Found:
             others.append(name)
     if not caches:
         return
-    by = None
+    by = None  # the three differences of `_apart`
     if len(caches) == 1 and not others and subject.is_causal:
         for start in EMPTY:
             with contextlib.suppress(Exception):  # of a cache in another form
@@ -54,9 +55,12 @@ def decoding(subject: Subject) -> Found:
 
 
 def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
-    """Return how much steps differ from the whole, as a share of the largest number: several tokens
-    after a prompt, one by one after it, and all one by one. What takes no several is left out: 0.
-    If several are masked, it means to take them, and they count as the second difference.
+    """Return how much the output of steps differs from that of the whole sequence, as a share of
+    its largest number, in three cases: all other tokens in one step after a prompt; one by one
+    after a prompt; and one by one from the first on.
+
+    The first is 0 if a step takes one token only. If a step masks some weights among its tokens, it
+    is meant to take several: then the first difference counts as one of the second case, too.
     """
     length = subject.length
     rest = length - PROMPT
@@ -73,9 +77,11 @@ def _apart(subject: Subject, cache: str, start: Any) -> list[float]:
 
 
 def _joined(subject: Subject, cache: str, start: Any, lengths: Sequence[int]) -> Tensor:
-    """Return the output (B, S, F) of steps of these lengths, of which each is given the cache that
-    the one before it returned, or filled. The output is what a step returns first, the cache what
-    it returns last, beside weights.
+    """Return the output (B, S, F) of steps of these lengths, joined. Each step is given the cache
+    that the one before it returned, or filled. A step returns its output first, and its cache last:
+    the last thing that is no tensor, as weights are.
+
+    start: what stands for the cache before the first step.
     """
     texts = {name: text for name, text in subject.call.given.items() if name != cache}
     given, left, outputs, first = subject.given.free, copy.copy(start), [], 0

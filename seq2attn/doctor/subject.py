@@ -30,7 +30,7 @@ class Result(NamedTuple):
     returned: Tensor | None
     """(B, H, L, S)"""
     watch: Watch
-    """with all that was caught"""
+    """of the call, with all that it caught"""
 
     @property
     def uses(self) -> Sequence[Use]:
@@ -94,8 +94,8 @@ class Subject:
     def raw(
         self, given: Inputs, is_watched: bool = True, **changes: Any
     ) -> tuple[list[Tensor], Watch]:
-        """Return the tensors that a call returns, and what was caught if it is watched; changes are
-        those of `Watch`.
+        """Return the tensors that a call returns, and a `Watch` with what it caught, if the call is
+        watched. changes: `change` and `freeze` of the `Watch`.
         """
         constant = self.constant if is_watched else ()
         watch = Watch(given.keys.size(1), self.queries(given), constant, **changes)
@@ -106,15 +106,18 @@ class Subject:
         return list(tensors(result)), watch
 
     def run(self, given: Inputs, **changes: Any) -> Result:
-        """Call it, and arrange what it returns, and the weights that it uses, in the layouts that
-        `observed` found. The output is all tensors that are not weights, side by side; if there are
-        weights alone, they are the output.
+        """Call the attention, and arrange what it returns, and the weights that it uses, in the
+        layouts that `observed` found. The output is all tensors that are not weights, side by side;
+        if it returns weights alone, they are the output.
+
+        Returned weights that are logarithms, as of `log_softmax`, are turned into weights. changes:
+        see `raw`.
         """
         returned, watch = self.raw(given, **changes)
         uses = watch.uses
         sizes = len(given.keys), self.queries(given)
         weights, shown = [], None
-        if len(uses) == len(self.orders):
+        if len(uses) == len(self.orders):  # otherwise it is not known which use is which
             for use, order in zip(uses, self.orders, strict=True):
                 if order:
                     weights.append(arrange(use.weights, order, *sizes))
@@ -132,7 +135,9 @@ class Subject:
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
 
     def output(self, given: Inputs) -> Tensor:
-        """Return the output (B, L, F): watching a call takes longer than the call."""
+        """Return the output (B, L, F). The call is not watched, which takes longer than the call,
+        unless the output is made of weights that were caught.
+        """
         return self.run(given, is_watched=not (self.outputs or self.shown)).output
 
     @cached_property
@@ -158,7 +163,7 @@ class Subject:
             yield self.given, self.masked
 
     def draw(self, length: int | None = None, rows: int = B, width: int | None = None) -> Inputs:
-        """Draw other inputs."""
+        """Draw other inputs, like `given` but for this length, number of rows and width."""
         query, keys = self.given.query, self.given.keys
         queries, query_width = (0, 0) if query is None else query.shape[1:]
         widths = width or query_width, width or keys.size(2)
@@ -171,14 +176,16 @@ class Subject:
 
     def more(self, of_use: int | None, head: Any = ALL, row: Any = ALL) -> Tensor:
         """Return how much each row (B, L) of the output changes if 1 is added to all weights of a
-        use, or to those of one head or query alone.
+        use, or to those of one head or one row (query) alone.
+
+        of_use: the index of the use.
         """
 
         def add(index: int, weights: Tensor) -> Tensor:
             if index != of_use:
                 return weights
             added = torch.zeros_like(weights)  # (N, S)
-            indices = torch.arange(len(weights))[:, None]  # of the N rows, as (B, H, L, 1) next
+            indices = torch.arange(len(weights))[:, None]  # (N, 1), then (B, H, L, 1)
             indices = arrange(indices, self.orders[index], B, self.queries(self.given))
             added[indices[:, head, row]] = 1
             return weights + added
@@ -274,7 +281,8 @@ class Subject:
 
     def of_order(self, given: Inputs) -> float:
         """Return how much the result changes if the last key becomes the first one. In
-        self-attention it is the last but one, and only the last row is looked at.
+        self-attention, where the keys are the queries, too, the last but one becomes the first, and
+        only the last row is compared: its query and the keys that it may see stay the same.
         """
         if self.own.any():
             first, last = given.keys[:, :-1], given.keys[:, -1:]
@@ -287,8 +295,9 @@ class Subject:
         return self.differ(output, self.output(given))
 
     def attends_over(self, length: int) -> bool:
-        """Return whether shares of so many places are multiplied with something: of L, queries
-        attend to each other first, as in a decoder layer; of S + L, also to each other.
+        """Return whether a call averages over this many places, with weights that sum to 1. If it
+        does over L places, queries attend to each other first, as in a decoder layer; over L + S,
+        they attend to queries and keys together.
         """
         watch = Watch(length, self.queries(self.given))
         with watch:

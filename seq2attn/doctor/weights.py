@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
-from seq2attn.doctor.catch import Watch
+from seq2attn.doctor.catch import Change, Watch
 from seq2attn.doctor.names import ROLES, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
 KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
-"""axes of weights (B, H, L, S) over which a softmax may run by mistake, beside one of length 1"""
+"""axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -27,7 +27,7 @@ def sums(subject: Subject) -> Found:
         for weights, unmasked in zip(result.weights, subject.free.weights, strict=True):
             weights = weights.masked_fill(~is_token, 0)
             totals = weights.sum(-1).masked_fill(~is_token[..., 0], 1)
-            if totals.any():  # otherwise, a row of zeros attends to nothing on purpose
+            if totals.any():  # unless all are zeros, a row of zeros attends to nothing on purpose
                 totals = totals.masked_fill((weights == 0).all(-1), 1)
             by = gap(totals, 1)
             is_wrong = torch.inf > by > EXACT or weights.min() < -TINY
@@ -51,10 +51,11 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    has_softmax = any(use.has_softmax for use in subject.free.uses)  # then they are made of shares
+    # weights that a layer makes of those of a softmax may be below 0
+    has_softmax = any(use.has_softmax for use in subject.free.uses)
     if weights.min() < -TINY and spread > EXACT and not has_softmax:
         return "negative"
-    others = [gap(weights, 1)]  # of a softmax over an axis of length 1
+    others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
     for axes in OTHERS:
         if all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
@@ -69,7 +70,7 @@ def used(subject: Subject) -> Found:
     last = subject.last_use
     heads = 0 if last is None else subject.free.weights[last].size(1)
     unused = [subject.more(last, head).max() < TINY for head in range(heads)]
-    # where no head is used and keys are seen all the same, what was caught is not the last use
+    # if no head is used, and yet keys change the result, the weights in use were not caught
     if any(unused) and not (all(unused) and subject.seen.any()) and not subject.is_image:
         yield "unused-weights"
     else:
@@ -77,8 +78,8 @@ def used(subject: Subject) -> Found:
 
 
 def _averaged(subject: Subject) -> Found:
-    """Yield what is wrong with the values that the weights multiply, and whether keys reach the
-    result on another way as well.
+    """Yield what is wrong with the values that the weights multiply, or whether keys also reach the
+    result by another way than the weighted average.
     """
     given, uses = subject.given.free, subject.free.uses
     if any("values" in text for text in subject.call.given.values()):
@@ -87,6 +88,7 @@ def _averaged(subject: Subject) -> Found:
         if subject.change(other_values).max() < TINY:
             yield "keys-as-values" if uses else "values-ignored"
             return
+        # weights follow from the keys, where arguments are named keys and values
         named = {word for name in subject.call.given for word in words(name)}
         first, other = (result.weights[:1] for result in (subject.free, subject.run(other_values)))
         is_told = named & KEYS and named & ROLES["values"]
@@ -101,15 +103,20 @@ def _averaged(subject: Subject) -> Found:
         # with every average replaced by ones, keys have no way left through the weights
         frozen = []
         for inputs in (given, other_keys):
-            result = subject.run(inputs, freeze=lambda _, average: torch.ones_like(average))
+            result = subject.run(inputs, freeze=_constant(1))
             frozen.append(result.output)
         if subject.differ(*frozen) > CLOSE:
             yield "bypass"
 
 
+def _constant(number: float) -> Change:
+    """Return what `Watch` may take as `freeze`: it replaces every average by a number."""
+    return lambda _, average: torch.full_like(average, number)
+
+
 def residual(subject: Subject) -> Found:
-    """Where queries attend to each other first, as in a decoder layer, and reach the result on
-    another way than by weights, what they got from each other reaches it, too.
+    """In a decoder layer, queries attend to each other before they attend to the keys. If queries
+    also reach the result by a residual connection, what they got from each other reaches it, too.
     """
     given = subject.given.free
     queries = 0 if given.query is None else given.query.size(1)
@@ -117,12 +124,11 @@ def residual(subject: Subject) -> Found:
         return
 
     def output(inputs: Inputs, among: float) -> Tensor:
-        """What is left if all averages are constant: those among queries are `among`."""
-        watch = Watch(
-            queries, queries, subject.constant, freeze=lambda _, old: torch.full_like(old, among)
-        )
-        with watch:
-            return subject.run(inputs, freeze=lambda _, old: torch.ones_like(old)).output
+        """Return the output if all averages are replaced by constants: those of queries over each
+        other by `among`, those over the keys by 1.
+        """
+        with Watch(queries, queries, subject.constant, freeze=_constant(among)):
+            return subject.run(inputs, freeze=_constant(1)).output
 
     before = output(given, 1)
     follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1)) > CLOSE
@@ -131,15 +137,15 @@ def residual(subject: Subject) -> Found:
 
 
 def normed(subject: Subject) -> Found:
-    """What is added to the average in self-attention is the input itself, whose size matters, and
-    not what a norm before it leaves.
+    """If self-attention adds a residual connection to the average, that is the input itself, and
+    not what a norm made of it: then the size of the input would not matter.
     """
     given = subject.given.free
     if not subject.is_self or subject.last_use is None or not subject.outputs:
         return
 
     def without(inputs: Inputs) -> Tensor:
-        return subject.run(inputs, freeze=lambda _, average: torch.zeros_like(average)).output
+        return subject.run(inputs, freeze=_constant(0)).output
 
     is_added = subject.differ(without(given), without(given.moved(ALL, "keys"))) > CLOSE
     if is_added and subject.change(given.times(2)).max() < CLOSE:
@@ -158,9 +164,10 @@ def returned(subject: Subject) -> Found:
         shown = result.returned.masked_fill(~is_token, 0)
         by = _gap([one.masked_fill(~is_token, 0) for one in result.weights], shown)
         if by > CLOSE:
-            later = subject.run(given, freeze=lambda _, old: torch.ones_like(old)).returned
+            # with averages replaced by ones: are these weights made from the averages?
+            later = subject.run(given, freeze=_constant(1)).returned
             if later is not None and gap(later, result.returned) > CLOSE:
-                return  # shares that follow from the result, as those of a pointer
+                return  # then they are another attention's, as those of a pointer
             totals = shown.sum(-1).masked_fill(~is_token[..., 0], 1)
             is_share = shown.min() >= 0 and gap(totals, 1) <= EXACT
             yield "other-weights-returned" if is_share else "other-returned", by

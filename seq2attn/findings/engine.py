@@ -16,7 +16,8 @@ from seq2attn.findings.report import Finding
 from seq2attn.text import error_text
 
 Found = Iterator[str | tuple[Any, ...]]
-"""codes of the catalogue, with what their texts show in its order, or with a mapping of it"""
+"""codes of the catalogue, each with its evidence: the values that its text shows, in the order in
+which it shows them, or one mapping of them by name"""
 Rule = Callable[[Any], Found]
 """of what is examined"""
 Rules = Mapping[str, Rule]
@@ -37,14 +38,16 @@ class Entry:
     ends: bool = False
     """after it, nothing else can be judged"""
     crash: bool = False
-    """an exception in the rule of this name is this finding"""
+    """if the rule of this name raises an exception, that is this finding"""
 
     def said(self, *evidence: Any) -> str:
-        """Return the text with its evidence."""
+        """Return the text with its evidence: the values of its `{names}`, in the order in which
+        these first occur, or a mapping of them.
+        """
         if evidence and isinstance(evidence[0], Mapping):
             return self.text.format_map(evidence[0])
-        names = [name for _, name, *_ in Formatter().parse(self.text) if name]
-        return self.text.format_map(dict(zip(dict.fromkeys(names), evidence, strict=False)))
+        names = dict.fromkeys(name for _, name, *_ in Formatter().parse(self.text) if name)
+        return self.text.format_map(dict(zip(names, evidence, strict=False)))
 
 
 TEXTS = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))
@@ -76,7 +79,9 @@ def examine(
     rules: Iterable[Rule], subject: Any, allow: Collection[str], known: set[str]
 ) -> Iterator[Finding]:
     """Yield what the rules find, but for the codes in `allow`, and for what follows from an earlier
-    finding: `known` has codes and groups, and gets those that are found.
+    finding, as the catalogue says.
+
+    known: codes and groups of earlier findings. Those of the new ones are added, allowed ones too.
     """
     for rule in rules:
         found = listed(_found_by(rule, subject))
@@ -91,13 +96,13 @@ def examine(
 
 
 def _found_by(rule: Rule, subject: Any) -> Found:
-    """Yield what a rule finds. An exception is a finding: that of the rule's name, or else that the
-    rule is unfinished.
+    """Yield what a rule finds. An exception in it is a finding, too: the one of the rule's name, if
+    the catalogue says so (`crash`), or else "unfinished".
     """
     name = rule.__name__.replace("_", "-")
     try:
         yield from rule(subject)
-    except Seq2AttnError:  # a mistake of who asks
+    except Seq2AttnError:  # a user's mistake, such as an unknown score
         raise
     except Exception as error:
         is_named = name in CATALOGUE and CATALOGUE[name].crash

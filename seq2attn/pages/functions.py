@@ -112,11 +112,11 @@ def _encoder(encoder: Any, source: Tensor) -> list[Function]:
 
 
 def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Function:
-    """Return the function that reads one token with a cell, without dropout.
+    """Return the function that reads one token with a cell, without dropout. For the `first` token
+    the cell begins with its own initial state, which may be learned, in place of the input `state`.
 
     embed: what the inputs go through first: the embedding for ids, nothing for states of the layer
-        below. For the `first` token the cell begins with its own initial state, which may be
-        learned, in place of the input `state`.
+        below.
     """
     example = {"input": inputs, "first": torch.tensor(True), "state": cell.initial(1)}
 
@@ -133,8 +133,8 @@ def _encoder_cell(name: str, embed: nn.Module, cell: Cell, inputs: Tensor) -> Fu
 
 
 def _prepare(model: Any, source: Tensor) -> Function:
-    """Return the function that computes the memory and first state of the decoder, from what the
-    encoder's cells made. Of an encoder without cells it is the whole encoder.
+    """Return the function that computes the memory and first state of the decoder: from the states
+    that the encoder's cells made, or, for an encoder without cells, from the source.
     """
     valid = torch.ones_like(source, dtype=torch.bool)
     inputs: dict[str, Any] = {"source": source, "valid": valid}

@@ -92,6 +92,7 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
     """
     graph = traced.graph
     _let_writes_make_tensors(graph)
+    # nodes that compute nothing -> their names in the graph; first the inputs, then the others
     names = dict(zip(graph.find_nodes(op="placeholder"), inputs, strict=True))
     drawn = graph.find_nodes(op="call_function", target=torch.ops.aten.rand.default)
     names |= {node: f"random.{number}" for number, node in enumerate(drawn)}
@@ -142,7 +143,7 @@ def _check_operations(graph: fx.Graph, nodes: Sequence[Node]) -> None:
 
 def constant_json(tensor: Tensor) -> list[Any]:
     """Return kind, shape, numbers and width of a tensor. The width is the smallest type that holds
-    each of its numbers exactly, such as int8 for small whole ones.
+    each of its numbers exactly, such as int8 for small whole ones; the widest one if none does.
     """
     kind = kind_of(tensor.dtype)
     for width in WIDTHS[kind]:
@@ -164,7 +165,8 @@ def _let_writes_make_tensors(graph: fx.Graph) -> None:
     memory and is read afterwards.
     """
     order = {node: place for place, node in enumerate(graph.nodes)}
-    sharing: dict[fx.Node, list[fx.Node]] = {}  # node -> all nodes that share its memory
+    # node -> the nodes that share its memory: one list, which grows, for all of them
+    sharing: dict[fx.Node, list[fx.Node]] = {}
     for node in graph.nodes:
         sharing[node] = [node]
         first = node.args[0] if node.args else None

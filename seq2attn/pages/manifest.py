@@ -17,7 +17,7 @@ def manifest(predictor: Predictor, names: Sequence[str]) -> dict[str, Any]:
 
     names: of the graphs.
     """
-    layers: dict[str, list[str]] = {}
+    layers: dict[str, list[str]] = {}  # encoder_0 -> encoder_0_forward and encoder_0_backward
     for name in names:
         layer, _, direction = name.rpartition("_")
         if direction in ("forward", "backward"):

@@ -147,7 +147,7 @@ def _snapshots(
     kept = [step for step in trained.run.kept_steps() if step < trained.step]
     steps = [*kept, trained.step]
     candidates = [(step, maps.get(step, ())) for step in steps]
-    *earlier, _ = choose_evenly(candidates, count + 1)  # the last is always `trained`
+    *earlier, _ = choose_evenly(candidates, count + 1)  # indices; the last is that of `trained`
     snapshots = {}
     for index in earlier:
         path = trained.run.checkpoint(f"step-{steps[index]}")

@@ -242,7 +242,8 @@ def _settings(groups: Groups, values_of: Callable[[Run], dict[str, Any]]) -> str
     values = {label: [values_of(run) for run in runs] for label, runs in groups.items()}
     equal: list[dict[str, str]] = []
     different: list[dict[str, str]] = []
-    for key in dict.fromkeys(chain(*chain(*values.values()))):
+    of_all_runs = chain(*values.values())
+    for key in dict.fromkeys(chain(*of_all_runs)):  # each key once
         texts = {}
         for label, of_runs in values.items():
             found = dict.fromkeys(_text(one.get(key)) for one in of_runs)

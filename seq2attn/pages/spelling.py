@@ -152,11 +152,13 @@ def spelled(node: fx.Node) -> list[Any]:
 
 def _filled(node: fx.Node, given: Given) -> list[Any]:
     """Spell what makes a tensor of equal numbers: `full(shape, number, kind)`, or `full_like` of a
-    tensor in place of the shape. The number is the last argument, unless the name says it.
+    tensor in place of the shape. The number is the last argument, unless the name says it; before
+    it stands the shape or the tensor, or nothing if the result is a single number.
     """
     name = _name(node)
-    *shape, number = [*given.values(), FILLED[name]] if name in FILLED else given.values()
-    like = shape[-1] if shape else []
+    values = [*given.values()]
+    number = FILLED[name] if name in FILLED else values.pop()
+    like = values[-1] if values else []
     return ["full_like" if isinstance(like, fx.Node) else "full", like, number, _kind(node)]
 
 

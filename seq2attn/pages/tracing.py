@@ -65,9 +65,9 @@ def trace_model(model: Model) -> list[Traced]:
 def at_other_lengths(
     model: Model, traced: Sequence[Traced]
 ) -> Iterator[tuple[Traced, Function, str]]:
-    """Yield, for sources of each of `CHECKED_LENGTHS`: each graph of a model, the function with
-    example inputs of that length, and the message of an error if the caller finds that the two
-    give different results.
+    """Yield each graph of a model at each of `CHECKED_LENGTHS`, with the function that it was made
+    from, whose example inputs have that length, and with the message of the error to raise if the
+    two give different results: the caller runs and compares them.
     """
     for length in CHECKED_LENGTHS:
         same = functions(model, _source(length), EXAMPLES[0][1])
@@ -221,7 +221,7 @@ class Run(fx.Interpreter):
 
 
 def _agrees(traced: Traced, function: Function) -> bool:
-    """Return whether a graph makes of a function's example inputs what the function makes."""
+    """Return whether a graph and a function give the same for the function's example inputs."""
     run = Run(traced.module, function.inputs)
     return are_close(run.results, function.call(function.inputs))
 
@@ -244,7 +244,7 @@ def _reason(model: nn.Module, traced: Traced, function: Function) -> str:
     """Say why a graph gives other numbers than its function; empty where that cannot be found."""
     run = Run(traced.module, function.inputs)
     fixed = _fixed_sizes(traced.module, function)
-    if fixed:
+    if fixed:  # and an operation may have failed since sizes did not fit
         stop = f", at {run.failed.name}{line_of(run.failed)}" if run.failed else ""
         return f": the size of {', '.join(fixed)}{stop}"
     # the sizes fit: find the operation by a graph that is right, traced at this very length

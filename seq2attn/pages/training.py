@@ -247,7 +247,7 @@ def _draw_uniform(like: Tensor, low: float = 0.0, high: float = 1.0, **_: Any) -
 def _draw_integers(*arguments: Any, **_: Any) -> Tensor:
     """Draw whole numbers. arguments: (high, shape) or (low, high, shape), as of `torch.randint`."""
     *bounds, shape = arguments
-    low, high = (0, *bounds)[-2:]
+    low, high = (0, *bounds)[-2:]  # low is 0 if it is not given
     return (torch.rand(shape) * (high - low)).floor().to(torch.int64) + low
 
 
