@@ -30,10 +30,10 @@ MOST_STEPS = 5  # in a figure
 # inches
 SHEET = 11.0  # a line of maps is broken beyond this width
 LARGEST_CELL, SMALLEST_CELL = 0.30, 0.11
-LEFT = 0.5  # of a map: labels of its rows
-ABOVE = 0.55  # its title and labels of its columns
+LEFT = 0.5  # of a map: labels of its rows, of two letters
+ABOVE = 0.55  # its title and labels of its columns, of two letters
 BELOW = 0.3  # "source", and the key below all maps
-BAR = 0.9  # the colour bar beside all maps
+BAR = 0.9  # beside all maps: the colour bar with its label
 LETTER, KEY_LETTER = 0.095, 0.068  # of a title, and of the key
 
 
@@ -171,49 +171,33 @@ def _answer_rows(attention: AttentionMap) -> int:
 
 
 def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
-    """Draw maps at one scale in lines of `columns`, by default as many as fit, with one colour bar
-    and a key to the signs. All lengths are in inches.
+    """Draw maps at one scale in lines of `columns`, by default as many as fit, with a colour bar on
+    their right and a key to the signs below.
     """
     from matplotlib.figure import Figure
 
-    # the room of each map: its cells, as large as the sheet allows, and labels around them
     maps = [attention for attention, _ in panels]
-    sources = [attention.source_symbols for attention in maps]
-    outputs = [attention.output_symbols for attention in maps]
-    wide = max(map(len, sources))
-    high = max(map(len, outputs))
-    longest = max(wide, high)
-    _check(maps, longest, ideal)
-
-    fitting = SHEET / (columns or 2) / longest
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
-    # LEFT and ABOVE include labels of two letters; each further letter takes 0.4 cells, above too,
-    # where long labels are turned by 90 degrees
-    left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
-    above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
-    longest_title = max(len(title) for _, title in panels)
-    width = left + max(cell * wide, LETTER * longest_title)
-    height = above + cell * high + BELOW
+    _check(maps, ideal)
+    cell, left, above, width, height = _room(panels, columns)
     columns = min(columns or int(SHEET / width) or 1, len(maps))
+    lines = math.ceil(len(maps) / columns)
+    right = width * columns  # of all maps
 
-    # the figure: lines of maps, the bar on their right, the key below
+    symbols: set[str] = set()
+    for one in maps:
+        symbols.update(one.source_symbols, one.output_symbols)
     notes = ["orange: ideal alignment"] if ideal else []
-    key = "      ".join(notes + explain_signs(set(itertools.chain(*sources, *outputs))))
-    total = max(height * math.ceil(len(maps) / columns) + BELOW, 2.0)
-    figure = Figure((max(width * columns + BAR, KEY_LETTER * len(key)), total))
+    key = "      ".join(notes + explain_signs(symbols))
+    total = max(height * lines + BELOW, 2.0)  # less is too low for the bar's label
+    figure = Figure((max(right + BAR, KEY_LETTER * len(key)), total))
     figure.supxlabel(
         key,
         fontsize=8,
         x=0.01,
         ha="left",
     )
-    bar = _place(
-        figure,
-        width * columns + 0.1,
-        above,
-        0.12,
-        min(2.2, total - above - BELOW),
-    )
+    bar_height = min(2.2, total - above - BELOW)
+    bar = _place(figure, right + 0.1, above, 0.12, bar_height)  # 0.1 from the maps, 0.12 wide
 
     for index, (attention, title) in enumerate(panels):
         line, column = divmod(index, columns)
@@ -236,9 +220,29 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     return figure
 
 
-def _check(maps: Sequence[AttentionMap], longest: int, ideal: bool) -> None:
+def _room(panels: Sequence[Panel], columns: int) -> tuple[float, float, float, float, float]:
+    """Return the room of each map, in inches: the side of a cell, what labels take on the left of
+    the cells and above them, and the width and height of all.
+
+    Cells are so large that `columns` of the largest map fit into a line, two if it is 0; but there
+    is a smallest size.
+    """
+    sources = [attention.source_symbols for attention, _ in panels]
+    outputs = [attention.output_symbols for attention, _ in panels]
+    wide = max(map(len, sources))
+    high = max(map(len, outputs))
+    fitting = SHEET / (columns or 2) / max(wide, high)
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
+    letter = 0.4 * cell  # of a label; long ones of columns are turned by 90 degrees
+    left = LEFT + letter * max(0, _letters(*outputs) - 2)
+    above = ABOVE + letter * max(1, _letters(*sources) - 2)
+    title = LETTER * max(len(title) for _, title in panels)
+    return cell, left, above, left + max(cell * wide, title), above + cell * high + BELOW
+
+
+def _check(maps: Sequence[AttentionMap], ideal: bool) -> None:
     """Raise `Seq2AttnError` for a map that is too large, and for `ideal` where none is known."""
-    if longest > LARGEST_SIDE:
+    if any(max(len(one.source_symbols), len(one.output_symbols)) > LARGEST_SIDE for one in maps):
         raise Seq2AttnError(
             f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string"
         )
