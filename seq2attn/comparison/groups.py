@@ -160,7 +160,7 @@ def _summaries(
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
-            mean = mean_over_seeds(list(values.values()), lowest=0.0, highest=metric.largest)
+            mean = mean_over_seeds(values.values(), 0.0, metric.largest)
             worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)
             if metric.lower_is_better:
@@ -196,16 +196,14 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     means = {}
     for group, by_seed in values.items():
         if by_seed:
-            means[group] = mean_over_seeds(
-                list(by_seed.values()), lowest=0.0, highest=metric.largest
-            )
+            means[group] = mean_over_seeds(by_seed.values(), 0.0, metric.largest)
     order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
     ordered = [means[group].value for group in order]
     ranks = {}
     for group in order:
         best = {} if group == order[0] else values[order[0]]
         behind = _difference(values[group], best, metric)
-        not_worse = True  # one seed shows nothing
+        not_worse = True  # of the best itself; and one seed, without an interval, shows nothing
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
         ranks[group] = Ranked(

@@ -184,16 +184,16 @@ class Evaluation(Tabular):
         wrong = [answer for answer in self.answers if not answer.is_right]
         counts = Counter(answer.edits for answer in wrong)
 
-        def rank(answer: PairAnswer) -> tuple[object, ...]:
+        def position(answer: PairAnswer) -> tuple[object, ...]:
             return len(answer.edits), -counts[answer.edits], answer.edits, answer.source
 
-        return sorted(wrong, key=rank)
+        return sorted(wrong, key=position)
 
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        Words of one source share an answer, so that fewer of them are independent: the interval of
-        the difference counts those.
+        Words of one source share an answer, so fewer of them are independent: for the interval of
+        the difference, the counts are scaled down to so many.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.

@@ -103,10 +103,12 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
     columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
     rows: list[list[object]] = []
     for name, one in evaluations.items():
-        paired = None if one is baseline else one.paired(baseline)
+        difference = p = None  # of the first run
+        if one is not baseline:
+            paired = one.paired(baseline)
+            difference, p = paired.difference, paired.p
         rates = one.get("wer"), one.get("ser")
-        difference = paired and paired.difference, paired and paired.p
-        rows.append([name, seeds.get(name), one.words, *rates, *difference])
+        rows.append([name, seeds.get(name), one.words, *rates, difference, p])
     notes = ["brackets: 95 % intervals; n: words or lines"]
     if len(evaluations) > 1:
         notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")
