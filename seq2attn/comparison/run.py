@@ -111,7 +111,7 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     from seq2attn.build import load_task
 
     notes: list[str] = []
-    different = {}  # one trial for each task and way to measure it
+    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
     for trial in trials:
         different[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
     for trial in different.values():
@@ -137,8 +137,9 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials. Meanwhile, a marker lies in the runs directory, a
-    file that this process locks: the workers stop once it is gone.
+    """Yield what workers need for these trials. Meanwhile, the runs directory has a marker: a file
+    that this process locks. Workers stop once it is gone; and a marker that nobody locks is that of
+    a comparison that was killed.
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
