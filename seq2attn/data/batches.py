@@ -141,12 +141,16 @@ class TrainingData:
         return self.batch_size, longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
-        """Draw the examples of a block, each batch of them with its longest sources first."""
+        """Draw the examples of a block, each batch of them with its longest sources first.
+
+        Row i belongs to batch i // batch size. All rows are sorted by length, then by their batch;
+        the second sort is stable, so it keeps the order by length within a batch.
+        """
         random = generator(self.device, self.seed, "training", block)
         batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
         by_length = batch.source_lengths.argsort(descending=True, stable=True)
-        in_batches = (by_length // self.batch_size).argsort(stable=True)  # in the order drawn
-        return drop_words(batch.select(by_length[in_batches]), self.word_dropout, random)
+        by_batch = (by_length // self.batch_size).argsort(stable=True)
+        return drop_words(batch.select(by_length[by_batch]), self.word_dropout, random)
 
 
 @dataclass(frozen=True)

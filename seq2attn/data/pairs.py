@@ -54,8 +54,8 @@ class PairFile:
                 yield number, self.parsed.form.split(line)
 
     def part(self, numbers: Sequence[int]) -> str:
-        """Return the text of lines, under what precedes the first line of the file that has pairs,
-        such as its header.
+        """Return the text of a file that has only these of the lines with pairs, below what
+        precedes all of them, such as the header.
         """
         first = min([*self.parsed.rows, *self.parsed.problems])
         lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
@@ -74,8 +74,8 @@ def load_pairs(path: Path, form: Format) -> PairFile:
         bad, message = len(parsed.problems), ""
         if not parsed.rows or bad > form.skip_bad:
             message = _list_problems(parsed.problems, lines)
-    except ValueError as error:  # the header lacks a name
-        message = str(error)
+    except Seq2AttnError as error:  # the header lacks a name
+        message = error.message
     if message:
         found = examine(lines, form, path)
         raise Seq2AttnError(f"{path}: {message}", hint=str(found), settings=found.settings)

@@ -44,10 +44,7 @@ def values_of(file: PairFile, column: str) -> Units:
     """Return the value of each line in a column, given by its number or its name. Raises
     `Seq2AttnError` if there is no such column.
     """
-    try:
-        at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
-    except ValueError as error:
-        raise Seq2AttnError(str(error)) from None
+    at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
     if not 1 <= at <= file.parsed.form.width:
         raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.parsed.form.width}")
     return {number: normal_form(cells[at - 1], "nfc") for number, cells in file.cells()}

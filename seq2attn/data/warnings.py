@@ -143,10 +143,11 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
-    """Warn of blanks between symbols that no separator explains, and of a separator that most texts
-    lack. side: sources or targets.
+    """Warn of blanks between symbols that no separator explains, and of a separator that many texts
+    lack: each of them is then one symbol, so that there are nearly as many symbols as texts. side:
+    sources or targets.
     """
-    name = f"{side[:-1]}_separator"
+    name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
     separator = getattr(form, name)
     if not separator:
         if is_segmented(texts):
@@ -164,9 +165,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Warn of a sign, such as a comma, that stands between several answers in some targets. It
-    surely does where these are similar, or each in quotes of its own; a sign with a blank, such as
-    ", ", may, and is worth a question. spaced: targets are symbols with a separator.
+    """Warn of a sign, such as a comma, that stands between several answers in some targets. That is
+    sure if these answers are similar, or each in quotes of its own; of a sign with a blank, such as
+    ", ", it is possible, so the user is asked. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences, whose commas are their own

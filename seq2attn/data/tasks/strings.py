@@ -140,7 +140,8 @@ class StringTask(Task):
 
 
 def _item_at(positions: Tensor, times: Tensor) -> Tensor:
-    """Return which item is written at each position, if each is written so many times in turn.
+    """Return which item is written at each position, if each is written so many times in turn: for
+    times 2, 0 and 3, at positions 0, 1, 2, 3 and 4 the items 0, 0, 2, 2 and 2.
 
     positions (T,) or (N, T), times (N, S) of each item, 0 or more -> items from 0 (N, T).
     """
@@ -202,8 +203,8 @@ class OddsFirst(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        odd = lengths.unsqueeze(1) // 2  # (B, 1) how many there are
-        return 2 * torch.where(positions < odd, positions, positions - odd) + (positions < odd)
+        odd = lengths.unsqueeze(1) // 2  # (B, 1) how many odd positions there are
+        return torch.where(positions < odd, 2 * positions + 1, 2 * (positions - odd))
 
 
 class Flip(StringTask):
@@ -214,7 +215,8 @@ class Flip(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        return torch.minimum(positions + 1 - 2 * (positions % 2), lengths.unsqueeze(1) - 1)
+        other = torch.where(positions % 2 == 0, positions + 1, positions - 1)  # of the pair
+        return torch.minimum(other, lengths.unsqueeze(1) - 1)
 
 
 class Repeats(StringTask):
