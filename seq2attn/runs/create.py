@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -80,11 +80,10 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     words = [file.parent.name, file.stem] if file.parent.parent.name == "configs" else [file.stem]
     for change in changes:
         key, _, value = change.partition("=")
-        if key in OF_FILES:
-            continue
-        words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
-    plain = [run_word(word) for word in words]
-    return "-".join(word for word in plain if word)[:LONGEST_NAME] or "run"
+        if key not in OF_FILES:
+            words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
+    plain = filter(None, map(run_word, words))
+    return "-".join(plain)[:LONGEST_NAME] or "run"
 
 
 def run_word(text: str) -> str:
@@ -130,11 +129,13 @@ def create_run(
 
 def _rename(made: Path, new: NewRun) -> Path:
     """Rename the directory `made` to the name of the new run, or to the next free number of it."""
-    pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
-    used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
-    free = itertools.count(max(used, default=0) + 1)
-    numbered = (f"{new.name}-{number:03d}" for number in free)
-    for name in [new.name] if new.exact else numbered:
+    names: Iterable[str] = [new.name]
+    if not new.exact:
+        pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
+        used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
+        free = itertools.count(max(used, default=0) + 1)
+        names = (f"{new.name}-{number:03d}" for number in free)
+    for name in names:
         path = new.root / name
         try:
             if not os.path.lexists(path):
@@ -171,7 +172,7 @@ def describe_environment(
         "commit": _commit(),
         "code": package_checksum(),
         "platform": platform.platform(),
-        "versions": dict(_versions()),
+        "versions": _versions(),
     }
 
 
@@ -186,7 +187,6 @@ def package_checksum() -> str:
     return digest.hexdigest()[:8]
 
 
-@functools.cache
 def _versions() -> dict[str, str]:
     """Return the versions of Python, of this package and of those that it computes with."""
     versions = {"python": platform.python_version(), "seq2attn": __version__}
