@@ -105,8 +105,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
 
 
 def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
-    """Return a hook that sets the weights with which `other` decodes the same strings; beyond the
-    end of its output, those of its last step.
+    """Return a hook that sets, at each step, the weights with which `other` decodes the same
+    strings; beyond the end of its output, those of its last step.
     """
     decoded = other.decode(source, lengths, keep_weights=True).weights  # (B, 1, T, S)
     if decoded is None:
