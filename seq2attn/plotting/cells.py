@@ -51,8 +51,8 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
 def legend(attention: AttentionMap, console: Console, *, digits: bool = False) -> str:
     """Explain the map and its signs."""
     symbols = {*attention.source_symbols, *attention.output_symbols}
-    signs = explain_signs(symbols, plain=_is_plain(console))
-    notes = ["rows: output", "columns: source", *signs]
+    notes = ["rows: output", "columns: source"]
+    notes += explain_signs(symbols, plain=_is_plain(console))
     coloured = _has_colours(console)
     if coloured:
         notes.append("bright: attended to")
