@@ -123,5 +123,6 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
 
 def _each_head(rows: Tensor, weights: Tensor) -> Tensor:
     """Expand rows (B, L, S) to the shape of weights (B, L, S) or (B, heads, L, S)."""
-    heads_first = rows.expand_as(weights.movedim(0, -3))  # (heads, B, L, S), or as rows
-    return heads_first.movedim(-3, 0)
+    if weights.dim() == 4:
+        rows = rows.unsqueeze(1)  # (B, 1, L, S)
+    return rows.expand_as(weights)
