@@ -80,7 +80,7 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     if found is None:
         return None
     rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
-    # Below, a blank divides a word from its symbols: such files have no header.
+    # A blank divides a word from its symbols, and such files have no header.
     header = found.delimiter != " " and is_header(rows[0], sample(rows[1:]))
     names = rows.pop(0) if header else [""] * found.width
     columns = []

@@ -68,7 +68,8 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
     them.
     """
-    data, lines = read_lines(path)
+    data, text = _read_file(path)
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     try:
         parsed = form.parse_all(lines)
         bad, message = len(parsed.problems), ""
@@ -97,13 +98,6 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
             where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
         message += f"\n  {where}: {kind}: {quoted(lines[numbers[0] - 1])}"
     return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
-
-
-def read_lines(path: Path) -> tuple[bytes, list[str]]:
-    """Read a file, as bytes and as lines without their ends."""
-    data, text = _read_file(path)
-    lines = text.removesuffix("\n").split("\n")
-    return data, [line.removesuffix("\r") for line in lines]
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:

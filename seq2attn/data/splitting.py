@@ -92,8 +92,9 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return the values of each line that `shared_with_train` compares: the word, the answers, and
-    other columns whose values recur, such as concepts. The keys are the words for its sentence.
+    """Return what `shared_with_train` compares, by the words that its sentence has for it: for each
+    line the source's word, the answers, and the value of each other column whose values recur, such
+    as concepts.
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}
@@ -102,10 +103,12 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
         targets[number] = [answer for _, answer in row]
     columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
-    others = [at for at in range(form.width) if at + 1 not in form.used]
-    for at in others:
+    for at in range(form.width):
+        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
+            continue
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
         different = len({value for (value,) in values.values()})
-        if 1 < different < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
-            columns[f"their {names[at]}" if names else f"their column {at + 1}"] = values
+        if 1 < different < 0.9 * len(values):
+            name = names[at] if names else f"column {at + 1}"
+            columns[f"their {name}"] = values
     return columns
