@@ -137,7 +137,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
     metric = METRICS[plan.metric]
     if len(groups) > 1 and metric.lower_is_better is not None:
         ranks = rank({group.label: group.overall for group in groups}, metric)
-        groups = [replace(group, ranked=ranks.get(group.label, Ranked())) for group in groups]
+        groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
     return tuple(groups)
 
 
@@ -151,10 +151,8 @@ def _summaries(
     """
     names = [metric_name]
     if METRICS[metric_name].of_file:
-        for name, rate in METRICS.items():
-            is_shown = rate.heading != ""
-            if rate.of_file and is_shown and name != metric_name:
-                names.append(name)
+        shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
+        names = list(dict.fromkeys(names + shown))  # each once
     trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]

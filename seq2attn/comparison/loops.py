@@ -20,15 +20,10 @@ Train = Callable[[Any], object]
 class Loop:
     """A function of the user's that trains a model, in a form that other processes can be given."""
 
-    name: str
-    code: str
-    """a checksum of what it does, its `fingerprint`"""
+    key: str
+    """its name and its `fingerprint`, which a run keeps: another function of this name has another
+    key"""
     pickled: bytes
-
-    @property
-    def key(self) -> str:
-        """What a run keeps of it: another function of the same name has another key."""
-        return f"{self.name} {self.code}"
 
     def train(self, model: Any) -> None:
         """Train a model. An exception becomes a `Seq2AttnError` with file and line."""
@@ -59,7 +54,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
             )
-        loops[str(name)] = Loop(str(name), fingerprint(function), _pickled(function))
+        loops[str(name)] = Loop(f"{name} {fingerprint(function)}", _pickled(function))
     return loops
 
 
