@@ -202,8 +202,8 @@ class Queue:
         self._done = 0  # the length of the trials that have ended, for the display
 
     def start(self) -> None:
-        """Start as many trials as can run now. While there are suspects, one runs at a time: it is
-        to blame if its process dies.
+        """Start as many trials as can run now; only one at a time while there are suspects, trials
+        that ran when a process died: if it dies again, it is clear which trial is to blame.
         """
         at_once = 1 if self._suspects else self.workers.at_once()
         while self.waiting and len(self.running) < at_once:

@@ -282,7 +282,9 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 
 
 def _alone(lines: Texts, path: Path) -> Findings:
-    """Look for a parallel file, with a similar name and as many lines."""
+    """Look for the file that has the answers to the lines of this one, as `words.de` to `words.en`:
+    it has as many lines.
+    """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
             note = f"If {other} has their answers: paste {_shell(path)} {_shell(other)} {TO}"

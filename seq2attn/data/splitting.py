@@ -52,10 +52,12 @@ def values_of(file: PairFile, column: str) -> Units:
 
 def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     """Split lines into the parts that `shares` names and `train`, the rest, so that all lines of a
-    unit are in one part.
+    unit, such as a word, are in one part.
 
-    shares: of the units. The same units, shares and seed give the same parts, in whatever order the
-        lines are. Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
+    shares: of the units, which are ordered by a hash: the same units, shares and seed give the same
+        parts, in whatever order the lines are.
+
+    Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
     """
     different = set(units.values())
     order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())

@@ -133,7 +133,9 @@ def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
-    """Warn if the first pair is of names of columns, or is also the first one of the dev file."""
+    """Warn if the first pair is of names of columns, or is also the first one of a dev file that is
+    not the same file.
+    """
     in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
     are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
     if in_both or are_names:

@@ -333,7 +333,9 @@ def _width(columns: Sequence[_Texts]) -> int:
 
 
 def text_of(cell: Any, form: str = "") -> str:
-    """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
+    """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None; of a
+    sequence the first `MOST_ITEMS`. form: of numbers, as `Column.form`.
+    """
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -342,7 +344,7 @@ def text_of(cell: Any, form: str = "") -> str:
         return printable(cell)
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
-        return format(cell, form).removesuffix("%")
+        return format(cell, form).removesuffix("%")  # the heading has the sign
     if hasattr(cell, "low"):
         form = form or ".3f"
         value = text_of(cell.value, form)

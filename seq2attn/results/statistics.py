@@ -73,16 +73,15 @@ def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test: of how many words only the first model
-    got right, and only the second.
+    """Return the two-sided p-value of McNemar's exact test, given how many words only the first of
+    two models got right, and how many only the second.
 
     If both models are equally good, each such word is a fair coin; words that both got right, or
     neither, say nothing (McNemar 1947; exact form: Edwards 1948).
     """
     count = only_first + only_second
-    # ways: in which k of `count` coins show heads, the binomial coefficient; tail: their sum. Whole
-    # numbers of Python's are exact, however large.
-    tail, ways = 0, 1
+    tail = 0  # in how many ways the coins show at most as many heads as the smaller number
+    ways = 1  # in which they show k heads, a binomial coefficient: exact, as Python's integers are
     for k in range(min(only_first, only_second) + 1):
         tail += ways
         ways = ways * (count - k) // (k + 1)

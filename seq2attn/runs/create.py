@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
-DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
+GIT_DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tensorboard")
 
 
@@ -203,7 +203,7 @@ def _commit() -> str | None:
     """Return the commit of the working directory, with `-dirty` if anything is uncommitted; None
     outside a repository.
     """
-    command = DESCRIBE.split()
+    command = GIT_DESCRIBE.split()
     try:
         text = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
         return text.strip()
