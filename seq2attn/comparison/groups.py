@@ -196,7 +196,7 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
         if by_seed:
             means[group] = mean_over_seeds(by_seed.values(), 0.0, metric.largest)
     order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
-    ordered = [means[group].value for group in order]
+    values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
         best = {} if group == order[0] else values[order[0]]
@@ -205,7 +205,7 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
         ranks[group] = Ranked(
-            rank=1 + ordered.index(means[group].value),  # the same where means are equal
+            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
             overall=means[group],
             behind=behind,
             not_worse_than_best=not_worse,

@@ -71,8 +71,8 @@ def _pickled(function: Train) -> bytes:
     """Return the function as bytes: by its name if another process can import it, otherwise its
     code itself, which needs the package cloudpickle.
     """
-    by_value = getattr(function, "__module__", "") == "__main__"
-    if not by_value:
+    is_of_main = getattr(function, "__module__", "") == "__main__"  # a notebook, or a script
+    if not is_of_main:
         try:
             return pickle.dumps(function)
         except (pickle.PicklingError, AttributeError, TypeError):
@@ -80,8 +80,8 @@ def _pickled(function: Train) -> bytes:
     try:
         import cloudpickle
     except ImportError:
-        if by_value and hasattr(sys.modules["__main__"], "__file__"):
-            return pickle.dumps(function)  # a script, which workers of this machine run again
+        if is_of_main and hasattr(sys.modules["__main__"], "__file__"):
+            return pickle.dumps(function)  # of a script, which workers of this machine run again
         raise Seq2AttnError(
             f"train: {getattr(function, '__name__', function)} can only be given to other "
             "processes with the package cloudpickle",

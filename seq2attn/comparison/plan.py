@@ -322,8 +322,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 def save_plan(plan: Plan, root: Path) -> None:
     """Record the plan in the runs directory, for `load_plan`, if it can be written to.
 
-    Several calls may each train some of the seeds, as jobs of an array do. So the record keeps the
-    trials that it had, if they have runs and are measured like those of `plan`.
+    Several calls may each train some of the seeds, as the jobs of a cluster's array do. So the
+    record keeps the trials that it had, if they have runs and are measured like those of `plan`.
     """
     with contextlib.suppress(Seq2AttnError):  # there is no record yet
         trials = {trial.name: trial for trial in plan.trials}

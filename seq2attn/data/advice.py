@@ -203,7 +203,7 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
         if any(line.startswith(sign) or f" {sign}" in line for line in lines):
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
-    form = replace(form, strip=True)
+    form = replace(form, strip=True)  # reads most, and is more than many files need
     most = _net_read(lines, form)
     for change in tries:
         other = replace(form, **change)

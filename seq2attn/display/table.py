@@ -145,6 +145,7 @@ class Table:
         `x_low` and `x_high`.
         """
         columns: dict[str, list[Any]] = {}
+        # each column with its cells from all rows
         for column, *cells in zip(self.columns, *self.rows, strict=True):
             columns[column.name] = [getattr(cell, "value", cell) for cell in cells]
             if any(hasattr(cell, "low") for cell in cells):
@@ -172,6 +173,7 @@ class Table:
         """
         columns = self._texts()
         kinds = "".join("r" if texts.column.right else "l" for texts in columns)
+        # The first row has the headings.
         head, *rows = zip(*([texts.heading, *texts.cells] for texts in columns), strict=True)
         lines = [f"% {printable(text)}" for text in (self.title, *self.notes) if text]
         lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _row(head), r"\midrule"]

@@ -108,7 +108,7 @@ def sign_flips(differences: Iterable[int]) -> float:
     random = numpy.random.default_rng(0)
     totals = numpy.zeros(DRAWS, dtype=int)
     for size, count in sorted(sizes.items()):
-        positive = random.binomial(count, 0.5, size=DRAWS)  # of `count` random signs
+        positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
         totals += size * (2 * positive - count)
     as_far = int((abs(totals) >= abs(sum(differing))).sum())
     return (1 + as_far) / (1 + DRAWS)
