@@ -231,8 +231,8 @@ class Format:
             yield self._checked("target", answer, self.target_separator)
 
     def _checked(self, name: str, text: str, separator: str) -> str:
-        """Return the text of a column in its normal form. Raises `ValueError` if it is empty, has an
-        empty part between two separators, or a blank at an end.
+        """Return the text of a column in its normal form. Raises `ValueError` if it is empty, has
+        an empty part between two separators, or a blank at an end.
         """
         if self.normalise != "none":
             text = normal_form(text, "nfc")

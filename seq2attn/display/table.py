@@ -9,6 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.display.console import on_terminal, printable, say, stdout
@@ -56,6 +57,10 @@ class Column:
     def name(self) -> str:
         """The key."""
         return self.key or self.heading.lower().replace(" ", "_")
+
+
+Number = partial(Column, right=True)
+"""a column of numbers"""
 
 
 @dataclass

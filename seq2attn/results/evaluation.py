@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Column, Table, Tabular, text_of
+from seq2attn.display.table import Column, Number, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import Edit
@@ -264,7 +264,7 @@ def _not_paired(difference: str) -> Seq2AttnError:
 def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     """Return a table with a row for each length and a column for each metric with a heading."""
     exact_match = evaluation.by_length("exact_match")
-    columns = [Column("length", right=True)]
+    columns = [Number("length")]
     metrics = []
     for metric in evaluation.metrics:
         if metric.heading and not metric.of_file:  # of a whole file there is one number only
@@ -283,7 +283,7 @@ def _family_table(evaluation: Evaluation, title: str = "") -> Table:
     headings = {row.length: length_label(row) for row in exact_match}
     columns = [Column("exact match")]
     for length in evaluation.lengths:
-        columns.append(Column(headings[length], right=True))
+        columns.append(Number(headings[length]))
     worst = evaluation.worst_family()
     rows = []
     for family in evaluation.families:
