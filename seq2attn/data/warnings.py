@@ -26,8 +26,8 @@ from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, nor
 from seq2attn.text import character_name, first_of, quoted
 
 
-class Look(NamedTuple):
-    """How texts look if they are odd."""
+class Symptom(NamedTuple):
+    """What is odd about texts, and how to tell."""
 
     side: str
     """which texts: sources, features or targets"""
@@ -41,19 +41,21 @@ class Look(NamedTuple):
     """the fields of a `Format` that mend it; empty if no option does"""
 
 
-LOOKS = (
-    Look("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
-    Look("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
-    Look("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    Look("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    Look("sources", "# .+", 0, "are comments", {"comment": "#"}),
-    Look("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
-    Look("targets", r"[\d.,]+", 0.98, "are numbers", {}),
-    Look("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
-    Look("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
-    Look("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
-    Look("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
-    Look("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
+SYMPTOMS = (
+    Symptom("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
+    Symptom("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
+    Symptom("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Symptom("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Symptom("sources", "# .+", 0, "are comments", {"comment": "#"}),
+    Symptom("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
+    Symptom("targets", r"[\d.,]+", 0.98, "are numbers", {}),
+    Symptom(
+        "targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}
+    ),
+    Symptom("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
+    Symptom("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
+    Symptom("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
+    Symptom("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
@@ -99,15 +101,15 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     if not form.has_header:
         yield from _header(pairs, dev)
     sides = _sides(pairs)
-    for look in LOOKS:
-        texts = sides[look.side]
-        if form.comment and "comment" in look.changes:
+    for symptom in SYMPTOMS:
+        texts = sides[symptom.side]
+        if form.comment and "comment" in symptom.changes:
             continue  # the user has said what a comment is
-        alike = [text for text in texts if re.fullmatch(look.pattern, text)]
-        if len(alike) > look.share * len(texts):
+        alike = [text for text in texts if re.fullmatch(symptom.pattern, text)]
+        if len(alike) > symptom.share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
-            text = f"{count} {len(texts):,} {look.side} {look.says}, as {quoted(alike[0])}"
-            yield Oddity(text, look.changes)
+            text = f"{count} {len(texts):,} {symptom.side} {symptom.says}, as {quoted(alike[0])}"
+            yield Oddity(text, symptom.changes)
     for side in ("sources", "targets"):
         yield from _separator(side, sides[side], form)
     spaced = bool(form.target_separator) or is_segmented(sides["targets"])
