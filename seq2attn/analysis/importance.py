@@ -37,8 +37,8 @@ def attention_importance(
     predictor: Predictor,
     measure: Callable[[Predictor], Evaluation],
     *,
-    other: Predictor | None = None,
-    seed: int = 0,
+    other: Predictor | None,
+    seed: int,
 ) -> Analysis:
     """Measure exact match with the model's own weights, then with others: `permuted`, `uniform`,
     and, if there is an `other` model, `frozen`.

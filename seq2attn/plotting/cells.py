@@ -122,7 +122,7 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
     return f'<div style="{style};overflow-x:auto">{title}{table}</div>'
 
 
-def html_title(source: str, output: str, note: str = "") -> str:
-    """Return an element that names a source and its output."""
+def html_title(source: str, output: str, note: str) -> str:
+    """Return an element that names a source and its output, with a `note` behind them."""
     text = f"{isolate_direction(source)} → {isolate_direction(output)}{note}"
     return f"<div>{escape(text)}</div>"

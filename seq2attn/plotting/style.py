@@ -152,7 +152,7 @@ def render(figure: Figure, form: str, dpi: int = 100) -> bytes:
     return file.getvalue()
 
 
-def svg(figure: Figure, scale: float = 1.0) -> str:
+def svg(figure: Figure, scale: float) -> str:
     """Return a figure as an element of an HTML page. scale: of its panels, not of its text."""
     import matplotlib
 

@@ -277,7 +277,7 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     return Table(columns, rows, title, untrained_note(exact_match))
 
 
-def _family_table(evaluation: Evaluation, title: str = "") -> Table:
+def _family_table(evaluation: Evaluation, title: str) -> Table:
     """Return exact match with a row for each family of strings, and a column for each length."""
     exact_match = evaluation.by_length("exact_match")
     headings = {row.length: length_label(row) for row in exact_match}

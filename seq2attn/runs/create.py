@@ -69,7 +69,7 @@ class RunExists(Seq2AttnError):
     """There is a run of this name already."""
 
 
-def run_name(config: Path, changes: Sequence[str] = ()) -> str:
+def run_name(config: Path, changes: Sequence[str]) -> str:
     """Return a default name made of the config's file and the `changes`, `KEY=VALUE`.
 
     `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
@@ -216,13 +216,13 @@ def _commit() -> str | None:
 
 def prepare_training(
     config: str | Path | Mapping[str, Any] | Config | None,
-    overrides: Overrides = (),
+    overrides: Overrides,
     *,
     root: Path,
-    name: str | None = None,
-    resume: str | Run | None = None,
-    plugins: Sequence[str] = (),
-    note: str | None = None,
+    name: str | None,
+    resume: str | Run | None,
+    plugins: Sequence[str],
+    note: str | None,
 ) -> tuple[Config, Run | NewRun]:
     """Return the config to train, and the run to continue (`resume`) or to make in `root`. Without
     a name, the run is named after its config and overrides, with a number.
