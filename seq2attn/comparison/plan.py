@@ -125,7 +125,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
-                if where is None or where.startswith("--set "):  # a value of the experiment
+                # `load_config` takes the experiment's values for options `--set`.
+                if where is None or where.startswith("--set "):
                     where = place_of(problem, experiment.places) or where
                 invalid[replace(problem, where=where)] = None
     return trials, list(invalid)

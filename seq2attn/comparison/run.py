@@ -84,15 +84,15 @@ def compare(
         for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (
-            open_workers(executor, workers, len(trials)) as places,
+            open_workers(executor, workers, len(trials)) as opened,
             _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
             display.say(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
-                f"to run, {places.at_once():,} at a time; runs in {root}"
+                f"to run, {opened.at_once():,} at a time; runs in {root}"
             )
-            outcomes = run_trials(trials, context, places, display, request)
+            outcomes = run_trials(trials, context, opened, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
     failed = {}
     busy = []

@@ -126,7 +126,8 @@ class TrainingData:
         Many batches are drawn together, as a block, which is faster; each is a view of its block.
         """
         longest_target = self.task.target_length(self.task.max_length)
-        per_block = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
+        strings = min(BLOCK, CELLS // longest_target)  # drawn together
+        per_block = max(1, strings // self.batch_size)  # batches
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
             rows = range(0, len(drawn.source), self.batch_size)

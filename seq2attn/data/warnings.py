@@ -195,9 +195,9 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
 
 
 def _divided(sources: Texts, targets: Texts, sign: str) -> list[list[str]]:
-    """Return what a sign divides each target into that may have several answers: those with the
-    sign inside, whose source lacks it. A target `x/y` to the source `x` is one answer: in lists of
-    sounds it says that the symbol x is read as y.
+    """Return, for each target that may have several answers, the parts into which a sign divides
+    it. These targets have the sign inside, and their sources lack it. A target `x/y` to the source
+    `x` is one answer: in lists of sounds it says that the symbol x is read as y.
     """
     divided = []
     for source, target in zip(sources, targets, strict=True):

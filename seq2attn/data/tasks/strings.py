@@ -66,8 +66,11 @@ class StringTask(Task):
         return type(self).examples is StringTask.examples
 
     def share_drawn(self, length: int, examples: int) -> float | None:
-        """Return 1 - exp(-n p): how often a string is drawn is Poisson-distributed with mean n p,
-        of n examples of this length, each of which is this string with probability p.
+        """Return the expected share of all strings of this length that so many examples contain.
+
+        Of n examples of this length, each is a given string with probability p. How often it is
+        drawn is then about Poisson-distributed with mean n p, so it occurs with probability
+        1 - exp(-n p).
         """
         if not self._is_uniform:
             return None
