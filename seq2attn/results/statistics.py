@@ -178,10 +178,7 @@ def mean_over_seeds(
 @functools.cache
 def t_quantile(freedom: int) -> float:
     """Return t such that |T| < t with probability 0.95, T of Student's distribution with `freedom`
-    degrees of freedom.
-
-    The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz &
-    Stegun 26.7.3 and 26.7.4.
+    degrees of freedom. The angle atan(t / sqrt(freedom)) is found by bisection.
     """
     low, high = 0.0, math.pi / 2
     for _ in range(100):
@@ -194,7 +191,9 @@ def t_quantile(freedom: int) -> float:
 
 
 def _t_probability(angle: float, freedom: int) -> float:
-    """P(|T| < t) for t = sqrt(freedom) * tan(angle)."""
+    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), T of Student's distribution: the finite
+    series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
+    """
     cosine, odd = math.cos(angle), freedom % 2
     term = cosine if odd else 1.0
     total = 0.0
