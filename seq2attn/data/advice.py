@@ -176,7 +176,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
         source, target, *features = chosen
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
             source, target = target, source  # the user's column is one of the two: keep its side
-        found = zip(COLUMNS, [source, target, *features], strict=False)
+        found = zip(COLUMNS, [source, target, *features], strict=False)  # there may be no features
         wanted = {key: column.key for key, column in found} | wanted
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
