@@ -391,9 +391,7 @@ def test_predict_works_for_a_task_without_answer_or_alignment(work, monkeypatch,
     done = seq2attn("predict ab --run tiny-001 --plot b.svg --ideal")
     assert done.code == 2
     assert done.out == "ba\n"
-    assert done.err.startswith(
-        "error: there is no ideal alignment to outline: none is known for 'ab'"
-    )
+    assert done.err.startswith("error: no ideal alignment is known for these strings")
     assert not (work / "b.svg").exists()
 
 

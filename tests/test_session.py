@@ -32,7 +32,7 @@ def test_a_display_sees_the_start_and_every_evaluation(tmp_path):
     assert note == mock.call.say(f"training {tmp_path / 'a'} on cpu from step 0")
     assert begin == mock.call.begin("", 3, "step 0")
     assert end == mock.call.end("", mock.ANY)
-    assert [one.args[1].partition(":")[0] for one in (second, third)] == ["step 2", "step 3"]
+    assert [one.args[0].partition(":")[0] for one in (second, third)] == ["step 2", "step 3"]
     assert train(CONFIG, ended.run, device="cpu", display=again) == ended
     note = mock.call.say(f"{tmp_path / 'a'} is finished: step 3 of 3")
     assert calls(again) == [note, mock.call.begin("", 3, "step 3"), mock.call.end("", mock.ANY)]
@@ -53,7 +53,7 @@ def test_a_resumed_run_keeps_its_number_of_threads(tmp_path):
 
 def test_a_run_that_was_removed_is_not_said_to_be_intact(tmp_path):
     class Removing(Display):
-        def evaluation(self, trial, text):
+        def evaluation(self, text):
             shutil.rmtree(tmp_path / "a")
 
     with refused("cannot be written: No such file or directory") as caught:

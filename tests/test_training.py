@@ -67,7 +67,7 @@ class Watcher:
         if self.moment in ("step", ("step", step)):
             self.act()
 
-    def evaluation(self, trial, text):
+    def evaluation(self, text):
         step = int(text.partition(":")[0].removeprefix("step "))
         self.evaluations.append(step)
         if self.moment == ("evaluation", step):

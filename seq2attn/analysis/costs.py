@@ -72,10 +72,8 @@ class CostRow:
     """operations to score one query against S keys"""
     flops_projecting: int = column("")
     """operations to project the keys of a sequence, divided by its L queries"""
-    flops_rest: int = column("")
-    """softmax and context of one query: the same for every score"""
     flops_query: int = column("operations per query")
-    """all three"""
+    """both, and softmax and context of one query, which are the same for every score"""
     bytes_at_once: int = column("bytes at once")
     """projected keys, hidden layer, scores and weights, when all L queries of the batch are scored
     at once"""
@@ -102,7 +100,6 @@ def score_costs(scores: Sequence[str], sizes: Sizes) -> Analysis:
             attention_parameters=counts.parameters,
             flops_scoring=counts.scoring,
             flops_projecting=projecting,
-            flops_rest=rest,
             flops_query=counts.scoring + projecting + rest,
             bytes_at_once=sizes.batch * BYTES * (kept + sizes.target * counts.hidden_layer),
             bytes_by_step=sizes.batch * BYTES * (kept + counts.hidden_layer),

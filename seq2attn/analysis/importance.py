@@ -37,8 +37,8 @@ def attention_importance(
     predictor: Predictor,
     measure: Callable[[Predictor], Evaluation],
     *,
-    other: Predictor | None = None,
-    seed: int = 0,
+    other: Predictor | None,
+    seed: int,
 ) -> Analysis:
     """Measure exact match with the model's own weights, then with others: `permuted`, `uniform`,
     and, if there is an `other` model, `frozen`.
@@ -105,8 +105,8 @@ def permuted(source: Tensor, lengths: Tensor, seed: int) -> Hook:
 
 
 def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
-    """Return a hook that sets the weights with which `other` decodes the same strings; beyond the
-    end of its output, those of its last step.
+    """Return a hook that sets, at each step, the weights with which `other` decodes the same
+    strings; beyond the end of its output, those of its last step.
     """
     decoded = other.decode(source, lengths, keep_weights=True).weights  # (B, 1, T, S)
     if decoded is None:
@@ -123,5 +123,6 @@ def frozen(source: Tensor, lengths: Tensor, other: Predictor) -> Hook:
 
 def _each_head(rows: Tensor, weights: Tensor) -> Tensor:
     """Expand rows (B, L, S) to the shape of weights (B, L, S) or (B, heads, L, S)."""
-    heads_first = rows.expand_as(weights.movedim(0, -3))  # (heads, B, L, S), or as rows
-    return heads_first.movedim(-3, 0)
+    if weights.dim() == 4:
+        rows = rows.unsqueeze(1)  # (B, 1, L, S)
+    return rows.expand_as(weights)

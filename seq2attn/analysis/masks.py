@@ -36,7 +36,7 @@ def window_masks(source: int, target: int, radius: int) -> Analysis:
     last = source - 1
     sweep = last * (target - 1 - t) / max(1, target - 1)
     queries = torch.zeros(1, target, 1)  # local_m ignores them
-    inputs = queries, torch.tensor([source]), source, 0
+    inputs = queries, torch.tensor([source]), source, 0  # with the lengths, S and the first t
     with torch.random.fork_rng(devices=[]):
         learned = LocalP(1, False, radius=radius)
     windows = [

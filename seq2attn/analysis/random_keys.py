@@ -269,7 +269,7 @@ def gradient_by_scale(scales: Sequence[float], *, keys: int, samples: int, seed:
         (gradient,) = torch.autograd.grad(largest.sum(), scaled)  # (n, S)
         norms = gradient.norm(dim=1)
 
-        weights = weights.detach()
+        weights = weights.detach()  # from here on by formula
         largest = largest.detach()
         others = weights.square().sum(dim=1) - largest.square()
         formula = largest * ((1 - largest).square() + others).sqrt()

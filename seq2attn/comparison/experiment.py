@@ -173,8 +173,9 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def _add(
     section: str, texts: Sequence[str], values: dict[str, Any], places: dict[str, str]
 ) -> None:
-    """Add what the options `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE` say to
-    that section of `values`, over what the file has there, and to `places` where it was said.
+    """Add the keys of the options `--vary KEY=A,B`, `--set KEY=VALUE` or `--baseline KEY=VALUE` to
+    that section of `values`, where they replace those of the file; and to `places`, by key, the
+    option that names it.
     """
     pairs: dict[str, Any] = {}
     for text in texts:
@@ -227,8 +228,9 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
     field = dict(all_keys()).get(key)
+    # The types that the key allows: int and None of `Annotated[int, ...] | None`.
     kinds = [field.annotation, *get_args(field.annotation)] if field else []
-    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]  # int of Annotated[int, ...]
+    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
     expanded: list[Any] = []
     for value in _tuple(values):
         text = str(value)
@@ -254,7 +256,7 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
     Both ends are as written; those between are rounded to three significant digits, or to as many
     as keep them apart. `whole` numbers are listed once each.
     """
-    first = last = count = 0  # not allowed
+    first = last = count = 0  # which is refused below
     match = LOG_GRID.fullmatch(text)
     if match:
         first, last, count = (read_text(word, text).value for word in match.groups())
@@ -265,6 +267,7 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
         )
     ratio = (last / first) ** (1 / (count - 1))
     gap = max(ratio - 1, 1e-15)  # between neighbours, relative; 0 would have no logarithm
+    # A gap of 1 % takes 4 digits, since 1.000 and 1.010 are then 10 units apart.
     digits = max(3, 2 - math.floor(math.log10(gap)))
     numbers: list[float] = [first]
     for index in range(1, count - 1):

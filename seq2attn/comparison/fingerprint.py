@@ -28,10 +28,12 @@ def fingerprint(function: Any) -> str:
 
 
 def _parts(value: Any, seen: set[int]) -> Iterator[bytes]:
-    """Yield bytes that differ where a value, or what it is made of, would do something else.
+    """Yield the bytes that the checksum is made of: of a container those of its members; of the
+    user's own functions, classes, modules and objects those of all that they use; of anything else
+    its name or text.
 
-    seen: the `id` of each user's function, class, module and object that was taken apart already,
-    since these may refer to each other in circles.
+    seen: the `id` of each of the user's own that was taken apart already, since these may refer to
+    each other in circles.
     """
     if isinstance(value, functools.partial):
         yield from _all_parts((value.func, value.args, value.keywords), seen)

@@ -137,7 +137,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
     metric = METRICS[plan.metric]
     if len(groups) > 1 and metric.lower_is_better is not None:
         ranks = rank({group.label: group.overall for group in groups}, metric)
-        groups = [replace(group, ranked=ranks.get(group.label, Ranked())) for group in groups]
+        groups = [replace(group, ranked=ranks.get(group.label, group.ranked)) for group in groups]
     return tuple(groups)
 
 
@@ -151,16 +151,14 @@ def _summaries(
     """
     names = [metric_name]
     if METRICS[metric_name].of_file:
-        for name, rate in METRICS.items():
-            is_shown = rate.heading != ""
-            if rate.of_file and is_shown and name != metric_name:
-                names.append(name)
+        shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
+        names = list(dict.fromkeys(names + shown))  # each once
     trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]
         others = _by_seed(name, baseline)
         for place, values in _by_seed(name, trials).items():
-            mean = mean_over_seeds(list(values.values()), lowest=0.0, highest=metric.largest)
+            mean = mean_over_seeds(values.values(), 0.0, metric.largest)
             worst = min(values, key=values.__getitem__)  # the seed
             best = max(values, key=values.__getitem__)
             if metric.lower_is_better:
@@ -196,20 +194,18 @@ def rank(values: Mapping[str, Mapping[int, float]], metric: Metric) -> dict[str,
     means = {}
     for group, by_seed in values.items():
         if by_seed:
-            means[group] = mean_over_seeds(
-                list(by_seed.values()), lowest=0.0, highest=metric.largest
-            )
+            means[group] = mean_over_seeds(by_seed.values(), 0.0, metric.largest)
     order = sorted(means, key=lambda group: means[group].value, reverse=not metric.lower_is_better)
-    ordered = [means[group].value for group in order]
+    values_in_order = [means[group].value for group in order]
     ranks = {}
     for group in order:
         best = {} if group == order[0] else values[order[0]]
         behind = _difference(values[group], best, metric)
-        not_worse = True  # one seed shows nothing
+        not_worse = True  # of the best itself; and one seed, without an interval, shows nothing
         if behind and behind.low is not None and behind.high is not None:
             not_worse = behind.low <= 0 if metric.lower_is_better else behind.high >= 0
         ranks[group] = Ranked(
-            rank=1 + ordered.index(means[group].value),  # the same where means are equal
+            rank=1 + values_in_order.index(means[group].value),  # the same where means are equal
             overall=means[group],
             behind=behind,
             not_worse_than_best=not_worse,

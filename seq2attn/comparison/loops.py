@@ -20,15 +20,10 @@ Train = Callable[[Any], object]
 class Loop:
     """A function of the user's that trains a model, in a form that other processes can be given."""
 
-    name: str
-    code: str
-    """a checksum of what it does, its `fingerprint`"""
+    key: str
+    """its name and its `fingerprint`, which a run keeps: another function of this name has another
+    key"""
     pickled: bytes
-
-    @property
-    def key(self) -> str:
-        """What a run keeps of it: another function of the same name has another key."""
-        return f"{self.name} {self.code}"
 
     def train(self, model: Any) -> None:
         """Train a model. An exception becomes a `Seq2AttnError` with file and line."""
@@ -59,7 +54,7 @@ def read_loops(train: Train | Mapping[str, Train] | None) -> dict[str, Loop]:
                 f"train: expected a function of a model, or a mapping of names to such functions; "
                 f"found {quoted(function)}"
             )
-        loops[str(name)] = Loop(str(name), fingerprint(function), _pickled(function))
+        loops[str(name)] = Loop(f"{name} {fingerprint(function)}", _pickled(function))
     return loops
 
 
@@ -76,8 +71,8 @@ def _pickled(function: Train) -> bytes:
     """Return the function as bytes: by its name if another process can import it, otherwise its
     code itself, which needs the package cloudpickle.
     """
-    by_value = getattr(function, "__module__", "") == "__main__"
-    if not by_value:
+    is_of_main = getattr(function, "__module__", "") == "__main__"  # a notebook, or a script
+    if not is_of_main:
         try:
             return pickle.dumps(function)
         except (pickle.PicklingError, AttributeError, TypeError):
@@ -85,8 +80,8 @@ def _pickled(function: Train) -> bytes:
     try:
         import cloudpickle
     except ImportError:
-        if by_value and hasattr(sys.modules["__main__"], "__file__"):
-            return pickle.dumps(function)  # a script, which workers of this machine run again
+        if is_of_main and hasattr(sys.modules["__main__"], "__file__"):
+            return pickle.dumps(function)  # of a script, which workers of this machine run again
         raise Seq2AttnError(
             f"train: {getattr(function, '__name__', function)} can only be given to other "
             "processes with the package cloudpickle",

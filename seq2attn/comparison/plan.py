@@ -30,7 +30,7 @@ from seq2attn.config.schema import PARTS
 from seq2attn.errors import ConfigError, Problem, Seq2AttnError
 from seq2attn.files import write_atomically
 from seq2attn.results.metrics import METRICS
-from seq2attn.runs.create import run_word
+from seq2attn.runs.create import LONGEST_NAME, run_word
 from seq2attn.runs.records import read_record
 from seq2attn.runs.run import check_name, check_plain
 from seq2attn.text import first_of, short_path
@@ -45,7 +45,6 @@ UNLABELLED = (
     "task.name",
 )
 """keys whose value alone is shown in labels, since it says what it is"""
-LONGEST_NAME = 80  # characters of a run's name
 RECORD = ".{}.comparison.json"  # the file of a plan in the runs directory, by the comparison's name
 
 
@@ -71,7 +70,9 @@ class Plan:
 
     @property
     def baselines(self) -> dict[str, str]:
-        """The group that each group is compared with, by label; an empty string for none."""
+        """The group that each group is compared with, by label: the one with the values of
+        `baseline` that is otherwise the same; an empty string for none.
+        """
         labels = {}  # by the trial's values: a frozenset of their items, since no dict can be a key
         for trial in self.trials:
             labels[frozenset(trial.values.items())] = trial.group
@@ -124,7 +125,8 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
         except ConfigError as error:
             for problem in error.problems:
                 where = problem.where
-                if where is None or where.startswith("--set "):  # a value of the experiment
+                # `load_config` takes the experiment's values for options `--set`.
+                if where is None or where.startswith("--set "):
                     where = place_of(problem, experiment.places) or where
                 invalid[replace(problem, where=where)] = None
     return trials, list(invalid)
@@ -134,8 +136,10 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     """Return the trial with these values of what varies."""
     settings = experiment.settings
     varied = dict(given)
+    # Base configs and loops vary if there are several; otherwise the first one is the only one.
     base = varied.pop(CONFIG, next(iter(experiment.bases)))
-    loop = experiment.loops.get(varied.pop(TRAIN, next(iter(experiment.loops), "")))
+    loop_name = varied.pop(TRAIN, next(iter(experiment.loops), ""))
+    loop = experiment.loops.get(loop_name)
     config = load_config(experiment.bases[base], {**settings.fixed, **varied})
     values, labels = _values_and_labels(experiment, given, config)
     lengths = settings.lengths or config.evaluation.lengths or ()
@@ -165,7 +169,9 @@ def _values_and_labels(
     experiment: Experiment, given: Values, config: Config
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what varies except the seed, as numbers and texts: the values, which identify a group,
-    and what labels show of them, which leaves out options that all values of an axis share.
+    and what its label shows of them. Labels leave out the options of a part that all values of its
+    axis share: of `local_m(radius=2, centre=reversed)` and the same with radius 3, they show the
+    radius.
     """
     flat = flat_values(config)
     values = {}
@@ -185,8 +191,8 @@ def _resolved(values: Values) -> dict[str, Any]:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Return a value of a config key as a number or text, the name of a part instead of a
-    synonym.
+    """Return a value of a config key as a number or text, which is the same for values that mean
+    the same: a part's own name for a synonym of it.
     """
     if _has_options(key, value):
         return _in_short(value)
@@ -317,8 +323,8 @@ def _blocked(trials: Sequence[Trial]) -> list[Problem]:
 def save_plan(plan: Plan, root: Path) -> None:
     """Record the plan in the runs directory, for `load_plan`, if it can be written to.
 
-    Several calls may each train some of the seeds, as jobs of an array do. So the record keeps the
-    trials that it had, if they have runs and are measured like those of `plan`.
+    Several calls may each train some of the seeds, as the jobs of a cluster's array do. So the
+    record keeps the trials that it had, if they have runs and are measured like those of `plan`.
     """
     with contextlib.suppress(Seq2AttnError):  # there is no record yet
         trials = {trial.name: trial for trial in plan.trials}

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from seq2attn.comparison.groups import Group, read_groups
 from seq2attn.comparison.plan import Plan
-from seq2attn.display.table import Column, Table, Tabular
+from seq2attn.display.table import Column, Number, Table, Tabular
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.evaluation import lines_left_out
@@ -18,7 +17,6 @@ NOTE = (
     "overall: mean over the lengths; means over seeds with 95 % intervals (Student's); "
     "differences seed by seed"
 )
-Number = partial(Column, right=True)
 ALL = (
     Number("rank"),
     Column("group"),

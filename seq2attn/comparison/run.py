@@ -84,15 +84,15 @@ def compare(
         for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (
-            open_workers(executor, workers, len(trials)) as places,
+            open_workers(executor, workers, len(trials)) as opened,
             _worker_context(root.absolute(), device, plugins, experiment.loops) as context,
         ):
             save_plan(plan, root)
             display.say(
                 f"{plan.name}: {planned:,} trials, {planned - len(trials):,} done, {len(trials):,} "
-                f"to run, {places.at_once():,} at a time; runs in {root}"
+                f"to run, {opened.at_once():,} at a time; runs in {root}"
             )
-            outcomes = run_trials(trials, context, places, display, request)
+            outcomes = run_trials(trials, context, opened, display, request)
             save_plan(plan, root)  # another job may have written its trials meanwhile
     failed = {}
     busy = []
@@ -111,7 +111,7 @@ def _read_tasks(trials: Sequence[Trial]) -> list[str]:
     from seq2attn.build import load_task
 
     notes: list[str] = []
-    different = {}  # one trial for each task and way to measure it
+    different = {}  # one trial for each task and way to measure it, as text, since keys are hashed
     for trial in trials:
         different[str((trial.config.task, trial.config.evaluation, trial.measured))] = trial
     for trial in different.values():
@@ -137,8 +137,9 @@ def _other_code(trials: Sequence[Trial]) -> Iterator[str]:
 def _worker_context(
     root: Path, device: str, plugins: Sequence[str], loops: Mapping[str, Loop]
 ) -> Iterator[WorkerContext]:
-    """Yield what workers need for these trials. Meanwhile, a marker lies in the runs directory, a
-    file that this process locks: the workers stop once it is gone.
+    """Yield what workers need for these trials. Meanwhile, the runs directory has a marker: a file
+    that this process locks. Workers stop once it is gone; and a marker that nobody locks is that of
+    a comparison that was killed.
     """
     marker = root / _marker(secrets.token_hex(8))
     files = [Path(name).resolve() for name in plugins]
@@ -201,8 +202,8 @@ class Queue:
         self._done = 0  # the length of the trials that have ended, for the display
 
     def start(self) -> None:
-        """Start as many trials as can run now. While there are suspects, one runs at a time: it is
-        to blame if its process dies.
+        """Start as many trials as can run now; only one at a time while there are suspects, trials
+        that ran when a process died: if it dies again, it is clear which trial is to blame.
         """
         at_once = 1 if self._suspects else self.workers.at_once()
         while self.waiting and len(self.running) < at_once:

@@ -311,7 +311,7 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
     torch.set_num_threads(1)
     model = new_model(trial.config, device=context.device)
-    model.watch = context.raise_if_stopping
+    model.watch = context.raise_if_stopping  # which the model calls at each step
     with torch.random.fork_rng():
         torch.manual_seed(trial.config.seed)
         context.loops[trial.loop].train(model)

@@ -39,13 +39,15 @@ class Workers:
         return self.count
 
     def leave_out(self, worker: str) -> bool | None:
-        """Give a worker that refused no further trial. Returns whether there are others; None if
-        it cannot be left out.
+        """Give no further trial to this worker, which has refused one. Returns whether there are
+        others; None if it cannot be left out.
         """
         return None
 
     def place(self) -> dict[str, Any]:
-        """Return the keywords of `Executor.submit` that keep a trial from workers left out."""
+        """Return the keywords of `Executor.submit` that keep a trial away from the workers that
+        are left out.
+        """
         return {}
 
 
@@ -71,7 +73,8 @@ class DaskWorkers(Workers):
         return {"workers": self._others()} if self.left_out else {}
 
     def _others(self) -> list[str]:
-        with contextlib.suppress(Exception):  # no connection: the trials' futures tell
+        # Without a connection there is none to name; the trials' futures then say so.
+        with contextlib.suppress(Exception):
             return [worker for worker in self.client.nthreads() if worker not in self.left_out]
         return []
 

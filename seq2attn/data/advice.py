@@ -21,6 +21,7 @@ from seq2attn.data.columns import (
 )
 from seq2attn.data.format import COLUMNS, Format, Pair, Parsed, Texts
 from seq2attn.data.warnings import Oddity, key_values, oddities, settings
+from seq2attn.errors import Seq2AttnError
 from seq2attn.text import first_of, quoted
 
 MANY = 0.5  # share of malformed lines that show that a file has another format
@@ -31,8 +32,8 @@ TO = "> words.tsv"
 SIGN = r"(\|\|\||=>|->|::|=|:|~)"  # between two columns, for sed
 ENCODINGS = ("CP1252", "ISO-8859-2", "CP1251", "EUC-JP", "CP932", "GB18030")
 Kind = tuple[str, str, str, float, str]
-"""a kind of file, what its first line that is not a comment and more than a share of all lines look
-like, what helps"""
+"""a kind of file; patterns of its first line that is not a comment, and of its lines; the share of
+lines that has to be exceeded by those of the second pattern; what helps"""
 NOT_PAIRS: tuple[Kind, ...] = (  # here a byte that is not UTF-8 is a surrogate
     ("compressed", "\x1f\udc8b.*", ".*", 0, "First: gunzip FILE"),
     ("compressed", "\udcfd7zXZ.*", ".*", 0, "First: unxz FILE"),
@@ -141,7 +142,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
     if _net_read(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
         return _read_with(form, lines, own=form, kind="a file of pairs")
     divided = find_columns(filled, form)
-    # Lines of other kinds have blanks, too, and are not columns for that.
+    # Blanks may as well be those of sentences, so another kind of file is looked for first.
     is_doubtful = divided is None or divided[0].delimiter == " "
     if is_doubtful and (found := _recognised(UNDIVIDED, without_comments(filled), path)):
         return found
@@ -155,12 +156,13 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
     """Find out which columns hold source, target and features: those that the user has named, if
     they are there; else what the header or the contents say; if these do not decide, ask.
 
-    form: how lines are split into `columns`.
+    own: the user's format. form: how lines are split into `columns`.
     """
     kind = f"a file of {form.width} columns between {quoted(form.delimiter)}"
     shown = first_of(list(map(str, columns)), MOST_COLUMNS)
     present = set().union(*(column.keys for column in columns))
     named = own.differing()  # what the user has set
+    # the column of the source, the target and the features, as far as they are known
     wanted = {key: named[key] for key in COLUMNS if named.get(key) in present}
     if "source_column" not in wanted or "target_column" not in wanted:
         chosen, sure = choose(columns)
@@ -174,7 +176,7 @@ def _with_columns(lines: Texts, own: Format, form: Format, columns: Sequence[Col
         source, target, *features = chosen
         if wanted.get("source_column") in target.keys or wanted.get("target_column") in source.keys:
             source, target = target, source  # the user's column is one of the two: keep its side
-        found = zip(COLUMNS, [source, target, *features], strict=False)
+        found = zip(COLUMNS, [source, target, *features], strict=False)  # there may be no features
         wanted = {key: column.key for key, column in found} | wanted
     is_by_name = any(isinstance(column, str) for column in wanted.values())
     # A column that is named implies a header: the option `header` would be one too many.
@@ -186,22 +188,22 @@ def _net_read(lines: Texts, form: Format) -> int:
     """Return the number of lines that a format reads minus those that it cannot read."""
     try:
         parsed = form.parse_all(lines)
-    except ValueError:  # its header lacks a column
+    except Seq2AttnError:  # its header lacks a column
         return -len(lines)
     return len(parsed.rows) - len(parsed.problems)
 
 
 def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
-    """Return `form` with the sign of comments with which it reads most lines, and with the user's
-    own `columns` and `strip` where it reads as many with them: the fewer options of the user have
-    to change, the better. Return its `_net_read`, too.
+    """Return `form` adjusted to a file, and the `_net_read` of the result. It gets a sign of
+    comments if it then reads more lines; and the user's own `columns` and `strip` if it reads no
+    fewer, since the user should have to change as few options as possible.
     """
     tries: list[dict[str, Any]] = []
     for sign in COMMENTS:
         if any(line.startswith(sign) or f" {sign}" in line for line in lines):
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
-    form = replace(form, strip=True)
+    form = replace(form, strip=True)  # reads most, and is more than many files need
     most = _net_read(lines, form)
     for change in tries:
         other = replace(form, **change)
@@ -260,8 +262,8 @@ def _without_oddities(lines: Texts, form: Format) -> tuple[Format, Parsed, list[
 def _recognised(kinds: Sequence[Kind], lines: Texts, path: Path) -> Findings | None:
     """Return the first kind whose patterns a file fits, and what helps."""
     first = next((line for line in lines if not line.startswith("#")), lines[0])
-    for kind, head, line, share, help in kinds:
-        if re.fullmatch(head, first) and share_of(line, lines) > share:
+    for kind, head, body, share, help in kinds:
+        if re.fullmatch(head, first) and share_of(body, lines) > share:
             return Findings(kind, [help.replace("FILE", _shell(path))])
     return None
 
@@ -280,7 +282,9 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
 
 
 def _alone(lines: Texts, path: Path) -> Findings:
-    """Look for a parallel file, with a similar name and as many lines."""
+    """Look for the file that has the answers to the lines of this one, as `words.de` to `words.en`:
+    it has as many lines.
+    """
     for other in path.parent.glob(f"{path.stem}.*"):
         if other != path and other.is_file() and other.read_bytes().count(b"\n") == len(lines):
             note = f"If {other} has their answers: paste {_shell(path)} {_shell(other)} {TO}"

@@ -126,7 +126,8 @@ class TrainingData:
         Many batches are drawn together, as a block, which is faster; each is a view of its block.
         """
         longest_target = self.task.target_length(self.task.max_length)
-        per_block = max(1, min(BLOCK, CELLS // longest_target) // self.batch_size)
+        strings = min(BLOCK, CELLS // longest_target)  # drawn together
+        per_block = max(1, strings // self.batch_size)  # batches
         for block in itertools.count(start // per_block):
             drawn = self._draw(block, per_block * self.batch_size)
             rows = range(0, len(drawn.source), self.batch_size)
@@ -141,12 +142,16 @@ class TrainingData:
         return self.batch_size, longest, self.task.target_length(longest)
 
     def _draw(self, block: int, count: int) -> Batch:
-        """Draw the examples of a block, each batch of them with its longest sources first."""
+        """Draw the examples of a block, each batch of them with its longest sources first.
+
+        Row i belongs to batch i // batch size. All rows are sorted by length, then by their batch;
+        the second sort is stable, so it keeps the order by length within a batch.
+        """
         random = generator(self.device, self.seed, "training", block)
         batch = make_batch(self.task.examples(random, count), source_eos=self.source_eos)
         by_length = batch.source_lengths.argsort(descending=True, stable=True)
-        in_batches = (by_length // self.batch_size).argsort(stable=True)  # in the order drawn
-        return drop_words(batch.select(by_length[in_batches]), self.word_dropout, random)
+        by_batch = (by_length // self.batch_size).argsort(stable=True)
+        return drop_words(batch.select(by_length[by_batch]), self.word_dropout, random)
 
 
 @dataclass(frozen=True)

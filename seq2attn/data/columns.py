@@ -80,7 +80,7 @@ def find_columns(filled: Texts, form: Format) -> tuple[Format, list[Column]] | N
     if found is None:
         return None
     rows = [fields for fields in map(found.split, lines) if len(fields) == found.width]
-    # Below, a blank divides a word from its symbols: such files have no header.
+    # A blank divides a word from its symbols, and such files have no header.
     header = found.delimiter != " " and is_header(rows[0], sample(rows[1:]))
     names = rows.pop(0) if header else [""] * found.width
     columns = []
@@ -122,9 +122,9 @@ def without_comments(lines: Texts) -> Texts:
 
 
 def _symbols_after_word(lines: Texts) -> float:
-    """Return the share of lines that are a word, a blank and the word's symbols, such as
-    `cat K AE T`. If what follows the words is not symbols, return the share of lines such as
-    `cat кат`, where it is in another script.
+    """Return the share of lines that a first blank divides into a word and its symbols, such as
+    `cat K AE T`; if what follows the words is no symbols, the share of lines in which it is in
+    another script, such as `cat кат`.
 
     Symbols are few different ones in all lines together, and hardly any word is one of them.
     """
@@ -314,7 +314,11 @@ def _different(columns: Sequence[Column]) -> list[Column]:
     """
     kept: list[Column] = []
     for column in columns:
-        same = [sum(map(str.__eq__, column.cells, other.cells)) for other in kept]  # equal cells
-        if max(same, default=0) < 0.9 * len(column.cells):
+        if not any(_is_repeated(column.cells, other.cells) for other in kept):
             kept.append(column)
     return kept
+
+
+def _is_repeated(cells: Texts, others: Texts) -> bool:
+    equal = sum(map(str.__eq__, cells, others))
+    return equal >= 0.9 * len(cells)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from seq2attn.data.vocabulary import FEATURE, FEATURES, Vocabulary, normal_form
+from seq2attn.errors import Seq2AttnError
 from seq2attn.text import did_you_mean, first_of, quoted
 
 LONGEST_LINE = 10_000  # characters
@@ -75,7 +76,7 @@ class Format:
 
         answers: False for sources alone, whose header need not name the column of right answers.
 
-        Raises `ValueError` for a name that is not there, and for one column with two meanings.
+        Raises `Seq2AttnError` for a name that is not there, and for one column with two meanings.
         """
         names = self.split(line)
         numbers: dict[str, Any] = {}
@@ -89,7 +90,9 @@ class Format:
                 numbers[key] = column_number(name, names, f"task.{key}")
         known = replace(self, header=False, **numbers)
         if answers and len(set(known.used)) < len(known.used):
-            raise ValueError(f"one column is used twice: source, target, features = {known.used}")
+            raise Seq2AttnError(
+                f"one column is used twice: source, target, features = {known.used}"
+            )
         # a header may be shorter than its lines, whose columns a config can number
         return replace(known, columns=self.columns or max(len(names), known.width))
 
@@ -113,7 +116,7 @@ class Format:
         )
 
     def parse_all(self, lines: Texts) -> "Parsed":
-        """Parse the lines of a file. Raises `ValueError` if the header lacks a name."""
+        """Parse the lines of a file. Raises `Seq2AttnError` if the header lacks a name."""
         rows = self.rows(lines)
         if self.has_header:
             _, header = next(rows, (0, ""))
@@ -133,7 +136,7 @@ class Format:
         """Return a line, or a source, without the comment at its end."""
         if not self.comment:
             return line
-        # The sign counts after a blank only, and at the beginning: so a blank is put there.
+        # The sign counts after a blank, and at the beginning: so a blank is put there, too.
         text, sign, _ = f" {line}".partition(f" {self.comment}")
         return text[1:].rstrip(" ") if sign else line
 
@@ -180,10 +183,10 @@ class Format:
         fields = self.split(line)
         source, features = self.source_column, self.features_column
         if len(fields) == 1:
-            line = fields[0]
-        elif isinstance(source, str) or isinstance(features, str):
-            pass  # a name without a header says nothing
-        elif max(source, features or 0) <= len(fields) <= self.width:
+            return self.canonical(fields[0])
+        if isinstance(source, str) or isinstance(features, str):
+            return self.canonical(line)  # a name without a header says nothing
+        if max(source, features or 0) <= len(fields) <= self.width:
             line = fields[source - 1]
             line += FEATURES + fields[features - 1] if features else ""
         return self.canonical(line)
@@ -228,7 +231,9 @@ class Format:
             yield self._checked("target", answer, self.target_separator)
 
     def _checked(self, name: str, text: str, separator: str) -> str:
-        """Return the text of a column in its normal form."""
+        """Return the text of a column in its normal form. Raises `ValueError` if it is empty, has
+        an empty part between two separators, or a blank at an end.
+        """
         if self.normalise != "none":
             text = normal_form(text, "nfc")
         has_empty_part = bool(separator) and "" in text.split(separator)
@@ -260,8 +265,8 @@ class Parsed:
 
 
 def column_number(name: str, names: Texts, what: str) -> int:
-    """Return the number of a column, from 1, by its name in a header. Raises `ValueError` with
-    `what` was named if there is none, or more than one.
+    """Return the number of a column, from 1, by its name in a header. Raises `Seq2AttnError` if
+    there is none, or more than one. what: the option that names it.
     """
     names = [normal_form(other, "nfc") for other in names]
     if names.count(name) == 1:
@@ -269,4 +274,4 @@ def column_number(name: str, names: Texts, what: str) -> int:
     reason = "names several columns" if name in names else "names no column"
     guess = "" if name in names else did_you_mean(name, names)
     header = first_of(list(map(quoted, names)))
-    raise ValueError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")
+    raise Seq2AttnError(f"{what}: {quoted(name)} {reason}; {guess}the header has {header}")

@@ -54,8 +54,8 @@ class PairFile:
                 yield number, self.parsed.form.split(line)
 
     def part(self, numbers: Sequence[int]) -> str:
-        """Return the text of lines, under what precedes the first line of the file that has pairs,
-        such as its header.
+        """Return the text of a file that has only these of the lines with pairs, below what
+        precedes all of them, such as the header.
         """
         first = min([*self.parsed.rows, *self.parsed.problems])
         lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
@@ -68,14 +68,15 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     Raises `Seq2AttnError` for a file or lines that cannot be read, with the options that would read
     them.
     """
-    data, lines = read_lines(path)
+    data, text = _read_file(path)
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     try:
         parsed = form.parse_all(lines)
         bad, message = len(parsed.problems), ""
         if not parsed.rows or bad > form.skip_bad:
             message = _list_problems(parsed.problems, lines)
-    except ValueError as error:  # the header lacks a name
-        message = str(error)
+    except Seq2AttnError as error:  # the header lacks a name
+        message = error.message
     if message:
         found = examine(lines, form, path)
         raise Seq2AttnError(f"{path}: {message}", hint=str(found), settings=found.settings)
@@ -97,13 +98,6 @@ def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:
             where = f"{len(numbers):,} lines ({first_of(list(map(str, numbers)))})"
         message += f"\n  {where}: {kind}: {quoted(lines[numbers[0] - 1])}"
     return message if len(kinds) <= MOST_LISTED else f"{message}\n  ..."
-
-
-def read_lines(path: Path) -> tuple[bytes, list[str]]:
-    """Read a file, as bytes and as lines without their ends."""
-    data, text = _read_file(path)
-    lines = text.removesuffix("\n").split("\n")
-    return data, [line.removesuffix("\r") for line in lines]
 
 
 def _read_file(path: Path) -> tuple[bytes, str]:

@@ -44,10 +44,7 @@ def values_of(file: PairFile, column: str) -> Units:
     """Return the value of each line in a column, given by its number or its name. Raises
     `Seq2AttnError` if there is no such column.
     """
-    try:
-        at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
-    except ValueError as error:
-        raise Seq2AttnError(str(error)) from None
+    at = int(column) if column.isdecimal() else column_number(column, file.parsed.names, "--by")
     if not 1 <= at <= file.parsed.form.width:
         raise Seq2AttnError(f"--by: there is no column {at}; lines have {file.parsed.form.width}")
     return {number: normal_form(cells[at - 1], "nfc") for number, cells in file.cells()}
@@ -55,10 +52,12 @@ def values_of(file: PairFile, column: str) -> Units:
 
 def split_by(units: Units, shares: Mapping[str, float], seed: int) -> Parts:
     """Split lines into the parts that `shares` names and `train`, the rest, so that all lines of a
-    unit are in one part.
+    unit, such as a word, are in one part.
 
-    shares: of the units. The same units, shares and seed give the same parts, in whatever order the
-        lines are. Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
+    shares: of the units, which are ordered by a hash: the same units, shares and seed give the same
+        parts, in whatever order the lines are.
+
+    Raises `Seq2AttnError` if a part with a share has no unit, or `train` has none.
     """
     different = set(units.values())
     order = sorted(different, key=lambda unit: hashlib.sha256(f"{seed} {unit}".encode()).digest())
@@ -95,8 +94,9 @@ def shared_with_train(file: PairFile, parts: Parts) -> Iterator[str]:
 
 
 def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
-    """Return the values of each line that `shared_with_train` compares: the word, the answers, and
-    other columns whose values recur, such as concepts. The keys are the words for its sentence.
+    """Return what `shared_with_train` compares, by the words that its sentence has for it: for each
+    line the source's word, the answers, and the value of each other column whose values recur, such
+    as concepts.
     """
     words = without_case(words_of(file))
     sources, targets = {}, {}
@@ -105,10 +105,12 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
         targets[number] = [answer for _, answer in row]
     columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
-    others = [at for at in range(form.width) if at + 1 not in form.used]
-    for at in others:
+    for at in range(form.width):
+        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
+            continue
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
         different = len({value for (value,) in values.values()})
-        if 1 < different < 0.9 * len(values) and len(columns) < 2 + MOST_COLUMNS:
-            columns[f"their {names[at]}" if names else f"their column {at + 1}"] = values
+        if 1 < different < 0.9 * len(values):
+            name = names[at] if names else f"column {at + 1}"
+            columns[f"their {name}"] = values
     return columns

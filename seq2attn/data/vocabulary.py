@@ -150,7 +150,9 @@ class Vocabulary:
         return tuple(whole)
 
     def _normal(self, text: str) -> str:
-        # An alphabet may have characters that the normal form composes, such as Korean letters.
+        """Return `text` in the vocabulary's normal form; as it is if its characters are those of
+        the alphabet, which may have some that the normal form composes, such as Korean letters.
+        """
         is_spelled = not self.separator and not self.unknown and self.ids.keys() >= set(text)
         return text if is_spelled else normal_form(text, self.normalise)
 

@@ -26,8 +26,8 @@ from seq2attn.data.vocabulary import FEATURES, SPECIAL, UNKNOWN, Vocabulary, nor
 from seq2attn.text import character_name, first_of, quoted
 
 
-class Look(NamedTuple):
-    """How texts look if they are odd."""
+class Symptom(NamedTuple):
+    """What is odd about texts, and how to tell."""
 
     side: str
     """which texts: sources, features or targets"""
@@ -41,19 +41,21 @@ class Look(NamedTuple):
     """the fields of a `Format` that mend it; empty if no option does"""
 
 
-LOOKS = (
-    Look("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
-    Look("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
-    Look("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    Look("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
-    Look("sources", "# .+", 0, "are comments", {"comment": "#"}),
-    Look("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
-    Look("targets", r"[\d.,]+", 0.98, "are numbers", {}),
-    Look("targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}),
-    Look("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
-    Look("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
-    Look("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
-    Look("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
+SYMPTOMS = (
+    Symptom("targets", "/.+/", 0.98, "begin and end with '/'", {"target_quotes": "/"}),
+    Symptom("targets", r"\[.+\]", 0.98, "are between [ and ]", {"target_quotes": "[]"}),
+    Symptom("targets", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Symptom("sources", '".+"', 0.98, "are in quotation marks", {"quotation": True}),
+    Symptom("sources", "# .+", 0, "are comments", {"comment": "#"}),
+    Symptom("sources", ";;;.*", 0, "are comments", {"comment": ";;;"}),
+    Symptom("targets", r"[\d.,]+", 0.98, "are numbers", {}),
+    Symptom(
+        "targets", r"[A-Z][A-Z\d.+]*(;[A-Z\d.+()]+)+", 0.5, "look like features, not answers", {}
+    ),
+    Symptom("sources", r"(?=.*[^\W\d])\S*\d\S*\d\S*", 0.98, "look like identifiers", {}),
+    Symptom("features", r"[^;]*\|[^;]*", 0.3, "have '|' and no ';'", {"features_separator": "|"}),
+    Symptom("features", "[^;]*,[^;]*", 0.3, "have ',' and no ';'", {"features_separator": ","}),
+    Symptom("features", "[^;]* [^;]*", 0.3, "have blanks and no ';'", {"features_separator": " "}),
 )
 BETWEEN = (", ", " ~ ", " / ", " | ", "; ", ",", "/", "|", ";")  # signs between answers
 COMPARED = 200  # answers
@@ -99,15 +101,15 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     if not form.has_header:
         yield from _header(pairs, dev)
     sides = _sides(pairs)
-    for look in LOOKS:
-        texts = sides[look.side]
-        if form.comment and "comment" in look.changes:
+    for symptom in SYMPTOMS:
+        texts = sides[symptom.side]
+        if form.comment and "comment" in symptom.changes:
             continue  # the user has said what a comment is
-        alike = [text for text in texts if re.fullmatch(look.pattern, text)]
-        if len(alike) > look.share * len(texts):
+        alike = [text for text in texts if re.fullmatch(symptom.pattern, text)]
+        if len(alike) > symptom.share * len(texts):
             count = "all" if len(alike) == len(texts) else f"{len(alike):,} of"
-            text = f"{count} {len(texts):,} {look.side} {look.says}, as {quoted(alike[0])}"
-            yield Oddity(text, look.changes)
+            text = f"{count} {len(texts):,} {symptom.side} {symptom.says}, as {quoted(alike[0])}"
+            yield Oddity(text, symptom.changes)
     for side in ("sources", "targets"):
         yield from _separator(side, sides[side], form)
     spaced = bool(form.target_separator) or is_segmented(sides["targets"])
@@ -133,7 +135,9 @@ def _sides(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
-    """Warn if the first pair is of names of columns, or is also the first one of the dev file."""
+    """Warn if the first pair is of names of columns, or is also the first one of a dev file that is
+    not the same file.
+    """
     in_both = bool(dev) and pairs[0] == dev[0] and [*pairs] != [*dev]
     are_names = all(is_name(NAME, text.partition(FEATURES)[0]) for text in pairs[0])
     if in_both or are_names:
@@ -143,10 +147,11 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
-    """Warn of blanks between symbols that no separator explains, and of a separator that most texts
-    lack. side: sources or targets.
+    """Warn of blanks between symbols that no separator explains, and of a separator that many texts
+    lack: each of them is then one symbol, so that there are nearly as many symbols as texts. side:
+    sources or targets.
     """
-    name = f"{side[:-1]}_separator"
+    name = f"{side[:-1]}_separator"  # of the format: source_separator or target_separator
     separator = getattr(form, name)
     if not separator:
         if is_segmented(texts):
@@ -164,9 +169,9 @@ def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
 
 
 def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddity]:
-    """Warn of a sign, such as a comma, that stands between several answers in some targets. It
-    surely does where these are similar, or each in quotes of its own; a sign with a blank, such as
-    ", ", may, and is worth a question. spaced: targets are symbols with a separator.
+    """Warn of a sign, such as a comma, that stands between several answers in some targets. That is
+    sure if these answers are similar, or each in quotes of its own; of a sign with a blank, such as
+    ", ", it is possible, so the user is asked. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
         return  # sentences, whose commas are their own
@@ -190,9 +195,9 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
 
 
 def _divided(sources: Texts, targets: Texts, sign: str) -> list[list[str]]:
-    """Return what a sign divides each target into that may have several answers: those with the
-    sign inside, whose source lacks it. A target `x/y` to the source `x` is one answer: in lists of
-    sounds it says that the symbol x is read as y.
+    """Return, for each target that may have several answers, the parts into which a sign divides
+    it. These targets have the sign inside, and their sources lack it. A target `x/y` to the source
+    `x` is one answer: in lists of sounds it says that the symbol x is read as y.
     """
     divided = []
     for source, target in zip(sources, targets, strict=True):

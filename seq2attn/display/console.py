@@ -26,6 +26,7 @@ _RAW = (  # a class of a pattern
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # direction of writing
     "\u2028\u2029\ud800-\udfff"  # ends of lines and paragraphs; surrogates
 )
+# what is between backquotes; what follows Try, Next, or a colon before the name of a program
 _COMMAND = re.compile(r"`[^`]*`|(?<=^Try: ).*|(?<=^Next: ).*|(?<=: )(?:seq2attn|pip) .*?(?=; |$)")
 _NO_BREAK = "\u00a0"  # a space that is not broken at
 
@@ -41,8 +42,8 @@ def printable(text: str, also: str = "") -> str:
 
 
 class Screen:
-    """A standard stream that people may read: what is written is escaped, except by Rich, which
-    escapes for itself.
+    """A standard stream that people may read. All that is written to it is escaped; only Rich goes
+    past it, since the consoles of this module escape for themselves.
     """
 
     def __init__(self, stream: Any) -> None:

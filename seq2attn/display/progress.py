@@ -32,9 +32,9 @@ class Display(AbstractContextManager["Display"]):
     def step(self, trial: str, step: float, text: str = "") -> None:
         """Show that the trial has done `step` steps. Called often."""
 
-    def evaluation(self, trial: str, text: str) -> None:
-        """Show that the trial was evaluated."""
-        self.say(_named(trial, text), "")
+    def evaluation(self, text: str) -> None:
+        """Show what an evaluation in training measured."""
+        self.say(text, "")
 
     def end(self, trial: str, text: str = "") -> None:
         """End a trial."""
@@ -104,7 +104,7 @@ class Lines(Display):
         line = "; ".join(_named(name, said) for name, said in self._running.items() if said)
         if line != self._last_line:
             self._last_line = line
-            self.evaluation("", line)  # which prints; the names of the trials are in the line
+            self.evaluation(line)  # which prints it
 
     def end(self, trial: str, text: str = "") -> None:
         self._running.pop(trial, None)
@@ -119,11 +119,11 @@ class Line(Lines):
 
     _shown: Any = None
 
-    def evaluation(self, trial: str, text: str) -> None:
+    def evaluation(self, text: str) -> None:
         import IPython.display
 
         ipython: Any = IPython.display  # it has no types
-        content = {"text/plain": _named(trial, text)}
+        content = {"text/plain": text}
         if self._shown is None:
             self._shown = ipython.display(content, raw=True, display_id=True)
         else:

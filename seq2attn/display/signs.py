@@ -43,11 +43,13 @@ def sign(symbol: str, *, plain: bool = False) -> str:
 
 
 def _letter(symbol: str) -> str:
-    """Return a Korean letter that would join its neighbours as the same one that stands alone."""
+    """Return the Korean letter that stands alone in place of the same one that would join its
+    neighbours to a syllable; other symbols as they are.
+    """
     name = unicodedata.name(symbol, "") if len(symbol) == 1 else ""
     try:
         return unicodedata.lookup(re.sub(CONJOINING, "HANGUL LETTER", name))
-    except KeyError:
+    except KeyError:  # it has no name, or there is no such letter
         return symbol
 
 

@@ -9,6 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from seq2attn.display.console import on_terminal, printable, say, stdout
@@ -21,15 +22,17 @@ if TYPE_CHECKING:
 GAP = 3  # characters between two columns on a terminal
 READABLE = 14  # the least width of a text that is broken into lines, unless it is shorter
 TEXT_WIDTH = 100  # of a table as text
-LATEX = {
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-}
+LATEX = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+    }
+)
 """what LaTeX reads as a command, or shows as another sign -> how it is written"""
 MOST_ITEMS = 4  # of a sequence in one cell, for people
 
@@ -56,6 +59,10 @@ class Column:
         return self.key or self.heading.lower().replace(" ", "_")
 
 
+Number = partial(Column, right=True)
+"""a column of numbers"""
+
+
 @dataclass
 class _Texts:
     """A column as people see it, and how narrow it may become."""
@@ -70,15 +77,17 @@ class _Texts:
         return self.column.right or not any(" " in cell.partition(" [")[0] for cell in self.cells)
 
     @property
-    def width(self) -> int:
-        """The least width on a terminal, the gap to the next column counted."""
+    def least(self) -> int:
+        """The least width on a terminal, the gap to the next column counted: the longest word still
+        fits, and a text has `READABLE` characters, unless its cells need fewer.
+        """
         if self.is_whole:
             return self.unbroken
         return max(_widest(" ".join(self._all).split()), min(self.unbroken, GAP + READABLE))
 
     @property
     def unbroken(self) -> int:
-        """The width at which no cell is broken."""
+        """The width at which no cell is broken, the gap counted."""
         return _widest("\n".join(self._all).split("\n"))
 
     @property
@@ -141,6 +150,7 @@ class Table:
         `x_low` and `x_high`.
         """
         columns: dict[str, list[Any]] = {}
+        # each column with its cells from all rows
         for column, *cells in zip(self.columns, *self.rows, strict=True):
             columns[column.name] = [getattr(cell, "value", cell) for cell in cells]
             if any(hasattr(cell, "low") for cell in cells):
@@ -168,6 +178,7 @@ class Table:
         """
         columns = self._texts()
         kinds = "".join("r" if texts.column.right else "l" for texts in columns)
+        # The first row has the headings.
         head, *rows = zip(*([texts.heading, *texts.cells] for texts in columns), strict=True)
         lines = [f"% {printable(text)}" for text in (self.title, *self.notes) if text]
         lines += [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", _row(head), r"\midrule"]
@@ -211,8 +222,8 @@ class Table:
         return "\n".join(line.rstrip() for line in lines if line.strip())
 
     def _rich(self, console: Console) -> tuple[list[RichTable], list[str]]:
-        """Return Rich's table, and what was left out because it did not fit on the console: the
-        intervals of optional columns, then the last of these columns.
+        """Return Rich's table, and what was left out because it did not fit on the console: first
+        the intervals of all optional columns, then these columns, from the last one on.
 
         Numbers are never broken. A table that is still too wide comes in parts, one below the
         other, each with the first column.
@@ -240,9 +251,8 @@ class Table:
             if len(parts[-1]) > 1 and _width([*parts[-1], texts]) > console.width:
                 parts.append(columns[:1])
             parts[-1].append(texts)
-        console.width = max(
-            console.width, *map(_width, parts)
-        )  # else Rich would narrow the columns
+        # If a part is wider than the console, Rich would narrow its columns.
+        console.width = max(console.width, *map(_width, parts))
         return [self._rich_table(part, console.width) for part in parts], left_out
 
     def _rich_table(self, columns: Sequence[_Texts], room: int) -> RichTable:
@@ -297,12 +307,13 @@ def _escaped(text: str) -> str:
         return "--"  # a dash, for what is missing
     if tiny := re.fullmatch(r"(\d\.?\d*)e-0*(\d+)", text):  # a p-value
         return rf"${tiny[1]} \cdot 10^{{-{tiny[2]}}}$"
-    text = re.sub(r"[&%$#_{}\\~^<>|]", lambda sign: LATEX[sign[0]], text)
+    text = text.translate(LATEX)
     text = re.sub("-(?=-)", "-{}", text)  # two hyphens would be a dash
     return re.sub(r"(?<![\w.}-])-(?=\d)", "$-$", text)  # the minus sign of a number
 
 
 def _widest(pieces: Sequence[str]) -> int:
+    """Return the width of the widest piece and of the gap after it."""
     from rich.cells import cell_len
 
     return GAP + max(map(cell_len, pieces), default=0)
@@ -315,7 +326,7 @@ def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
     break between words, loses one character.
     """
     widths = [texts.unbroken for texts in columns]
-    least = [texts.width for texts in columns]
+    least = [texts.least for texts in columns]
     while 1 + sum(widths) > room and widths != least:
         wide = [(width, number) for number, width in enumerate(widths) if width > least[number]]
         _, widest = max(wide)
@@ -324,11 +335,14 @@ def _fitted(columns: Sequence[_Texts], room: int) -> list[int]:
 
 
 def _width(columns: Sequence[_Texts]) -> int:
-    return 1 + sum(texts.width for texts in columns)
+    """Return the least width of a table of these columns."""
+    return 1 + sum(texts.least for texts in columns)
 
 
 def text_of(cell: Any, form: str = "") -> str:
-    """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None."""
+    """Return a cell for people: `0.987 [0.978, 0.992]`, `1,024`, `yes`; a dash for None; of a
+    sequence the first `MOST_ITEMS`. form: of numbers, as `Column.form`.
+    """
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -337,7 +351,7 @@ def text_of(cell: Any, form: str = "") -> str:
         return printable(cell)
     if isinstance(cell, int | float):
         form = form or ("," if isinstance(cell, int) else ".3f")
-        return format(cell, form).removesuffix("%")
+        return format(cell, form).removesuffix("%")  # the heading has the sign
     if hasattr(cell, "low"):
         form = form or ".3f"
         value = text_of(cell.value, form)

@@ -183,7 +183,7 @@ def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
     words = np.array([answer.words for answer in answers])  # (N,)
     edits = [len(answer.edits) for answer in answers]
     symbols = [answer.right_length for answer in answers]
-    (ser,) = bootstrap([words * edits], words * symbols)  # the sum of edits over that of symbols
+    ser = bootstrap(words * edits, words * symbols)  # the sum of edits over that of symbols
     wrong = [not answer.is_right for answer in answers]
     cut_off = [not answer.finished for answer in answers]
     return {

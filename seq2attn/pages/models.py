@@ -149,9 +149,9 @@ def _snapshots(
     candidates = [(step, maps.get(step, ())) for step in steps]
     *earlier, _ = choose_evenly(candidates, count + 1)  # indices; the last is that of `trained`
     snapshots = {}
-    for index in earlier:
-        path = trained.run.checkpoint(f"step-{steps[index]}")
-        snapshots[_label(steps[index])] = load_checkpoint(path, model).part(MODEL)
+    for step, _ in earlier:
+        path = trained.run.checkpoint(f"step-{step}")
+        snapshots[_label(step)] = load_checkpoint(path, model).part(MODEL)
     snapshots[_label(trained.step)] = model.state_dict()
     return snapshots
 

@@ -219,8 +219,7 @@ def _attention(runs: Mapping[str, Run]) -> str:
     maps: dict[str, str] = {}  # by source
     for label, run in runs.items():
         recorded = read_attention(run)
-        for index in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1):
-            step, drawn = recorded[index]
+        for step, drawn in choose_evenly(recorded, MOST_STEPS if len(runs) == 1 else 1):
             name = label if label == run.name else f"{label}: {run.name}"
             heading = html.escape(f"step {step:,}" if len(runs) == 1 else name)
             for attention in drawn:

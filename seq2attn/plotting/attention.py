@@ -15,14 +15,11 @@ from seq2attn.colours import COLOUR_MAP, ORANGE
 from seq2attn.display.signs import explain_signs, isolate_direction, sign
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.maps import LARGEST_SIDE, AttentionMap
-from seq2attn.text import first_of, quoted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Panel = tuple[AttentionMap, str]
-"""a map and its title"""
 Snapshot = tuple[int, Sequence[AttentionMap]]
 """a step of training and the maps after it"""
 MOST_STEPS = 5  # in a figure
@@ -30,10 +27,10 @@ MOST_STEPS = 5  # in a figure
 # inches
 SHEET = 11.0  # a line of maps is broken beyond this width
 LARGEST_CELL, SMALLEST_CELL = 0.30, 0.11
-LEFT = 0.5  # of a map: labels of its rows
-ABOVE = 0.55  # its title and labels of its columns
+LEFT = 0.5  # of a map: labels of its rows, of two letters
+ABOVE = 0.55  # its title and labels of its columns, of two letters
 BELOW = 0.3  # "source", and the key below all maps
-BAR = 0.9  # the colour bar beside all maps
+BAR = 0.9  # beside all maps: the colour bar with its label
 LETTER, KEY_LETTER = 0.095, 0.068  # of a title, and of the key
 
 
@@ -44,21 +41,24 @@ def attention_figure(maps: Sequence[AttentionMap], *, ideal: bool = False) -> Fi
     figure can show, and where no ideal alignment is known.
     """
     if not maps:
-        hint = "A model without attention has no maps."
-        raise Seq2AttnError("there is no attention to draw", hint=hint)
-    return _sheet([(attention, _heading(attention)) for attention in maps], ideal=ideal)
+        raise Seq2AttnError(
+            "there is no attention to draw", hint="A model without attention has no maps."
+        )
+    return _sheet(maps, list(map(_heading, maps)), ideal=ideal)
 
 
 def evolution_figure(snapshots: Sequence[Snapshot], *, ideal: bool = False) -> Figure:
     """Draw the maps of the same strings through training: a line per string, a column for each of a
     few steps, between which attention changes most evenly.
     """
-    steps = [snapshots[index] for index in choose_evenly(snapshots)]
-    panels = []
+    steps = choose_evenly(snapshots)
+    maps = []
+    titles = []
     for string in range(len(snapshots[0][1])):
-        for step, maps in steps:
-            panels.append((cropped(maps[string]), f"step {step:,}"))
-    return _sheet(panels, columns=len(steps), ideal=ideal)
+        for step, drawn in steps:
+            maps.append(cropped(drawn[string]))
+            titles.append(f"step {step:,}")
+    return _sheet(maps, titles, columns=len(steps), ideal=ideal)
 
 
 def draw_map(
@@ -131,16 +131,17 @@ def cropped(attention: AttentionMap) -> AttentionMap:
     return replace(attention, output_symbols=attention.output_symbols[:rows], weights=weights)
 
 
-def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> list[int]:
-    """Return the indices of at most `limit` snapshots, the first and the last among them, such that
-    attention changes by about as much from each to the next.
+def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> list[Snapshot]:
+    """Return at most `limit` snapshots, the first and the last among them, such that attention
+    changes by about as much from each to the next; of a limit of 1, the last.
     """
     count = len(snapshots)
     if count <= limit or limit == 1:
-        return list(range(count))[-limit:]
+        return list(snapshots[-limit:])
     changes = [0.0]
     for (_, before), (_, after) in itertools.pairwise(snapshots):
-        changes.append(sum(map(_change, before, after), 2**-30))  # evenly if nothing does
+        change = sum(map(_change, before, after))  # over the strings
+        changes.append(change + 2**-30)  # a little, so that steps count where nothing changes
     changed = np.cumsum(changes)  # (count,) since the first
 
     chosen = [0, count - 1]
@@ -148,7 +149,7 @@ def choose_evenly(snapshots: Sequence[Snapshot], limit: int = MOST_STEPS) -> lis
         distance = np.abs(changed - wanted)
         distance[chosen] = np.inf  # each is chosen once
         chosen.append(int(distance.argmin()))
-    return sorted(chosen)
+    return [snapshots[index] for index in sorted(chosen)]
 
 
 def _change(before: AttentionMap, after: AttentionMap) -> float:
@@ -170,52 +171,38 @@ def _answer_rows(attention: AttentionMap) -> int:
 # ---- the sheet ----
 
 
-def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
-    """Draw maps at one scale in lines of `columns`, by default as many as fit, with one colour bar
-    and a key to the signs. All lengths are in inches.
+def _sheet(
+    maps: Sequence[AttentionMap], titles: Sequence[str], *, columns: int = 0, ideal: bool
+) -> Figure:
+    """Draw maps at one scale in lines of `columns`, by default as many as fit, with a colour bar on
+    their right and a key to the signs below.
     """
     from matplotlib.figure import Figure
 
-    # the room of each map: its cells, as large as the sheet allows, and labels around them
-    maps = [attention for attention, _ in panels]
-    sources = [attention.source_symbols for attention in maps]
-    outputs = [attention.output_symbols for attention in maps]
-    wide = max(map(len, sources))
-    high = max(map(len, outputs))
-    longest = max(wide, high)
-    _check(maps, longest, ideal)
-
-    fitting = SHEET / (columns or 2) / longest
-    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
-    # LEFT and ABOVE include labels of two letters; each further letter takes 0.4 cells, above too,
-    # where long labels are turned by 90 degrees
-    left = LEFT + 0.4 * cell * max(0, _letters(*outputs) - 2)
-    above = ABOVE + 0.4 * cell * max(1, _letters(*sources) - 2)
-    longest_title = max(len(title) for _, title in panels)
-    width = left + max(cell * wide, LETTER * longest_title)
-    height = above + cell * high + BELOW
+    if ideal and not any(attention.ideal for attention in maps):
+        raise Seq2AttnError("no ideal alignment is known for these strings")
+    cell, left, above, width, height = _room(maps, titles, columns)
     columns = min(columns or int(SHEET / width) or 1, len(maps))
+    lines = math.ceil(len(maps) / columns)
+    right = width * columns  # of all maps
 
-    # the figure: lines of maps, the bar on their right, the key below
+    symbols: set[str] = set()
+    for one in maps:
+        symbols.update(one.source_symbols, one.output_symbols)
     notes = ["orange: ideal alignment"] if ideal else []
-    key = "      ".join(notes + explain_signs(set(itertools.chain(*sources, *outputs))))
-    total = max(height * math.ceil(len(maps) / columns) + BELOW, 2.0)
-    figure = Figure((max(width * columns + BAR, KEY_LETTER * len(key)), total))
+    key = "      ".join(notes + explain_signs(symbols))
+    total = max(height * lines + BELOW, 2.0)  # less is too low for the bar's label
+    figure = Figure((max(right + BAR, KEY_LETTER * len(key)), total))
     figure.supxlabel(
         key,
         fontsize=8,
         x=0.01,
         ha="left",
     )
-    bar = _place(
-        figure,
-        width * columns + 0.1,
-        above,
-        0.12,
-        min(2.2, total - above - BELOW),
-    )
+    bar_height = min(2.2, total - above - BELOW)
+    bar = _place(figure, right + 0.1, above, 0.12, bar_height)  # 0.1 from the maps, 0.12 wide
 
-    for index, (attention, title) in enumerate(panels):
+    for index, attention in enumerate(maps):
         line, column = divmod(index, columns)
         axes = _place(
             figure,
@@ -224,7 +211,7 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
             cell * len(attention.source_symbols),
             cell * len(attention.output_symbols),
         )
-        draw_map(axes, attention, ideal=ideal, title=title)
+        draw_map(axes, attention, ideal=ideal, title=titles[index])
 
     bar.tick_params(labelsize=8)
     figure.colorbar(
@@ -236,17 +223,29 @@ def _sheet(panels: Sequence[Panel], *, columns: int = 0, ideal: bool) -> Figure:
     return figure
 
 
-def _check(maps: Sequence[AttentionMap], longest: int, ideal: bool) -> None:
-    """Raise `Seq2AttnError` for a map that is too large, and for `ideal` where none is known."""
+def _room(maps: Sequence[AttentionMap], titles: Sequence[str], columns: int) -> tuple[float, ...]:
+    """Return the room of each map, in inches: the side of a cell, what labels take on the left of
+    the cells and above them, and the width and height of all.
+
+    Cells are so large that `columns` of the largest map fit into a line, two if it is 0; but there
+    is a smallest size. Raises `Seq2AttnError` for a map that is too large even so.
+    """
+    sources = [attention.source_symbols for attention in maps]
+    outputs = [attention.output_symbols for attention in maps]
+    wide = max(map(len, sources))
+    high = max(map(len, outputs))
+    longest = max(wide, high)
     if longest > LARGEST_SIDE:
         raise Seq2AttnError(
             f"a heat map shows at most {LARGEST_SIDE} characters a side; draw a shorter string"
         )
-    if ideal and not any(attention.ideal for attention in maps):
-        names = dict.fromkeys(quoted(attention.source, 24) for attention in maps)
-        raise Seq2AttnError(
-            f"there is no ideal alignment to outline: none is known for {first_of(list(names))}"
-        )
+    fitting = SHEET / (columns or 2) / longest
+    cell = max(SMALLEST_CELL, min(LARGEST_CELL, fitting))
+    letter = 0.4 * cell  # of a label; long ones of columns are turned by 90 degrees
+    left = LEFT + letter * max(0, _letters(*outputs) - 2)
+    above = ABOVE + letter * max(1, _letters(*sources) - 2)
+    width = left + max(cell * wide, LETTER * max(map(len, titles)))
+    return cell, left, above, width, above + cell * high + BELOW
 
 
 def _place(figure: Figure, left: float, above: float, width: float, height: float) -> Axes:

@@ -40,6 +40,7 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
     for label, weights in zip(rows, attention.weights, strict=True):
         text.append(f"\n {label} ", style="bold")
         for weight in weights:
+            # a digit from 1 to 9; a point for less than a tenth
             tenths = str(min(9, int(10 * weight)) or ".") if digits else ""
             style = "on rgb({},{},{})".format(*weight_colour(weight))
             if digits:
@@ -51,8 +52,8 @@ def heat_map(attention: AttentionMap, console: Console, *, digits: bool = False)
 def legend(attention: AttentionMap, console: Console, *, digits: bool = False) -> str:
     """Explain the map and its signs."""
     symbols = {*attention.source_symbols, *attention.output_symbols}
-    signs = explain_signs(symbols, plain=_is_plain(console))
-    notes = ["rows: output", "columns: source", *signs]
+    notes = ["rows: output", "columns: source"]
+    notes += explain_signs(symbols, plain=_is_plain(console))
     coloured = _has_colours(console)
     if coloured:
         notes.append("bright: attended to")
@@ -121,7 +122,7 @@ def html_map(attention: AttentionMap, note: str = "") -> str:
     return f'<div style="{style};overflow-x:auto">{title}{table}</div>'
 
 
-def html_title(source: str, output: str, note: str = "") -> str:
-    """Return an element that names a source and its output."""
+def html_title(source: str, output: str, note: str) -> str:
+    """Return an element that names a source and its output, with a `note` behind them."""
     text = f"{isolate_direction(source)} → {isolate_direction(output)}{note}"
     return f"<div>{escape(text)}</div>"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMATS = (".png", ".svg", ".pdf")
-DPI = 160  # of a PNG file, unless matplotlib's settings have savefig.dpi
+DPI = 160  # of a PNG file
 CREATOR = "seq2attn figure"  # in the metadata of a figure's file, where commands look for it
 MISSING = r"Glyph (\d+) .* missing from"
 GREY = "0.45"
@@ -128,14 +128,9 @@ def save_figure(figure: Figure, path: Path) -> str:
     """Write a figure in the format that the file's name ends with. Return a note on characters that
     are drawn as boxes, since no font has them; empty if there are none.
     """
-    import matplotlib
-
-    dpi = matplotlib.rcParams["savefig.dpi"]
-    if dpi == "figure":  # nobody has set it
-        dpi = DPI
     with warnings.catch_warnings(record=True) as caught:  # matplotlib warns of each such character
         warnings.filterwarnings("always", message=MISSING)
-        write_atomically(path, render(figure, check_format(path), dpi))
+        write_atomically(path, render(figure, check_format(path), DPI))
     missing = [re.match(MISSING, str(warning.message)) for warning in caught]
     characters = sorted({chr(int(found[1])) for found in missing if found})
     if not characters:
@@ -157,7 +152,7 @@ def render(figure: Figure, form: str, dpi: int = 100) -> bytes:
     return file.getvalue()
 
 
-def svg(figure: Figure, scale: float = 1.0) -> str:
+def svg(figure: Figure, scale: float) -> str:
     """Return a figure as an element of an HTML page. scale: of its panels, not of its text."""
     import matplotlib
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic import NonNegativeInt, PositiveInt
 
 from seq2attn.display.signs import sign
-from seq2attn.display.table import Column, Table, Tabular, text_of
+from seq2attn.display.table import Column, Number, Table, Tabular, text_of
 from seq2attn.errors import Seq2AttnError
 from seq2attn.parts import RANDOM
 from seq2attn.results.edits import Edit
@@ -184,16 +184,16 @@ class Evaluation(Tabular):
         wrong = [answer for answer in self.answers if not answer.is_right]
         counts = Counter(answer.edits for answer in wrong)
 
-        def rank(answer: PairAnswer) -> tuple[object, ...]:
+        def position(answer: PairAnswer) -> tuple[object, ...]:
             return len(answer.edits), -counts[answer.edits], answer.edits, answer.source
 
-        return sorted(wrong, key=rank)
+        return sorted(wrong, key=position)
 
     def paired(self, other: Evaluation) -> Paired:
         """Compare the answers of this evaluation, A, with those of another, B, source by source.
 
-        Words of one source share an answer, so that fewer of them are independent: the interval of
-        the difference counts those.
+        Words of one source share an answer, so fewer of them are independent: for the interval of
+        the difference, the counts are scaled down to so many.
 
         Raises `Seq2AttnError` if they were not measured on the same words, with the first
         difference.
@@ -264,7 +264,7 @@ def _not_paired(difference: str) -> Seq2AttnError:
 def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     """Return a table with a row for each length and a column for each metric with a heading."""
     exact_match = evaluation.by_length("exact_match")
-    columns = [Column("length", right=True)]
+    columns = [Number("length")]
     metrics = []
     for metric in evaluation.metrics:
         if metric.heading and not metric.of_file:  # of a whole file there is one number only
@@ -277,13 +277,13 @@ def _length_table(evaluation: Evaluation, title: str = "") -> Table:
     return Table(columns, rows, title, untrained_note(exact_match))
 
 
-def _family_table(evaluation: Evaluation, title: str = "") -> Table:
+def _family_table(evaluation: Evaluation, title: str) -> Table:
     """Return exact match with a row for each family of strings, and a column for each length."""
     exact_match = evaluation.by_length("exact_match")
     headings = {row.length: length_label(row) for row in exact_match}
     columns = [Column("exact match")]
     for length in evaluation.lengths:
-        columns.append(Column(headings[length], right=True))
+        columns.append(Number(headings[length]))
     worst = evaluation.worst_family()
     rows = []
     for family in evaluation.families:

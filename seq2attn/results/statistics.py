@@ -6,7 +6,7 @@ import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Z_95 = statistics.NormalDist().inv_cdf(0.975)
 RESAMPLES = 2000  # of a bootstrap
-AT_ONCE = 50_000  # sources that are drawn at a time
 DRAWS = 99_999  # of signs, so that the smallest p-value is 1e-5
 
 
@@ -49,47 +48,40 @@ def share(value: float, count: float) -> Estimate:
     return Estimate(value, low, min(1.0, max(value, centre + half)))
 
 
-def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> list[Estimate]:
-    """Return sums of parts over a sum of wholes, each with its 95 % percentile bootstrap interval
+def bootstrap(parts: ArrayLike, wholes: ArrayLike, seed: int = 0) -> Estimate:
+    """Return the sum of parts over the sum of wholes, with its 95 % percentile bootstrap interval
     over sources (Efron 1979).
 
-    parts (K, N) of K ratios, wholes (N,), a column for each of N sources. Each resample draws N
-    sources with replacement, and keeps the numbers of a source together. The intervals depend only
-    on the arguments.
+    parts and wholes (N,), a number for each of N sources. Each resample draws N sources with
+    replacement, and keeps the numbers of a source together. The interval depends only on the
+    arguments.
     """
     import numpy  # not at the top: `--help` does not wait for it
 
     random = numpy.random.default_rng(seed)
-    numbers = numpy.vstack([parts, wholes]).astype(float)  # (K + 1, N)
+    numbers = numpy.array([parts, wholes], dtype=float)  # (2, N)
     count = numbers.shape[1]
-    *sums, whole = numbers.sum(axis=1)
-    at_once = max(1, AT_ONCE // count)  # resamples
-    sums_drawn = []
-    for start in range(0, RESAMPLES, at_once):
-        rows = min(at_once, RESAMPLES - start)
-        drawn = random.integers(count, size=(rows, count))
-        drawn += count * numpy.arange(rows)[:, None]  # so that each resample counts its own
-        times = numpy.bincount(drawn.ravel(), minlength=drawn.size).reshape(rows, count)
-        sums_drawn.append(numbers @ times.T)  # (K + 1, rows)
-    *parts_drawn, wholes_drawn = numpy.hstack(sums_drawn)
-    ratios = numpy.array(parts_drawn) / wholes_drawn  # (K, RESAMPLES)
-    ends = numpy.quantile(ratios, [0.025, 0.975], axis=1).T.tolist()
-    estimates = []
-    for total, (low, high) in zip(sums, ends, strict=True):
-        value = float(total / whole)
-        estimates.append(Estimate(value, min(value, low), max(value, high)))
-    return estimates
+    ratios = []
+    for _ in range(RESAMPLES):
+        times = numpy.bincount(random.integers(count, size=count), minlength=count)
+        part, whole = numbers @ times  # each source as often as it was drawn
+        ratios.append(part / whole)
+    low, high = numpy.quantile(ratios, [0.025, 0.975])
+    part, whole = numbers.sum(axis=1)
+    value = float(part / whole)
+    return Estimate(value, min(value, float(low)), max(value, float(high)))
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Return the two-sided p-value of McNemar's exact test: of how many words only the first model
-    got right, and only the second.
+    """Return the two-sided p-value of McNemar's exact test, given how many words only the first of
+    two models got right, and how many only the second.
 
     If both models are equally good, each such word is a fair coin; words that both got right, or
     neither, say nothing (McNemar 1947; exact form: Edwards 1948).
     """
     count = only_first + only_second
-    tail, ways = 0, 1  # ways: the binomial coefficient of `count` over k; tail: their sum
+    tail = 0  # in how many ways the coins show at most as many heads as the smaller number
+    ways = 1  # in which they show k heads, a binomial coefficient: exact, as Python's integers are
     for k in range(min(only_first, only_second) + 1):
         tail += ways
         ways = ways * (count - k) // (k + 1)
@@ -97,12 +89,14 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def sign_flips(differences: Iterable[int]) -> float:
-    """Return the two-sided p-value of a permutation test over sources: of the difference of two
-    models on each, such as how many more lines of it the first got right (Fisher 1935).
+    """Return the two-sided p-value of a permutation test of two models (Fisher 1935).
 
-    If both models are equally good, each difference is as likely with the other sign. Where all
-    are equally large this is McNemar's exact test; otherwise signs are drawn `DRAWS` times, always
-    the same ones.
+    differences: for each source, such as how many more lines of it the first model got right.
+
+    If both models are equally good, each difference could as well have the other sign. So signs are
+    drawn `DRAWS` times, always the same ones: p is how often their sum is as far from 0 as that of
+    the given differences. Where all are equally large, McNemar's exact test says this without
+    drawing.
     """
     import numpy
 
@@ -114,7 +108,7 @@ def sign_flips(differences: Iterable[int]) -> float:
     random = numpy.random.default_rng(0)
     totals = numpy.zeros(DRAWS, dtype=int)
     for size, count in sorted(sizes.items()):
-        positive = random.binomial(count, 0.5, size=DRAWS)  # of `count` random signs
+        positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
         totals += size * (2 * positive - count)
     as_far = int((abs(totals) >= abs(sum(differing))).sum())
     return (1 + as_far) / (1 + DRAWS)
@@ -163,7 +157,7 @@ class SeedMean:
 
 
 def mean_over_seeds(
-    values: Sequence[float], lowest: float = -math.inf, highest: float = math.inf
+    values: Collection[float], lowest: float = -math.inf, highest: float = math.inf
 ) -> SeedMean:
     """Compute mean, standard deviation, and Student's 95 % interval of the mean of independent
     numbers.
@@ -184,10 +178,7 @@ def mean_over_seeds(
 @functools.cache
 def t_quantile(freedom: int) -> float:
     """Return t such that |T| < t with probability 0.95, T of Student's distribution with `freedom`
-    degrees of freedom.
-
-    The angle atan(t / sqrt(freedom)) is found by bisection of the finite series of Abramowitz &
-    Stegun 26.7.3 and 26.7.4.
+    degrees of freedom. The angle atan(t / sqrt(freedom)) is found by bisection.
     """
     low, high = 0.0, math.pi / 2
     for _ in range(100):
@@ -200,7 +191,9 @@ def t_quantile(freedom: int) -> float:
 
 
 def _t_probability(angle: float, freedom: int) -> float:
-    """P(|T| < t) for t = sqrt(freedom) * tan(angle)."""
+    """Return P(|T| < t) for t = sqrt(freedom) * tan(angle), T of Student's distribution: the finite
+    series of Abramowitz & Stegun, 26.7.3 for odd degrees of freedom, 26.7.4 for even ones.
+    """
     cosine, odd = math.cos(angle), freedom % 2
     term = cosine if odd else 1.0
     total = 0.0

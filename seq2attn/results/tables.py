@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from itertools import combinations
 
-from seq2attn.display.table import Column, Table
+from seq2attn.display.table import Column, Number, Table
 from seq2attn.errors import Seq2AttnError
 from seq2attn.results.evaluation import Evaluation, length_label, lines_left_out, untrained_note
 from seq2attn.results.metrics import METRICS
@@ -24,7 +24,7 @@ def side_by_side(evaluations: Mapping[str, Evaluation]) -> list[Table]:
 
 
 def _rates_table(evaluations: Mapping[str, Evaluation]) -> Table:
-    columns = [Column("run"), Column("words", right=True)]
+    columns = [Column("run"), Number("words")]
     metrics = [metric for metric in METRICS.values() if metric.heading and metric.of_file]
     columns += [Column(f"{metric.heading}, %", form=".1%") for metric in metrics]
     rows = []
@@ -45,7 +45,7 @@ def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table
         cells = [one.get("exact_match", length, family) for one in evaluations.values()]
         rows.append([length_label(row), family, *cells])
     families = {family for family, _ in places}
-    columns = [Column("length", right=True), Column("family" if len(families) > 1 else "")]
+    columns = [Number("length"), Column("family" if len(families) > 1 else "")]
     columns += map(Column, evaluations)
     left_out = lines_left_out(evaluations.values())
     return Table(
@@ -73,8 +73,8 @@ def paired_table(evaluations: Mapping[str, Evaluation]) -> Table:
         Column("B"),
         Column("WER A, %", key="wer_a", form=".1%"),
         Column("WER B, %", key="wer_b", form=".1%"),
-        Column("only A right", right=True),
-        Column("only B right", right=True),
+        Number("only A right"),
+        Number("only B right"),
         Column("p", form=".2g"),
     ]
     note = f"p: {_test(evaluations)}; the smaller, the less it can be chance"
@@ -98,15 +98,17 @@ def paper_table(evaluations: Mapping[str, Evaluation], seeds: Mapping[str, int])
         count = f"brackets: 95 % intervals; {baseline.rows[0].samples:,} strings of each length"
         trained = [f"{name} with seed {seed}" for name, seed in seeds.items()]
         return _accuracy_table(evaluations, count, *trained)
-    columns = [Column("run"), Column("seed", right=True, form="d"), Column("n", right=True)]
-    columns += [Column(f"{rate}, %", right=True, form=".1%") for rate in ("WER", "SER")]
-    columns += [Column("difference", right=True, form="+.1%"), Column("p", form=".2g")]
+    columns = [Column("run"), Number("seed", form="d"), Number("n")]
+    columns += [Number(f"{rate}, %", form=".1%") for rate in ("WER", "SER")]
+    columns += [Number("difference", form="+.1%"), Column("p", form=".2g")]
     rows: list[list[object]] = []
     for name, one in evaluations.items():
-        paired = None if one is baseline else one.paired(baseline)
+        difference = p = None  # of the first run
+        if one is not baseline:
+            paired = one.paired(baseline)
+            difference, p = paired.difference, paired.p
         rates = one.get("wer"), one.get("ser")
-        difference = paired and paired.difference, paired and paired.p
-        rows.append([name, seeds.get(name), one.words, *rates, *difference])
+        rows.append([name, seeds.get(name), one.words, *rates, difference, p])
     notes = ["brackets: 95 % intervals; n: words or lines"]
     if len(evaluations) > 1:
         notes.append(f"difference: in WER from {first}; p: {_test(evaluations)}")

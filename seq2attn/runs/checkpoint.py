@@ -52,7 +52,9 @@ class Checkpoint:
 
 
 def save_checkpoint(path: Path, tensors: Tensors, state: dict[str, Any]) -> None:
-    """Write a checkpoint atomically."""
+    """Write a checkpoint atomically: copies of the tensors, since safetensors refuses those that
+    share memory or are not contiguous.
+    """
     contiguous = {
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ABANDONED = 3600  # seconds: a run's directory is made in far less
 LONGEST_NAME = 80  # characters of a default name, without its number
-DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
+GIT_DESCRIBE = "git --no-optional-locks describe --always --dirty --abbrev=40 --exclude=*"
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tensorboard")
 
 
@@ -69,7 +69,7 @@ class RunExists(Seq2AttnError):
     """There is a run of this name already."""
 
 
-def run_name(config: Path, changes: Sequence[str] = ()) -> str:
+def run_name(config: Path, changes: Sequence[str]) -> str:
     """Return a default name made of the config's file and the `changes`, `KEY=VALUE`.
 
     `configs/chapter/dot.yaml` -> `chapter-dot`; elsewhere the file's own name. `scaled.yaml` with
@@ -80,11 +80,10 @@ def run_name(config: Path, changes: Sequence[str] = ()) -> str:
     words = [file.parent.name, file.stem] if file.parent.parent.name == "configs" else [file.stem]
     for change in changes:
         key, _, value = change.partition("=")
-        if key in OF_FILES:
-            continue
-        words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
-    plain = [run_word(word) for word in words]
-    return "-".join(word for word in plain if word)[:LONGEST_NAME] or "run"
+        if key not in OF_FILES:
+            words.append(f"{key.removesuffix('.name').rpartition('.')[2]}_{value}")
+    plain = filter(None, map(run_word, words))
+    return "-".join(plain)[:LONGEST_NAME] or "run"
 
 
 def run_word(text: str) -> str:
@@ -130,11 +129,13 @@ def create_run(
 
 def _rename(made: Path, new: NewRun) -> Path:
     """Rename the directory `made` to the name of the new run, or to the next free number of it."""
-    pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
-    used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
-    free = itertools.count(max(used, default=0) + 1)
-    numbered = (f"{new.name}-{number:03d}" for number in free)
-    for name in [new.name] if new.exact else numbered:
+    names: Iterable[str] = [new.name]
+    if not new.exact:
+        pattern = re.compile(re.escape(new.name) + r"-(\d{3,})")
+        used = [int(match[1]) for match in map(pattern.fullmatch, os.listdir(new.root)) if match]
+        free = itertools.count(max(used, default=0) + 1)
+        names = (f"{new.name}-{number:03d}" for number in free)
+    for name in names:
         path = new.root / name
         try:
             if not os.path.lexists(path):
@@ -142,6 +143,7 @@ def _rename(made: Path, new: NewRun) -> Path:
         except OSError:  # another process has just taken this name, if there is such a path now
             if not os.path.lexists(path):
                 raise
+    # Numbers never end, so this name is exact.
     raise RunExists(
         f"run {new.name!r} already exists in {new.root}",
         hint=f"Choose another name, or continue it: {resume_command(Run(path))}",
@@ -171,7 +173,7 @@ def describe_environment(
         "commit": _commit(),
         "code": package_checksum(),
         "platform": platform.platform(),
-        "versions": dict(_versions()),
+        "versions": _versions(),
     }
 
 
@@ -186,7 +188,6 @@ def package_checksum() -> str:
     return digest.hexdigest()[:8]
 
 
-@functools.cache
 def _versions() -> dict[str, str]:
     """Return the versions of Python, of this package and of those that it computes with."""
     versions = {"python": platform.python_version(), "seq2attn": __version__}
@@ -203,7 +204,7 @@ def _commit() -> str | None:
     """Return the commit of the working directory, with `-dirty` if anything is uncommitted; None
     outside a repository.
     """
-    command = DESCRIBE.split()
+    command = GIT_DESCRIBE.split()
     try:
         text = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
         return text.strip()
@@ -216,13 +217,13 @@ def _commit() -> str | None:
 
 def prepare_training(
     config: str | Path | Mapping[str, Any] | Config | None,
-    overrides: Overrides = (),
+    overrides: Overrides,
     *,
     root: Path,
-    name: str | None = None,
-    resume: str | Run | None = None,
-    plugins: Sequence[str] = (),
-    note: str | None = None,
+    name: str | None,
+    resume: str | Run | None,
+    plugins: Sequence[str],
+    note: str | None,
 ) -> tuple[Config, Run | NewRun]:
     """Return the config to train, and the run to continue (`resume`) or to make in `root`. Without
     a name, the run is named after its config and overrides, with a number.

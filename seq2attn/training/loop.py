@@ -186,7 +186,7 @@ class Trainer:
             self._take_snapshot()
         if results is not None:
             self._save("training")
-            self.display.evaluation("", f"{self.span.place(step)}: {results.describe()}")
+            self.display.evaluation(f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()
 
     def _need_finite(self) -> None:

@@ -77,17 +77,11 @@ class Pairs(Task):
         Comments have no source, nor has the header of a file, which says where the columns are.
         """
         form = self.form
-        for index, (number, line) in enumerate(self.form.rows(lines)):
+        for index, (number, line) in enumerate(form.rows(lines)):
             if index == 0 and form.has_header and len(form.split(line)) > 1:
-                form = self._named(line)
+                form = form.named(line, answers=False)
             else:
                 yield number, form.source_of(line)
-
-    def _named(self, header: str) -> Format:
-        try:
-            return self.form.named(header, answers=False)
-        except ValueError as error:
-            raise Seq2AttnError(str(error)) from None
 
     def source(self, text: str) -> str:
         return self.form.canonical(text)
@@ -106,11 +100,9 @@ class Pairs(Task):
     def examples(self, random: Generator, count: int, length: int | None = None) -> Examples:
         """Draw training pairs, with replacement."""
         symbols_of = self.source_vocabulary.symbols_of
-        pool = [
-            pair
-            for pair in self.training_set or ()
-            if length is None or len(symbols_of(pair[0])) == length
-        ]
+        pool = list(self.training_set or ())
+        if length is not None:
+            pool = [pair for pair in pool if len(symbols_of(pair[0])) == length]
         if not pool:
             wanted = length or "any number of"
             raise Seq2AttnError(f"no pair at hand has a source of {wanted} symbols")

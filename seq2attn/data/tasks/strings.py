@@ -66,8 +66,11 @@ class StringTask(Task):
         return type(self).examples is StringTask.examples
 
     def share_drawn(self, length: int, examples: int) -> float | None:
-        """Return 1 - exp(-n p): how often a string is drawn is Poisson-distributed with mean n p,
-        of n examples of this length, each of which is this string with probability p.
+        """Return the expected share of all strings of this length that so many examples contain.
+
+        Of n examples of this length, each is a given string with probability p. How often it is
+        drawn is then about Poisson-distributed with mean n p, so it occurs with probability
+        1 - exp(-n p).
         """
         if not self._is_uniform:
             return None
@@ -140,7 +143,8 @@ class StringTask(Task):
 
 
 def _item_at(positions: Tensor, times: Tensor) -> Tensor:
-    """Return which item is written at each position, if each is written so many times in turn.
+    """Return which item is written at each position, if each is written so many times in turn: for
+    times 2, 0 and 3, at positions 0, 1, 2, 3 and 4 the items 0, 0, 2, 2 and 2.
 
     positions (T,) or (N, T), times (N, S) of each item, 0 or more -> items from 0 (N, T).
     """
@@ -202,8 +206,8 @@ class OddsFirst(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        odd = lengths.unsqueeze(1) // 2  # (B, 1) how many there are
-        return 2 * torch.where(positions < odd, positions, positions - odd) + (positions < odd)
+        odd = lengths.unsqueeze(1) // 2  # (B, 1) how many odd positions there are
+        return torch.where(positions < odd, 2 * positions + 1, 2 * (positions - odd))
 
 
 class Flip(StringTask):
@@ -214,7 +218,8 @@ class Flip(StringTask):
     """
 
     def alignment(self, source: Tensor, lengths: Tensor, positions: Tensor) -> Tensor:
-        return torch.minimum(positions + 1 - 2 * (positions % 2), lengths.unsqueeze(1) - 1)
+        other = torch.where(positions % 2 == 0, positions + 1, positions - 1)  # of the pair
+        return torch.minimum(other, lengths.unsqueeze(1) - 1)
 
 
 class Repeats(StringTask):
