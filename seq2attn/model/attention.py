@@ -234,10 +234,9 @@ class Heads(nn.Module):
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)
         attended = []
-        for head, own_query, own, own_past in zip(
-            self.heads, queries, memory.prepared, pasts, strict=True
-        ):
-            attended.append(head(own_query, own, own_past, first))
+        inputs = zip(self.heads, queries, memory.prepared, pasts, strict=True)
+        for head, own_query, own_memory, own_past in inputs:
+            attended.append(head(own_query, own_memory, own_past, first))
         contexts, weights, pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         return Attended(torch.cat(contexts, dim=2), mean, _joined(pasts))

@@ -95,11 +95,16 @@ class Cell(nn.Module):
         outputs = torch.stack([self.output(state) for state in states], dim=1)  # (B, S, D)
         if lengths is None:
             return outputs, state
-        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-        at_ends = []
+        last = []
         for tensors in zip(*states, strict=True):  # S times (B, D): h of all steps, then c
-            at_ends.append(torch.stack(tensors, dim=1).gather(1, last).squeeze(1))
-        return outputs, tuple(at_ends)
+            last.append(at_ends(torch.stack(tensors, dim=1), lengths))
+        return outputs, tuple(last)
+
+
+def at_ends(rows: Tensor, lengths: Tensor) -> Tensor:
+    """Return the row of each string's last token, (B, D), from rows (B, S, D); lengths (B,)."""
+    index = (lengths - 1).view(-1, 1, 1).expand(-1, 1, rows.size(2))  # (B, 1, D)
+    return rows.gather(1, index).squeeze(1)
 
 
 class TorchCell(Cell):

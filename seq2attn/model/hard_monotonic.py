@@ -59,8 +59,9 @@ class HardMonotonicDecoder(Decoder):
         # the columns of V for s, and those for h
         self.combine_state = nn.Linear(cells.width, cells.width)
         self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
-        self.prior = Point("attention.weights", "step", "source", fixed=FIXED)
-        # What attention computes here are transitions, and is named so: `attention.weights` are p.
+        # What hooks know as `attention.weights` is p here. What attention itself computes, w, makes
+        # the transitions, so it gets their name.
+        self.weights = Point("attention.weights", "step", "source", fixed=FIXED)
         for part in attention.modules():
             if isinstance(part, Attention):
                 part.weights.name = "transition"
@@ -116,7 +117,7 @@ class HardMonotonicDecoder(Decoder):
             joint=last,
         )
         logits = log_joint.logsumexp(dim=2)  # (B, L, V)
-        return Decoded(logits, self.prior(log_p.exp())), after
+        return Decoded(logits, self.weights(log_p.exp())), after
 
     def _one_by_one(
         self, tokens: Tensor, state: DecoderState, memory: Memory

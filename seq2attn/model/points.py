@@ -148,14 +148,10 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
     for path, module in [*parts, whole]:  # the model's own come last, as its logits do
-        # the lists of modules that it is in: of `decoder.attention.heads.2`, {"heads": 2}
-        indices = {}
-        for owner, index in itertools.pairwise(path.split(".")):
-            if index.isdigit():
-                indices[owner] = int(index)
+        indices = _list_indices(path)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)
-        # what is left is a list of layers, whatever its name
+        # any other list is one of layers, whatever its name
         layer = next(iter(indices.values()), 0)
         for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
@@ -168,6 +164,19 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
             place = Place(point, name, layer, head, gate, tensor, of_model)
             found.setdefault(name, {})[point] = place
     return {name: list(group.values()) for name, group in found.items()}
+
+
+def _list_indices(path: str) -> dict[str, int]:
+    """Return the index that a module's path has in each list of modules that it passes.
+
+    >>> _list_indices("decoder.attention.heads.2")
+    {'heads': 2}
+    """
+    indices = {}
+    for owner, index in itertools.pairwise(path.split(".")):
+        if index.isdigit():
+            indices[owner] = int(index)
+    return indices
 
 
 def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:
