@@ -65,12 +65,11 @@ def evaluate(
                 wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
 
         means = {name: total / samples for name, total in totals.items()}
-        trained = predictor.task.is_trained(length)
         rows += rows_of(
             means,
             samples,
             length=length,
-            trained=trained,
+            trained=predictor.task.is_trained(length),
             family=family,
         )
         if watch is not None:
