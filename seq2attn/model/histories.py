@@ -195,9 +195,7 @@ class Shift(History):
         sharpened.
         """
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
-        # of each key's previous weight, the share that leaves it by each distance
-        leaving = self.distribution(step, lengths) * step.past[:, :1]  # (B, 2 reach + 1, S)
-        moved = arrived(leaving, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
+        moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
         # False in the first step, which follows zeros, and where a window has cut most of it off
         has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
         if not self.training:
@@ -205,6 +203,12 @@ class Shift(History):
         mixed = torch.where(has_moved, moved, weights)
         sharp = mixed ** (1 + F.softplus(self.power))  # to the power of g
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
+
+    def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
+        """Move the previous weights around sources of lengths (B, 1, 1): (B, 1, S)."""
+        # of each key's weight, the share that leaves it by each distance
+        leaving = self.distribution(step, lengths) * step.past[:, :1]  # (B, 2 reach + 1, S)
+        return arrived(leaving, lengths)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """Compute p over the distances from -reach to reach: one for all keys, (2 reach + 1, 1), or
