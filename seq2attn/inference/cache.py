@@ -59,6 +59,7 @@ class Cache(dict[str, NDArray[Any]]):
         axes: Mapping[str, Axes],
         lengths: Mapping[str, Any],
     ) -> None:
+        """arrays, axes: by the name of a quantity; axes: what each dimension counts."""
         super().__init__(arrays)
         self._axes = axes
         self.lengths = lengths

@@ -63,6 +63,7 @@ class Changes:
     replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
+        """Raise `Seq2AttnError` for a change that is not of the kind in `ALLOWED`."""
         fits = {
             "force": _is_mapping(self.force, _is_cell, lambda weight: is_number(weight, 0, 1)),
             "ban": isinstance(self.ban, Collection)
@@ -73,7 +74,7 @@ class Changes:
             ),
             "padding": is_index(self.padding) and self.padding <= MAX_PADDING,
             "mask_padding": self.mask_padding in (None, True, False),
-            "patch": _is_mapping(self.patch, _is_row, lambda _: True),  # rows: `patch_hooks`
+            "patch": _is_mapping(self.patch, _is_row, lambda _: True),  # `patch_hooks` checks rows
         }
         for name, is_fitting in fits.items():
             if not is_fitting:

@@ -40,6 +40,9 @@ class FusedGRU(FusedCell, GRU):
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
+        """As `Cell.forward`: all steps in one call of `torch.gru`, where nobody has to see the
+        states between them.
+        """
         if inputs.size(1) == 1 or is_hooked(self):  # hooks see, or reset, each state
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)

@@ -279,13 +279,15 @@ def _is_known_encoder(encoder: Any) -> bool:
 def _is_known_decoder(decoder: Any) -> bool:
     """Return whether a decoder is a GRU that attends as the C does, or that does not attend.
 
-    The C attends with the softmax of the scores of projected keys, perhaps changed by a history.
+    The C attends with the softmax of the scores of projected keys, perhaps changed by a history,
+    and to all keys: it has no windows.
     """
     if type(decoder) not in DECODERS or not _is_as_written(*decoder.modules()):
         return False
 
     attention = decoder.attention
     if type(attention) is NoAttention:
+        # without contexts the C combines nothing, so it has no vector to feed back
         known = not getattr(decoder, "input_feeding", False)
     else:
         known = type(attention.score) in (Additive, *PRODUCTS) and attention.window is None

@@ -51,6 +51,7 @@ class AttentionPoints(nn.Module):
     """
 
     def __init__(self, each: str, *head_axes: str) -> None:
+        """Make the points; each passes the values described below it."""
         super().__init__()
         point = partial(Point, each=each)
         # written (B, L, S) below; (B, H, L, S) with an axis of heads
@@ -100,6 +101,7 @@ class Attention(AttentionPoints):
         scalable_softmax: bool = False,
         mask_padding: bool = True,
     ) -> None:
+        """Put the parts together; the docstring of the class describes them."""
         super().__init__("head")
         self.score = score
         self.normaliser = normaliser or Softmax()
@@ -189,6 +191,9 @@ class Heads(nn.Module):
     """
 
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
+        """Make the maps W_q, W_k and W_v, from queries and keys of these widths to those of the
+        heads.
+        """
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
         all_queries = sum(head.score.query_width for head in heads)

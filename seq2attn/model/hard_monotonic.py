@@ -53,6 +53,7 @@ class HardMonotonicDecoder(Decoder):
         *,
         order: int = 1,
     ) -> None:
+        """order: 1, attention moves on from the last position; 0: it is independent of it."""
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
         self.cell = cells.stack(embedding)
@@ -68,7 +69,9 @@ class HardMonotonicDecoder(Decoder):
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """As `Decoder.begin`; every symbol before the first was written at the first position."""
+        """As `Decoder.begin`; whatever symbol came before, it counts as written at the first
+        position: q_0.
+        """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
         start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1)

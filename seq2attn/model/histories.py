@@ -179,6 +179,7 @@ class Shift(History):
     def __init__(
         self, *widths: int, reach: int = 2, rereading: bool = True, evaluation_power: float = 1.0
     ) -> None:
+        """Make p, uniform at first, and g; reach: the largest distance of a move."""
         super().__init__(*widths)
         self.reach = reach
         self.evaluation_power = evaluation_power
@@ -251,6 +252,7 @@ class ShiftByKey(Shift):
         rereading: bool = True,
         evaluation_power: float = 4.0,
     ) -> None:
+        """As `Shift`, with W and F, which are 0 at first."""
         super().__init__(
             *widths,
             reach=reach,

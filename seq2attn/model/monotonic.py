@@ -73,8 +73,8 @@ class DynamicConvolution(FromFirst):
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
+        """Make P, and the learned maps; the comments are their letters in the equation."""
         super().__init__(*widths)
-        # the comments are the letters in the docstring of the class
         self.prior = beta_binomial(10, 0.1, 0.9)  # P, as in the paper
         self.static = nn.Linear(kernel, filters, bias=False)  # F
         width = self.query_width

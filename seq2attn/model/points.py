@@ -99,7 +99,7 @@ class At(Place):
         """The positions of the value's rows: steps of the output, or of the source in the encoder;
         they count from 0.
         """
-        rows = by_row(self.axes, self.value).size(1) if self.axes else 1
+        rows = by_row(self.axes, self.value).size(1)
         return range(self.first, self.first + rows)
 
     @property

@@ -63,6 +63,7 @@ class Trainer:
     """True to compute the model's formulas in PyTorch, without the compiled kernels"""
 
     def __post_init__(self) -> None:
+        """Prepare the step, and restore what the run has saved."""
         config, run, task = self.config, self.run, self.data.task
 
         self.span = training_span(config.training, self.data)

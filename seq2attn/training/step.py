@@ -45,6 +45,7 @@ class TrainingStep:
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
+        """Choose how the model is computed, and make the optimiser's moments, zeros at first."""
         self.model = model
         self.config = config
         self.leaf: Forward | None = leaf_for(model)
