@@ -33,7 +33,7 @@ class Seq2AttnError(ValueError):
         settings: Sequence[str] = (),
         exit_code: int = 2,
     ) -> None:
-        """Keep what is said; the docstring of the class describes it."""
+        """Make the error; the docstring of the class describes the arguments."""
         super().__init__(message)
         self.message = message
         self.hint = hint

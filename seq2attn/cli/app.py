@@ -148,7 +148,9 @@ def _print_command(settings: Sequence[str]) -> None:
     its training files: then only say what such files need.
     """
     application: Any = typer.main.get_command(app)
-    words = [word for setting in settings for word in ("--set", setting)]
+    words: list[str] = []
+    for setting in settings:
+        words += ["--set", setting]
     if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
     else:

@@ -344,7 +344,7 @@ def _section_at(
             values = values.get(key) if isinstance(values, Mapping) else None
         if registry is None:
             section = field.annotation  # type: ignore[assignment]
-        elif not isinstance(values, list):
+        elif not isinstance(values, list):  # of a list, the number that comes next chooses a part
             name = values.get(registry.key) if isinstance(values, Mapping) else values
             entry = registry.get(str(name or registry.default))
             section = entry.options

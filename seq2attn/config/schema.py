@@ -297,7 +297,7 @@ def all_keys(
     """Yield every dotted key that has a value, with its field: those of every architecture, and the
     options of every part. A key that several of them have is there as often.
 
-    section, prefix: which keys, and the dotted key that they are below, with a dot at its end.
+    section: the model whose keys these are. prefix: what comes before them, such as `model.`.
     """
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)

@@ -139,7 +139,7 @@ class Collector:
     def cache(self, answers: Sequence[Answer]) -> Cache:
         """Return the cache of all strings.
 
-        answers: those to them, in order, whose ends are the ends of their arrays.
+        answers: to the strings, in order; they say where each string ends in the arrays.
         """
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])

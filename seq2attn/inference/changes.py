@@ -302,7 +302,9 @@ class Patch:
     """how many share the name"""
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
-        """Return the value with the row replaced, except in strings whose donor is nan."""
+        """Return the value with row `index` of each string replaced by its donor, except where that
+        is a row of nan.
+        """
         if self.index not in at.positions:
             return value
         value = value.clone()

@@ -86,9 +86,9 @@ def evaluate_pairs(
 ) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
-    These rates are shares of words: a word is a different source, or with `tokens` a pair. Of
-    several right answers to a source, the one closest to the model's counts. Confidence intervals
-    treat sources as independent, not words: the pairs of a source share its answer.
+    A word is a different source, or with `tokens` a pair. Of several right answers to a source, the
+    one closest to the model's counts. Confidence intervals treat sources as independent, not words:
+    the pairs of a source share its answer.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
 

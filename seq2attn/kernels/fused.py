@@ -58,7 +58,7 @@ class FusedGRU(FusedCell, GRU):
             bidirectional=False,
             batch_first=True,
         )
-        outputs = outputs.contiguous()  # dropout draws in the order of memory
+        outputs = outputs.contiguous()  # so that dropout drops the numbers that it drops elsewhere
         if lengths is None:
             return outputs, (last.squeeze(0),)
         return outputs, (at_ends(outputs, lengths),)

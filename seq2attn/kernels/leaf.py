@@ -305,7 +305,8 @@ def _recurrence(
     initial: Tensor,
     resets: Resets,
 ) -> dict[str, Any]:
-    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D).
+    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D): weights,
+    embeddings, tokens, and the resets of its state.
 
     The C has no dropout: the embeddings that it gets are dropped out already.
     """

@@ -150,10 +150,12 @@ class HardMonotonicDecoder(Decoder):
         tokens: Tensor,
         joint: Tensor | None,
     ) -> Tensor:
-        """Compute log p (B, L, S) from log w (B, L, S) and log e (B, L, S, V).
+        """Compute log p (B, L, S), p where a symbol is written before it is known, from log w
+        (B, L, S), w the attention weights, and log e (B, L, S, V), e what each source position
+        writes.
 
-        tokens (B, L): the one before each position, which was written at the position before;
-        joint (B, S, V): log (p e) there, for the first of them.
+        tokens (B, L): the one before each output position. joint (B, S, V): log (p e) of the output
+        position before this call, at which the first of these tokens was written.
         """
         if self.order == 0:
             return log_w.log_softmax(dim=2)
@@ -169,7 +171,7 @@ class HardMonotonicDecoder(Decoder):
         for position in range(tokens.size(1)):
             if position:
                 before = priors[-1] + written[:, position - 1]
-            posterior = before.log_softmax(dim=1)  # log q
+            posterior = before.log_softmax(dim=1)  # log q: where it was, now that it is known
             # p(j) = w_j times the sum over i <= j of q(i) / (w_i + ... + w_S)
             sums = (posterior - onward[:, position]).logcumsumexp(dim=1)
             priors.append(log_w[:, position] + sums)

@@ -192,8 +192,9 @@ class Shift(History):
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        """Compute alpha_t (B, 1, S): the moved weights, or `weights` where none have moved,
-        sharpened.
+        """Compute alpha_t (B, 1, S): the previous weights, moved around the source, or `weights`
+        where none have moved, sharpened by the power g; in evaluation, what has moved is first
+        sharpened by `evaluation_power`, too.
         """
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)

@@ -73,7 +73,9 @@ class DynamicConvolution(FromFirst):
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
-        """Make P, and the learned maps; the comments are their letters in the equation."""
+        """Make P, and the learned maps; the comments are the letters in the equation of the class,
+        e_j = v.tanh(U (F * alpha)_j + T (G(s) * alpha)_j + b) + ln (P * alpha)_j.
+        """
         super().__init__(*widths)
         self.prior = beta_binomial(10, 0.1, 0.9)  # P, as in the paper
         self.static = nn.Linear(kernel, filters, bias=False)  # F

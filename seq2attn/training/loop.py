@@ -90,8 +90,7 @@ class Trainer:
         self._recorder = Recorder(self.run, progress.positions)
         # training seeds torch's generators at each step: the caller's are as before, afterwards
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            is_new = progress.positions is None  # nothing was recorded yet
-            if is_new and self._snapshot_steps:
+            if progress.positions is None and self._snapshot_steps:  # a new run
                 self._take_snapshot()
             self._start_clock()
             batches = self.data.batches(progress.step)

@@ -278,7 +278,7 @@ class NewModel(TrainedModel):
         if torch.is_autocast_enabled(self.predictor.device.type):
             training.leaf = None  # it computes in the weights' precision
 
-        if is_due(number):
+        if is_due(number):  # do the kernels compute what the formulas say?
             try:
                 prove(training, batch, number)
             except LeafDiffers as difference:
