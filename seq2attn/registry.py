@@ -153,8 +153,8 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Return how pydantic validates and writes a key of this type: a list of one part is
-        written as that part.
+        """Tell pydantic how it validates and writes a key of this type: one part, or with `many` a
+        tuple of them. A tuple of one is written as that part.
         """
         part = core_schema.no_info_plain_validator_function(self.validate)
         if not self.many:

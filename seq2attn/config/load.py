@@ -189,8 +189,9 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """Return a copy of `values` with another value at a dotted key. They are those of the key
-    `above`, or of the whole config.
+    """Return a copy of `values` with another value at a dotted key.
+
+    above: the key of `values` themselves; empty: they are the whole config.
 
     >>> _replace({"seed": 1}, "model.hidden", 64)
     {'seed': 1, 'model': {'hidden': 64}}

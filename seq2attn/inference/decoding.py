@@ -220,8 +220,8 @@ def beam_decode(
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
         log_probabilities[..., EOS].masked_fill_(finished, 0.0)
         extended = totals.unsqueeze(2) + log_probabilities  # (B, K, V)
-        # how many tokens each will have, with the new one, or if it is finished its <eos>: so many
-        # as it has now other than <eos>, since <sos> is among them
+        # tokens of each after this step, a finished one's <eos> included: as many as are now not
+        # <eos>, since <sos> is one of these
         counts = (emitted != EOS).sum(dim=1).view_as(totals)  # (B, K)
 
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)

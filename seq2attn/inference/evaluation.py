@@ -178,7 +178,7 @@ def _measure_pairs(
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
     """Compute the word and the symbol error rate, and the share of answers cut off.
 
-    An answer counts `words` times: it may be that to several lines of a file.
+    An answer counts `words` times, since several lines of a file may share it.
     """
     counts = np.array([answer.words for answer in answers])  # (N,)
     edits = [len(answer.edits) for answer in answers]

@@ -181,7 +181,7 @@ class Leaf:
 
         bottom, *above = encoder.layers
         states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
-        if bottom.backward_cell is not None:
+        if bottom.backward_cell is not None:  # it reads the strings reversed, as in `Layer`
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
             back, final = self._read(bottom, bottom.backward_cell, flipped, lengths, resets)
@@ -226,7 +226,7 @@ class Leaf:
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
         features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
-        if combines and not attends:  # the C combines with contexts only: here theirs have width 0
+        if combines and not attends:  # the C leaves this to us: combine with contexts of width 0
             nothing = features[..., :0]
             features = decoder.features(nothing, features, nothing)
         return decoder.decode(features, weights, memory)
