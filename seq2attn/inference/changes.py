@@ -322,8 +322,8 @@ class Patch:
         return value
 
     def _donated(self, rows: Tensor, at: At) -> Tensor:
-        """Return the donors that take the place of these rows, (B, ...), the row of B strings at
-        this place. Raises `Seq2AttnError` if donors have another shape, or are too few.
+        """Return what takes the place of these rows (B, ...), each of one string. Raises
+        `Seq2AttnError` if donors have another shape, or are too few.
         """
         # which donor each row of the batch takes, (B,)
         strings = at.strings if self.one_each else torch.zeros_like(at.strings)

@@ -234,7 +234,9 @@ class Heads(nn.Module):
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
     ) -> Attended:
-        """As `Attention.forward`."""
+        """As `Attention.forward`: each head gets its part of the mapped query and of `past`, and
+        its memory; contexts are joined, weights averaged.
+        """
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)

@@ -53,7 +53,7 @@ class HardMonotonicDecoder(Decoder):
         *,
         order: int = 1,
     ) -> None:
-        """order: 1, attention moves on from the last position; 0: it is independent of it."""
+        """order: 1: attention moves on from the last position; 0: it does not depend on it."""
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
         self.cell = cells.stack(embedding)
