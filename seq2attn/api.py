@@ -170,8 +170,13 @@ def compare(
     from seq2attn.comparison.experiment import compose_experiment
 
     loaded = load_plugins(plugins)
+    if not isinstance(experiment, str | Path | None):
+        raise Seq2AttnError(
+            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
+            "without a file, give configs=[...] and vary=[...]"
+        )
+    file = Path(experiment) if experiment else None
     bases: Sequence[Any] = configs if isinstance(configs, list | tuple) else [configs]
-    file = _experiment_file(experiment)
     composed = compose_experiment(
         file, bases, override_list(vary), overrides, train=train, **options
     )
@@ -189,16 +194,6 @@ def compare(
     if comparison.failed and not comparison.groups:
         raise comparison.failure()
     return comparison
-
-
-def _experiment_file(experiment: object) -> Path | None:
-    """Return the file of an experiment; None if there is none."""
-    if not isinstance(experiment, str | Path | None):
-        raise Seq2AttnError(
-            f"expected the name of an experiment file, found a {type(experiment).__name__}; "
-            "without a file, give configs=[...] and vary=[...]"
-        )
-    return Path(experiment) if experiment else None
 
 
 def check_attention(

@@ -44,12 +44,11 @@ def weight_colour(weight: float) -> tuple[int, int, int]:
     import numpy  # not at the top: `--help` does not wait for it
 
     position = max(0.0, min(1.0, weight)) * (len(CIVIDIS) - 1)
-    reds, greens, blues = zip(*CIVIDIS, strict=True)
-
-    def between(channel: tuple[int, ...]) -> int:
-        return round(numpy.interp(position, range(len(CIVIDIS)), channel))
-
-    return between(reds), between(greens), between(blues)
+    channels = []
+    for channel in zip(*CIVIDIS, strict=True):  # all reds, then greens, then blues
+        channels.append(round(numpy.interp(position, range(len(CIVIDIS)), channel)))
+    red, green, blue = channels
+    return red, green, blue
 
 
 def score_colour(name: str) -> str:

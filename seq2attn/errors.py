@@ -33,6 +33,7 @@ class Seq2AttnError(ValueError):
         settings: Sequence[str] = (),
         exit_code: int = 2,
     ) -> None:
+        """Make the error; the docstring of the class describes the arguments."""
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -69,6 +70,7 @@ class ConfigError(Seq2AttnError):
     def __init__(
         self, source: str, problems: Sequence[Problem], *, hint: str | None = None
     ) -> None:
+        """source: what the config is called in the message, such as its file."""
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems):,} problems"
         lines = [f"{source}: {count}", *(f"  {problem}" for problem in problems[:MAX_PROBLEMS])]

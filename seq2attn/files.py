@@ -99,7 +99,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def remove_leftovers(folder: Path, name: str) -> None:
     """Remove the temporary files of every `write_atomically` that was killed while it wrote a file
-    of this `name`, a pattern of `Path.glob`. One that still writes has locked its file.
+    of this `name`, a pattern of `Path.glob`. One that still writes has locked its temporary file,
+    which then stays.
     """
     for path in folder.glob(f".{name}.{'[0-9a-f]' * 16}.part"):
         with contextlib.suppress(OSError):

@@ -115,11 +115,20 @@ def signature_options(cls: type) -> dict[str, tuple[Any, Any]]:
     text = inspect.cleandoc(cls.__doc__ or "")
     fields = {}
     for name, parameter in parameters.items():
-        default, annotation = parameter.default, parameter.annotation
-        annotated = [kind for kind in _PLAIN if kind in (annotation, *get_args(annotation))]
-        kinds = annotated or [kind for kind in _PLAIN if kind is type(default)]
+        default = parameter.default
+        kinds = _kinds(parameter)
         if len(kinds) == 1 and default is not parameter.empty and not name.startswith("_"):
+            # `NAME: meaning`, and the lines below it that are indented further
             line = re.search(rf"^ *{name}: *(.+(?:\n +.+)*)", text, re.MULTILINE)
             meaning = " ".join(line[1].split()) if line else f"default: {json.dumps(default)}"
             fields[name] = option(kinds[0], default, meaning, *limits.get(name, ()))
     return fields
+
+
+def _kinds(parameter: inspect.Parameter) -> list[Any]:
+    """Return those of bool, int, float and str that a parameter may be, by its annotation, such as
+    `int | None`, or if that names none of them, by its default.
+    """
+    annotation = parameter.annotation
+    annotated = [kind for kind in _PLAIN if kind in (annotation, *get_args(annotation))]
+    return annotated or [kind for kind in _PLAIN if kind is type(parameter.default)]

@@ -115,9 +115,10 @@ def how_to_check(cls: type) -> str:
 
 
 def changed_plugins(config: Config, contents: Sequence[str]) -> list[str]:
-    """Return the files of plug-ins that have a part of `config`, and are not as they were.
+    """Return the files of plug-ins with a part that `config` names, if they have changed since a
+    run was made.
 
-    contents: SHA-256 of each plug-in's file when a run was made; none: the run knows of no files.
+    contents: SHA-256 of each plug-in's file then; none: the run knows of no files.
     """
     if not contents:
         return []
@@ -149,8 +150,9 @@ def plugin_error(error: BaseException) -> Seq2AttnError | None:
     for frame in traceback.StackSummary.extract(frames)[-MAX_FRAMES:]:
         where = f"{short_path(frame.filename)}:{frame.lineno}"
         lines.append(f"  {where}, in {frame.name}: {frame.line}")
-    message = "\n".join([f"{where}: {error_text(error)}", *lines])
-    cls = classes[frames[-1][0].f_globals["__name__"]]
+    message = "\n".join([f"{where}: {error_text(error)}", *lines])  # where: the last, that failed
+    last, _ = frames[-1]
+    cls = classes[last.f_globals["__name__"]]
     return Seq2AttnError(message, hint=f"Check it: {how_to_check(cls)}", exit_code=1)
 
 

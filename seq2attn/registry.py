@@ -73,6 +73,9 @@ class Registry:
         key: str = "name",
         many: bool = False,
     ) -> None:
+        """kind: what messages call a part, such as `score`. default: the part of a config that
+        names none; empty: the first of `entries`.
+        """
         self.kind = kind
         self.default = default or entries[0].name
         self.key = key
@@ -150,8 +153,8 @@ class Registry:
     # ---- as the type of a config's key ----
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
-        """Return how pydantic validates and writes a key of this type: a list of one part is
-        written as that part.
+        """Tell pydantic how it validates and writes a key of this type: one part, or with `many` a
+        tuple of them. A tuple of one is written as that part.
         """
         part = core_schema.no_info_plain_validator_function(self.validate)
         if not self.many:
@@ -248,8 +251,9 @@ def _options_of(cls: type, part: str) -> dict[str, tuple[Any, Any]]:
     if missing:
         names = ", ".join(missing)
         raise Seq2AttnError(f"{part}: class {cls.__name__} does not define {names}")
+    # the base class of its kind, such as `Score`, and what the part needs beyond that
     base = next(parent for parent in cls.__mro__ if "registry" in vars(parent))
-    needed = _needed(cls)[len(_needed(base)) :]  # beyond what all parts of its kind are made with
+    needed = _needed(cls)[len(_needed(base)) :]
     if needed:
         raise Seq2AttnError(
             f"{part}: option {needed[0]!r} of {cls.__name__} has no default",

@@ -69,7 +69,7 @@ def line_of(cls: type, error: BaseException | None = None) -> str:
 
 def error_text(error: BaseException) -> str:
     """Return `ValueError: what it says`, in one line of at most `MAX_TEXT` characters, even if
-    saying it raises an exception.
+    saying it raises an exception. A call of `exit()` or of `input()` is said in plain words.
     """
     if isinstance(error, SystemExit):
         code = "" if error.code is None else f" with the code {error.code!r}"
@@ -88,7 +88,7 @@ def quoted(value: object, limit: int = 60) -> str:
     """Return `repr(value)` with the escapes of JSON, as in all that is printed, cut to `limit`
     characters.
     """
-    # `\x1b` becomes `\u001b`, but not in `\\x1b`, a backslash before an x
+    # `\x1b` becomes `\u001b`; `\\x1b`, an escaped backslash before an x, stays
     text = re.sub(r"(\\\\)|\\x", lambda match: match[1] or r"\u00", repr(value))
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
@@ -127,7 +127,8 @@ def sentence(error: Mapping[str, Any]) -> str:
     if kind == "missing":
         return "is missing"
     message = error["msg"]
-    expected = SENTENCES.get(kind.replace("_parsing", "_type"))  # parsed: on the command line
+    # on the command line, where text is parsed, `int_type` is called `int_parsing`
+    expected = SENTENCES.get(kind.replace("_parsing", "_type"))
     if expected is not None:
         limits = {}
         for name, limit in error.get("ctx", {}).items():

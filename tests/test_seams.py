@@ -67,7 +67,7 @@ def test_a_loss_gets_the_step_of_training_and_the_decoders_states(cell, layers):
     top = [value for layer, tensor, value in rows if (layer, tensor) == (layers - 1, 0)]
     assert_allclose(states.detach(), torch.stack(top, dim=1), atol=1e-6)
     assert LOSSES.load("seeing") is Seeing
-    with refused("'seeing' reads the decoder's states, which this model has not"):
+    with refused("'seeing' reads the decoder's states, which this model does not have"):
         transformer = ["model.architecture=transformer", "training.losses=seeing"]
         other = seq2attn.new_model({}, transformer, device="cpu")
         other.loss(next(other.batches()))

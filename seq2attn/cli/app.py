@@ -143,12 +143,14 @@ def _meant(command: str, message: str, words: Sequence[str]) -> str:
 
 
 def _print_command(settings: Sequence[str]) -> None:
-    """Suggest the settings that would mend an error: print the command that was called with them
-    added, if it takes --set. Other commands read files as their run read its training files, so a
-    message tells what such files need.
+    """Suggest the settings that would mend an error: if the command that was called takes --set,
+    print it with them added. A command without --set, such as `eval`, reads files as its run read
+    its training files: then only say what such files need.
     """
     application: Any = typer.main.get_command(app)
-    words = [word for setting in settings for word in ("--set", setting)]
+    words: list[str] = []
+    for setting in settings:
+        words += ["--set", setting]
     if any("--set" in option.opts for option in application.commands[sys.argv[1]].params):
         say(f"Try: {shlex.join(['seq2attn', *sys.argv[1:], *words])}")
     else:
@@ -171,8 +173,8 @@ def _prepare_streams() -> None:
 
 
 def _drop_closed_streams() -> None:
-    """Discard output that its reader no longer takes: the interpreter writes it when it ends, and
-    if that fails, it exits with a code of its own.
+    """Send output that its reader no longer takes to nowhere: the interpreter writes it when it
+    ends, and if that fails, it exits with a code of its own.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -131,7 +131,9 @@ def check(
 
 
 def _chosen(names: list[str] | None) -> list[str]:
-    """Return KIND/NAME of the parts that are meant: without names, those of plug-ins, or all."""
+    """Return KIND/NAME of the parts that are meant: without names, those of plug-ins, or all if
+    there are none.
+    """
     from seq2attn.plugins import foreign_parts
 
     foreign = foreign_parts()
@@ -195,13 +197,15 @@ def _is_straight_through(part: str) -> bool:
 
 
 def _known() -> dict[str, object]:
-    """Return KIND/NAME of every part that can be checked, with its class or where that is."""
-    return {
-        f"{kind}/{entry.name}": entry.implementation
-        for kind, registry in CHECKED.items()
-        for entry in registry
-        if entry.implementation and not entry.files
-    }
+    """Return KIND/NAME of every part that can be checked, with its class or where that is: not of
+    tasks that read files.
+    """
+    known: dict[str, object] = {}
+    for kind, registry in CHECKED.items():
+        for entry in registry:
+            if entry.implementation and not entry.files:
+                known[f"{kind}/{entry.name}"] = entry.implementation
+    return known
 
 
 def _find(word: str) -> list[str]:
@@ -209,7 +213,8 @@ def _find(word: str) -> list[str]:
     kind, _, name = word.rpartition("/")
     if kind in CHECKED:
         CHECKED[kind].get(name)  # raises for an unknown name
-    matching = [part for part in _known() if word in (part, part.partition("/")[2])]
+    names = {part: part.partition("/")[2] for part in _known()}
+    matching = [part for part, name in names.items() if word in (part, name)]
     if not matching:
-        raise unknown("part", word, _known(), [part.partition("/")[2] for part in _known()])
+        raise unknown("part", word, names, names.values())
     return matching

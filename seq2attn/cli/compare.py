@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -160,8 +159,11 @@ def compare(
             table.show()
     if latex and comparison.groups:
         save_latex(comparison.paper_table(), latex)
-    if files:
-        _save_figures(comparison, files)
+    if plot:
+        from seq2attn.comparison.figures import figures_of
+
+        for name, figure in figures_of(comparison).items():
+            save_figure(figure, files[name])
     if comparison.groups:
         suffix = f"{runs_dir_option(runs_dir)}{plugin_options(plugins)}"
         say(f"As one page: seq2attn report {comparison.name}{suffix}")
@@ -176,20 +178,12 @@ def _figure_files(comparison: str, plot: Path, force: bool) -> dict[str, Path]:
     from seq2attn.comparison.figures import figure_files
     from seq2attn.plotting.style import check_format
 
-    if plot.is_file():  # of a format that we cannot write, it would be taken for a folder
+    if plot.is_file():  # one of another format would be taken for a folder
         check_format(plot)
     files = figure_files(comparison, plot)
     for path in files.values():
         check_figure(path, force)
     return files
-
-
-def _save_figures(comparison: Comparison, files: Mapping[str, Path]) -> None:
-    """Draw every figure that has data, and write it to its file."""
-    from seq2attn.comparison.figures import figures_of
-
-    for name, figure in figures_of(comparison).items():
-        save_figure(figure, files[name])
 
 
 def _check_stopped(comparison: Comparison) -> None:

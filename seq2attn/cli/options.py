@@ -117,16 +117,14 @@ def _with_fields(function: Callable[..., None]) -> Callable[..., None]:
         kind = parameter.annotation
         if isinstance(kind, type) and is_dataclass(kind):
             dataclasses[name] = kind
-            inner = inspect.signature(kind, eval_str=True).parameters
-            own = kind.__annotations__
-            # --help shows the fields of this class before those that it inherits
-            parameters |= sorted(inner.items(), key=lambda item: item[0] not in own)
+            parameters |= inspect.signature(kind, eval_str=True).parameters
         else:
             parameters[name] = parameter
 
     def run(**values: Any) -> None:
         for name, kind in dataclasses.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            of_class = {field.name: values.pop(field.name) for field in fields(kind)}
+            values[name] = kind(**of_class)
         function(**values)
 
     run.__name__, run.__doc__ = function.__name__, function.__doc__

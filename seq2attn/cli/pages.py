@@ -274,5 +274,7 @@ def attention(
                 f"{runs_dir_option(runs_dir)} --plot FILE",
             )
     chosen = [recorded.index(text) for text in strings or recorded]
-    snapshots = [(step, [maps[index] for index in chosen]) for step, maps in snapshots]
-    save_figure(evolution_figure(snapshots, ideal=ideal), file)
+    drawn = []
+    for step, maps in snapshots:
+        drawn.append((step, [maps[index] for index in chosen]))
+    save_figure(evolution_figure(drawn, ideal=ideal), file)

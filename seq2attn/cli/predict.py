@@ -196,7 +196,8 @@ def _answers(predictor: Predictor, texts: list[str], keep_weights: bool) -> Iter
                 yield from predict([source])  # each is answered before the next is typed
     else:
         # `predict` reads a block of sources ahead, to answer them together; the refused lines
-        # between them, which it does not get, are put back in their places.
+        # between them, which it does not get, are put back in their places: `tee` keeps what is
+        # read ahead.
         sources, ahead = itertools.tee(_standard_input(predictor))
         answers = predict(source for source in ahead if source is not None)
         for source in sources:
@@ -232,11 +233,10 @@ def _lines() -> Iterator[str]:
     """Yield the lines of standard input. One that is too long for any model is cut off, to be
     refused, and is the last: input that never ends a line would fill the memory.
     """
-    line = "\n"
-    while line.endswith("\n"):
-        line = sys.stdin.readline(LONGEST + 2)  # the line end, and one character too many
-        if line:
-            yield line.strip("\ufeff\r\n")
+    while line := sys.stdin.readline(LONGEST + 2):  # the line end, and one character too many
+        yield line.strip("\ufeff\r\n")
+        if not line.endswith("\n"):
+            return
 
 
 def _write_json(answers: Iterable[Named], models: Models, *, several: bool, as_list: bool) -> None:

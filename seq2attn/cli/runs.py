@@ -73,13 +73,14 @@ def _sorted(records: Sequence[dict[str, Any]], key: str, *, reverse: bool) -> li
 
     records: the newest first.
     """
-    falling = reverse != key.startswith("exact_match")
+    falling = key.startswith("exact_match")
+    if reverse:
+        falling = not falling
+    if not falling:
+        records = records[::-1]  # the oldest first: sorting keeps the order of equal values
     with_value = [record for record in records if record[key] is not None]
     without = [record for record in records if record[key] is None]
-    if not falling:
-        with_value.reverse()
-        without.reverse()
-    with_value.sort(key=lambda record: record[key], reverse=falling)  # a stable sort
+    with_value.sort(key=lambda record: record[key], reverse=falling)
     return with_value + without
 
 

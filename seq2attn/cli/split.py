@@ -102,7 +102,7 @@ def _pairs(file: PairFile, numbers: Iterable[int]) -> list[Pair]:
 def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     """Load the file in the format that the options set, and return that format, too.
 
-    What the options leave open, such as a header or a separator, is found out from the pairs: if
+    What the options do not set, such as a header or a separator, is found out from the pairs: if
     they look odd because of it, the file is read once more, with a note.
     """
     from seq2attn.config import load_config
@@ -112,10 +112,10 @@ def _load(file: Path, overrides: Sequence[str]) -> tuple[PairFile, Format]:
     form = Format(**{name: task[name] for name in vars(Format())})  # its fields are keys of `task`
     loaded = load_pairs(file, form)
     found: dict[str, Any] = {}
-    open_fields = [name for name in FOUND if name not in " ".join(overrides)]
+    unset = [name for name in FOUND if name not in " ".join(overrides)]
     for oddity in oddities(loaded.pairs, form):
         for name, value in oddity.changes.items():
-            if oddity.sure and name in open_fields:
+            if oddity.sure and name in unset:
                 say(f"note: {oddity.text}; read with {settings({name: value})}")
                 found[name] = value
     if not found:

@@ -86,7 +86,8 @@ def check_config(
         # `config` has defaults in place of invalid values: a rule that rests on one is not broken
         # by what the user wrote.
         keys = (problem.path, *problem.rests_on)
-        if not any(_is_in(key, path) for key in keys for path in invalid):
+        rests_on_default = any(_is_in(key, path) for key in keys for path in invalid)
+        if not rests_on_default:
             problems.append(problem)
     if not unusable and not problems:
         return config
@@ -132,7 +133,9 @@ def _validate(values: Values) -> tuple[Config, list[Problem]]:
     except ValidationError as error:
         problems = describe_errors(error, Config, values)
     valid = _without(values, [problem.path.split(".") for problem in problems])
-    config, others = _validate(valid if valid != values else {})
+    if valid == values:  # nothing could be left out: only the defaults are surely valid
+        valid = {}
+    config, others = _validate(valid)
     return config, problems + others
 
 
@@ -186,7 +189,13 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, Any]:
-    """Return a copy of `values`, those of the key `above`, with another value at a key below it."""
+    """Return a copy of `values` with another value at a dotted key.
+
+    above: the key of `values` themselves; empty: they are the whole config.
+
+    >>> _replace({"seed": 1}, "model.hidden", 64)
+    {'seed': 1, 'model': {'hidden': 64}}
+    """
     if values is None:
         values = {}
     elif not isinstance(values, Mapping):
@@ -255,6 +264,8 @@ def _is_in(key: str, section: str) -> bool:
 def place_of(problem: Problem, places: Mapping[str, str]) -> str | None:
     """Return where the problem's key is written, or else a key below it, one that the problem rests
     on, or the nearest key above; None if none of them is written.
+
+    places: dotted key -> file and line, or the override.
     """
     if problem.path in places:
         return places[problem.path]
@@ -316,14 +327,15 @@ def _keys_of(section: type[BaseModel]) -> set[str]:
 def _section_at(
     location: Sequence[Any], section: type[BaseModel], values: Any
 ) -> tuple[type[BaseModel], str]:
-    """Return the model of the keys at a location below `section`, and the name of the part whose
-    options these are, if they are those of a part.
+    """Return the section of the config in which the keys at a location are, and the name of the
+    part whose options they are, if they are those of a part. The location
+    `model.attention.history` has the options of the history that `values` choose there.
 
     location: words of a key, and numbers in a list of parts. values: of `section`, which choose the
     parts. Raises `KeyError` if there are no keys at that location.
     """
     part = ""
-    registry = None
+    registry = None  # of the parts among which the value at the last key chooses
     for key in location:
         if isinstance(key, int):  # one of several parts
             values = values[key]
@@ -333,7 +345,7 @@ def _section_at(
             values = values.get(key) if isinstance(values, Mapping) else None
         if registry is None:
             section = field.annotation  # type: ignore[assignment]
-        elif not isinstance(values, list):
+        elif not isinstance(values, list):  # of a list, the number that comes next chooses a part
             name = values.get(registry.key) if isinstance(values, Mapping) else values
             entry = registry.get(str(name or registry.default))
             section = entry.options
@@ -348,7 +360,8 @@ def _elsewhere(keys: Sequence[str], values: Values) -> str:
     """
     for key in keys:
         *above, name = key.split(".")
-        with contextlib.suppress(KeyError, Seq2AttnError):
-            if name in _keys_of(_section_at(above, Config, values)[0]):
+        with contextlib.suppress(KeyError, Seq2AttnError):  # these parts have no such section
+            section, _ = _section_at(above, Config, values)
+            if name in _keys_of(section):
                 return f"did you mean {key!r}? "
     return ""

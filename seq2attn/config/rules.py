@@ -21,18 +21,19 @@ _SCORE = "model.attention.score"
 
 def combination_problems(config: Config) -> Iterator[Problem]:
     """Yield a problem for every combination that cannot work, under the key to change."""
+    model = config.model
     yield from _files(config) if TASKS.get(config.task.name).files else _lengths(config)
     yield from _training(config)
-    if isinstance(config.model, TransformerConfig):
-        yield from _heads("model", config.model.hidden, config.model.heads)
+    if isinstance(model, TransformerConfig):
+        yield from _heads("model", model.hidden, model.heads)
         yield from _transformer(config)
     else:
-        yield from _heads("model.attention", config.model.hidden, config.model.attention.heads)
-        yield from _recurrent(config.model)
-        if not ENCODERS.get(config.model.encoder.name).is_recurrent:
-            yield from _encoder(config, config.model)
+        yield from _heads("model.attention", model.hidden, model.attention.heads)
+        yield from _recurrent(model)
+        if not ENCODERS.get(model.encoder.name).is_recurrent:
+            yield from _encoder(config, model)
         if config.score_name == "none":
-            yield from _no_attention(config, config.model)
+            yield from _no_attention(config, model)
 
 
 def _problem(key: str, message: str, *rests_on: str) -> Problem:
@@ -142,7 +143,7 @@ def _files(config: Config) -> Iterator[Problem]:
         column = task.get(name)
         if column is not None:
             same = [key for key, other in columns.items() if other == column]
-            if same:
+            if same:  # two keys name one column
                 message = f"{column} is also {' and '.join(same)}; name another column"
                 yield _problem(f"task.{name}", message, *same)
             columns[f"task.{name}"] = column
@@ -165,7 +166,7 @@ def _heads(section: str, width: int, heads: int) -> Iterator[Problem]:
 
 def _recurrent(model: RecurrentConfig) -> Iterator[Problem]:
     """Yield the problems of attention in a recurrent model: a score whose query and keys differ in
-    width, and a normaliser that its history takes the place of.
+    width, and a normaliser that has no effect, since the history makes the weights.
     """
     attention = model.attention
     score = SCORES.get(attention.score.name)

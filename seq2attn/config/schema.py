@@ -296,10 +296,12 @@ def all_keys(
 ) -> Iterator[tuple[str, FieldInfo]]:
     """Yield every dotted key that has a value, with its field: those of every architecture, and the
     options of every part. A key that several of them have is there as often.
+
+    section: the model whose keys these are. prefix: what comes before them, such as `model.`.
     """
     for name, field in section.model_fields.items():
         key, registry = prefix + name, registry_of(field)
-        if registry is not None:
+        if registry is not None:  # the value chooses one of several sections
             if registry.key == "name":  # not `architecture`, which is a key by itself
                 yield key, field
             for entry in registry:

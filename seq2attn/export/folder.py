@@ -65,9 +65,11 @@ def export_graphs(model: Model) -> list[onnx.ModelProto]:
 def _compare(
     graph: onnx.ModelProto, module: fx.GraphModule, function: Function, message: str
 ) -> None:
-    """Raise `ValueError` unless an ONNX graph computes what a function does for its example inputs.
+    """Run an ONNX graph by the reference interpreter of onnx, and raise `ValueError` unless it
+    computes what a function of the model does for its example inputs.
 
-    module: what the graph was translated from, which tells the first operation that differs.
+    module: what the graph was translated from; run beside it, it tells the first operation that
+        differs.
     message: of the error.
     """
     from onnx import reference
@@ -128,9 +130,8 @@ def _untranslated(error: Exception, program: ExportedProgram) -> str:
     named = re.search(r"target=torch\.ops\.\w+\.(\w+)", reason)
     if not named:
         return reason.splitlines()[0]
-    callers = [node for node in program.graph.nodes if named[1] in str(node.target)]
-    lines = [line_of(node) for node in callers[:1]]
-    return f"the exporter has no translation for {named[1]}{''.join(lines)}"
+    lines = (line_of(node) for node in program.graph.nodes if named[1] in str(node.target))
+    return f"the exporter has no translation for {named[1]}{next(lines, '')}"
 
 
 def _optimise(model: Any) -> None:

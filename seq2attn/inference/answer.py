@@ -160,8 +160,9 @@ class PatchMap:
         """
         from seq2attn.plotting.attention import draw_map
 
+        # drawn as an attention map, with a row for each patched step or source position, and a
+        # column for each step of the answer
         answer, rows = self.answer, self.answer.output_symbols
-        # drawn like attention: patched rows take the place of steps, steps that of the source
         if self.quantity == "encoder.states":
             rows = answer.source_symbols
         drawn = AttentionMap(

@@ -59,6 +59,7 @@ class Cache(dict[str, NDArray[Any]]):
         axes: Mapping[str, Axes],
         lengths: Mapping[str, Any],
     ) -> None:
+        """arrays, axes: by the name of a quantity; axes: what each dimension counts."""
         super().__init__(arrays)
         self._axes = axes
         self.lengths = lengths
@@ -95,7 +96,8 @@ class Cache(dict[str, NDArray[Any]]):
 
 class Collector:
     """Keeps what a model computes for batches of strings, in the context of
-    `hooked_places(collector.hooks, Rank.CACHE)`.
+    `hooked_places(collector.hooks, Rank.CACHE)`: its hooks keep each value that passes a point,
+    `end_batch` says which strings these were of, and `cache` joins all batches.
 
     Points without axes, those that no value passes, and the encoder's single steps are left out.
     Points that share a name, such as those of heads, become one array.
@@ -103,18 +105,18 @@ class Collector:
 
     def __init__(self, model: Model) -> None:
         """model: the one that is to be looked into."""
-        self._groups: dict[str, list[Point]] = {}
+        self._groups: dict[str, list[Point]] = {}  # name -> the points that share it
         self.hooks: list[tuple[Place, Hook]] = []
         for name, group in places(model).items():
             axes = group[0].point.axes
-            # an encoder's points without `source` are visited once for each step of its cells
+            # an encoder's points without `source` are passed once for each step of its cells
             if axes and ("source" in axes or not name.startswith("encoder.")):
                 self._groups[name] = [place.point for place in group]
                 for place in group:
                     self.hooks.append((place, partial(self._keep, place.point)))
 
         self._visits: dict[Point, list[Visit]] = defaultdict(list)  # of this batch
-        self._batches: dict[str, list[Batch]] = defaultdict(list)
+        self._batches: dict[str, list[Batch]] = defaultdict(list)  # by name
 
     def _keep(self, point: Point, value: Tensor, at: At) -> None:
         """Keep a value (B, ...) that passes a point. The hook of each of them."""
@@ -125,8 +127,10 @@ class Collector:
         the same length.
         """
         for name, group in self._groups.items():
-            visits = [self._visits[point] for point in group if point in self._visits]
-            found = [by_position(name, of_point) for of_point in visits]  # (B, rows, ...) each
+            found = []  # (B, rows, ...) of each point that a value has passed
+            for point in group:
+                if point in self._visits:
+                    found.append(by_position(name, self._visits[point]))
             if found:
                 joined = found[0] if len(group) == 1 else torch.stack(found, dim=2)
                 self._batches[name].append((indices, at_least_float32(joined).cpu().numpy()))
@@ -135,7 +139,7 @@ class Collector:
     def cache(self, answers: Sequence[Answer]) -> Cache:
         """Return the cache of all strings.
 
-        answers: those to them, in order, whose ends are the ends of their arrays.
+        answers: to the strings, in order; they say where each string ends in the arrays.
         """
         steps = np.array([len(answer.output_symbols) for answer in answers])
         sources = np.array([len(answer.source_symbols) for answer in answers])
@@ -144,14 +148,14 @@ class Collector:
         for name, batches in self._batches.items():
             point, *others = self._groups[name]
             of_rows = row_axis(point.axes)
-            # several points have an axis of their own, such as `head`
+            # where several points share the name, an axis tells them apart, such as `head`
             each = [point.each or "point"] if others else []
             of_row = [axis for axis in point.axes if axis != of_rows]
             axes[name] = ("string", of_rows, *each, *of_row)
 
             dtype = batches[0][1].dtype
             blank = np.nan if dtype.kind == "f" else False
-            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)
+            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)  # along each axis
             array = np.full((len(answers), *longest), blank, dtype)
             for indices, rows in batches:
                 # these strings, and along every other axis as much as the batch has

@@ -31,8 +31,6 @@ ALLOWED = {
     "patch": '(name, step) -> a row, or a row for each string, such as {("logits", 3): row}',
 }
 
-Change = Callable[[Tensor, At], Tensor]
-"""a hook that always returns a value"""
 Cell = tuple[int, int]
 """a step of the output and a position of the source"""
 
@@ -65,6 +63,7 @@ class Changes:
     replace what the model computes there: a row for all strings, or a row for each"""
 
     def __post_init__(self) -> None:
+        """Raise `Seq2AttnError` for a change that is not of the kind in `ALLOWED`."""
         fits = {
             "force": _is_mapping(self.force, _is_cell, lambda weight: is_number(weight, 0, 1)),
             "ban": isinstance(self.ban, Collection)
@@ -75,7 +74,7 @@ class Changes:
             ),
             "padding": is_index(self.padding) and self.padding <= MAX_PADDING,
             "mask_padding": self.mask_padding in (None, True, False),
-            "patch": _is_mapping(self.patch, _is_row, lambda _: True),  # rows: `patch_hooks`
+            "patch": _is_mapping(self.patch, _is_row, lambda _: True),  # `patch_hooks` checks rows
         }
         for name, is_fitting in fits.items():
             if not is_fitting:
@@ -142,8 +141,9 @@ class Changes:
             positions.append(where[1] if isinstance(where, tuple) else where)
         for (name, index), row in self.patch.items():
             of_source = row_axis(known[name][0].point.axes) == "source"
-            if of_source and np.ndim(row) <= row_dimensions(known[name]):
-                positions.append(index)  # with rows for many strings, some may be shorter
+            one_for_all = np.ndim(row) <= row_dimensions(known[name])
+            if of_source and one_for_all:  # of rows for many strings, some may end before
+                positions.append(index)
         for position in positions:
             if position >= width:
                 raise Seq2AttnError(
@@ -164,9 +164,9 @@ class Changes:
         """Return step -> the id that is written there. `<eos>` ends the output."""
         ids = {}
         for step, symbol in self.write.items():
-            # those that it may mean: it is an id, or a symbol
+            # the ids that it may mean: it is one, or a symbol's text
             same = [index for index, one in enumerate(vocabulary.tokens) if symbol in (index, one)]
-            if len(same) > 1:
+            if len(same) > 1:  # such as a letter that is called `<eos>`
                 raise Seq2AttnError(
                     f"step {step} cannot write {symbol!r}: the targets have a symbol called "
                     "like the model's own",
@@ -221,7 +221,7 @@ def _is_mapping(value: Any, is_key: Callable[[Any], bool], is_value: Callable[[A
     return all(map(is_key, value)) and all(map(is_value, value.values()))
 
 
-def valid_hook(replacement: Tensor) -> Change:
+def valid_hook(replacement: Tensor) -> Hook:
     """Return a hook of `attention.valid` that replaces the mask by another (B, S); a beam repeats
     each row.
     """
@@ -241,9 +241,9 @@ def set_weights(weights: Tensor, forced: Tensor, values: Tensor) -> Tensor:
     sum.
     """
     others = weights.masked_fill(forced, 0.0)
-    left = 1 - values.masked_fill(~forced, 0.0).sum(dim=-1, keepdim=True)  # (..., 1)
-    floor = torch.finfo(weights.dtype).tiny
-    others = others * (left.clamp(min=0) / others.sum(dim=-1, keepdim=True).clamp(min=floor))
+    left = 1 - values.masked_fill(~forced, 0.0).sum(dim=-1, keepdim=True)  # (..., 1) for the others
+    sums = others.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    others = others * (left.clamp(min=0) / sums)
     changed = torch.where(forced, values, others)
     return torch.where(forced.any(dim=-1, keepdim=True), changed, weights)
 
@@ -268,6 +268,7 @@ def patch_hooks(
             f"patch: {name} at {index} must be finite numbers, or a row for each string, of nan "
             f"for none; found {quoted(values.tolist())}"
         )
+    # whatever was given, (strings, places, ...)
     if not one_each:
         values = values[np.newaxis]
     if len(group) == 1:
@@ -301,11 +302,13 @@ class Patch:
     """how many share the name"""
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
-        """Return the value with the row replaced, except in strings whose donor is nan."""
+        """Return the value with row `index` of each string replaced by its donor, except where that
+        is a row of nan.
+        """
         if self.index not in at.positions:
             return value
         value = value.clone()
-        rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...), a view
+        rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...) a view of `value`
         new = self._donated(rows, at)
         is_nan = new.isnan().view(len(new), -1)
         unchanged = is_nan.all(dim=1)  # (B,)
@@ -319,8 +322,8 @@ class Patch:
         return value
 
     def _donated(self, rows: Tensor, at: At) -> Tensor:
-        """Return what stands in place of these rows (B, ...). Raises `Seq2AttnError` if donors have
-        another shape, or are too few.
+        """Return what takes the place of these rows (B, ...), each of one string. Raises
+        `Seq2AttnError` if donors have another shape, or are too few.
         """
         # which donor each row of the batch takes, (B,)
         strings = at.strings if self.one_each else torch.zeros_like(at.strings)
@@ -332,13 +335,15 @@ class Patch:
             )
         new = self.donors[strings]  # (B, places, ...)
         if row_axis(at.axes) == "step" and at.axes[-1] == "source":
+            # one number for each source position: those of many strings are as long as their
+            # longest source, and end with nan where this one has ended
             width = rows.size(-1)
-            if new[..., width:].isnan().all():  # past the end of a shorter source
+            if new[..., width:].isnan().all():
                 new = new[..., :width]
         shape = (self.place_count, *rows.shape[1:])
         found = tuple(new.shape[1:])
         if found != shape:
-            if self.place_count == 1:  # then the axis of places is ours, not the user's
+            if self.place_count == 1:  # a user gives no axis of places then: `patch_hooks` adds it
                 shape, found = shape[1:], found[1:]
             raise Seq2AttnError(
                 f"patch: {self.name} at {self.index} has the shape {shape}; found {found}"

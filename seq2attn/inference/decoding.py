@@ -104,11 +104,12 @@ def greedy_decode(
     for `max_steps`.
 
     source (B, S) ids, right-padded; lengths (B,). write: step, from 0 -> the id that is emitted
-    there in place of the likeliest. steps: of `max_steps`, yields each step, and may show progress.
-    Raises `Seq2AttnError` where the logits are not numbers.
+    there in place of the likeliest. steps: given `max_steps`, yields the number of each step, and
+    may show progress. Raises `Seq2AttnError` where the logits are not numbers.
     """
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
+    # which rows have emitted <eos>, and which have had logits that are nan
     finished = undefined = torch.zeros_like(lengths, dtype=torch.bool)
     # allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
@@ -219,7 +220,8 @@ def beam_decode(
         log_probabilities = log_probabilities.masked_fill(finished.unsqueeze(2), -torch.inf)
         log_probabilities[..., EOS].masked_fill_(finished, 0.0)
         extended = totals.unsqueeze(2) + log_probabilities  # (B, K, V)
-        # tokens of each, with the new one or an <eos>: <sos>, which is emitted first, stands for it
+        # tokens of each after this step, a finished one's <eos> included: as many as are now not
+        # <eos>, since <sos> is one of these
         counts = (emitted != EOS).sum(dim=1).view_as(totals)  # (B, K)
 
         scores = search.score(extended, counts.unsqueeze(2)).flatten(1)  # (B, KV)
@@ -263,6 +265,7 @@ class Ensemble(Model):
         return memories, states
 
     def steps(self, tokens: Tensor, state: Any, memory: Any) -> tuple[Decoded, Any]:
+        """Let each model decode, and return the logarithm of their mean probabilities as logits."""
         logs, weights, states = [], [], []
         for model, own_state, own_memory in zip(self.models, state, memory, strict=True):
             decoded, after = model.steps(tokens, own_state, own_memory)

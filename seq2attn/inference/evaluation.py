@@ -65,12 +65,11 @@ def evaluate(
                 wrong += _wrong_answers(predictor, batch, mistaken, numbers, length)
 
         means = {name: total / samples for name, total in totals.items()}
-        trained = predictor.task.is_trained(length)
         rows += rows_of(
             means,
             samples,
             length=length,
-            trained=trained,
+            trained=predictor.task.is_trained(length),
             family=family,
         )
         if watch is not None:
@@ -87,9 +86,9 @@ def evaluate_pairs(
 ) -> Evaluation:
     """Measure the model on pairs, at least one, by word and symbol error rate and by source length.
 
-    A source in several pairs is one word, or with `tokens` as many as it has pairs. Of several
-    right answers, the one closest to the model's counts. Confidence intervals treat sources as
-    independent, not words: the pairs of a source share its answer.
+    A word is a different source, or with `tokens` a pair. Of several right answers to a source, the
+    one closest to the model's counts. Confidence intervals treat sources as independent, not words:
+    the pairs of a source share its answer.
     """
     answers, metrics, loss = _measure_pairs(predictor, pairs)
 
@@ -177,18 +176,19 @@ def _measure_pairs(
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:
-    """Compute the word and the symbol error rate, and the share of answers cut off. An answer
-    counts as often as its `words`.
+    """Compute the word and the symbol error rate, and the share of answers cut off.
+
+    An answer counts `words` times, since several lines of a file may share it.
     """
-    words = np.array([answer.words for answer in answers])  # (N,)
+    counts = np.array([answer.words for answer in answers])  # (N,)
     edits = [len(answer.edits) for answer in answers]
     symbols = [answer.right_length for answer in answers]
-    ser = bootstrap(words * edits, words * symbols)  # the sum of edits over that of symbols
+    ser = bootstrap(counts * edits, counts * symbols)  # the sum of edits over that of symbols
     wrong = [not answer.is_right for answer in answers]
     cut_off = [not answer.finished for answer in answers]
     return {
-        "wer": float(np.average(wrong, weights=words)),
-        "cut_off": float(np.average(cut_off, weights=words)),
+        "wer": float(np.average(wrong, weights=counts)),
+        "cut_off": float(np.average(cut_off, weights=counts)),
         "ser": ser,
     }
 
@@ -210,7 +210,7 @@ def _batches(
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        drawn = predictor.batch(examples).select(slice(samples - first))  # the last block's first
+        drawn = predictor.batch(examples).select(slice(samples - first))  # less of the last block
 
         for start in range(0, len(drawn.source), rows):
             yield drawn.select(slice(start, start + rows)).to(predictor.device)
@@ -226,6 +226,7 @@ def _measure(
 ) -> tuple[dict[str, Tensor], Tensor]:
     """Compute the metrics of each string by name, and the sum of its losses: (B,) each.
 
+    Exact match is of the whole output; the others are means over the characters of the right one.
     outputs: (B, T) ids that the model has written, if that is known already.
     """
     targets = batch.decoder_output  # (B, L) characters, <eos>, padding

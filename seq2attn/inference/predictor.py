@@ -57,6 +57,19 @@ def output_bound(task: Task, length: int) -> int:
     return 2 * task.target_length(length) + 10
 
 
+def _blocks(sources: Iterable[Source], limit: int) -> Iterator[list[Source]]:
+    """Yield lists of sources, in order: each ends as soon as it has `limit` symbols."""
+    block: list[Source] = []
+    symbols = 0
+    for source in sources:
+        block.append(source)
+        symbols += len(source[1])
+        if symbols >= limit:
+            yield block
+            block, symbols = [], 0
+    yield block
+
+
 @dataclass(frozen=True)
 class Predictor:
     """A model with its task: strings in, strings out.
@@ -98,16 +111,10 @@ class Predictor:
         keep_weights: of texts of at most `LONGEST_WITH_WEIGHTS` symbols.
         """
         limit = BLOCK_WITH_WEIGHTS if keep_weights else BLOCK
-        block: list[Source] = []
-        first = symbols = 0  # the block's first text, and its symbols
-        for source in map(self.read, texts):
-            block.append(source)
-            symbols += len(source[1])
-            if symbols >= limit:
-                yield from self.answer(block, range(first, first + len(block)), keep_weights)
-                first += len(block)
-                block, symbols = [], 0
-        yield from self.answer(block, range(first, first + len(block)), keep_weights)
+        first = 0
+        for block in _blocks(map(self.read, texts), limit):
+            yield from self.answer(block, range(first, first + len(block)), keep_weights)
+            first += len(block)
 
     def run_with_cache(self, texts: Iterable[str]) -> tuple[list[Answer], Cache]:
         """Return the answers to texts, and what the model computed for them."""
@@ -272,8 +279,9 @@ class Predictor:
             hypotheses = []
             for output in outputs:
                 written = write.text(self._symbols(text, output))
-                numbers = output.log_probability, output.score
-                hypotheses.append(Hypothesis(written, *numbers, output.finished))
+                hypotheses.append(
+                    Hypothesis(written, output.log_probability, output.score, output.finished)
+                )
 
             best = outputs[0]
             symbols = self._symbols(text, best)
@@ -309,8 +317,9 @@ class Predictor:
         if not self._copies or output.weights is None or UNK not in output.tokens:
             return symbols
         source = self.task.source_vocabulary
-        read = source.split(text)[0]
+        read, _ = source.split(text)
         known = vocabulary.ids.keys() - source.unseen(text)  # an unseen symbol is `<unk>`, too
+        # the positions of what `<unk>` may stand for
         lacking = [position for position, symbol in enumerate(read) if symbol not in known]
 
         for step, token in enumerate(output.tokens):

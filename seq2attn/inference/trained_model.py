@@ -116,12 +116,13 @@ class TrainedModel:
         """Answer a string, or several, greedily, with the changes of `predict`. Return an `Answer`,
         or a list of them, and a `Cache` of what the model computed.
         """
-        if searching := [name for name in ("beam", "length_penalty") if name in changes]:
-            raise Seq2AttnError(
-                f"run_with_cache answers greedily, without {searching[0]}: a beam has several "
-                "hypotheses at a step, and a cache one value",
-                hint="predict(beam=K) answers with a beam.",
-            )
+        for name in ("beam", "length_penalty"):
+            if name in changes:
+                raise Seq2AttnError(
+                    f"run_with_cache answers greedily, without {name}: a beam has several "
+                    "hypotheses at a step, and a cache one value",
+                    hint="predict(beam=K) answers with a beam.",
+                )
         predictor = replace(self.predictor, search=None, changes=Changes(**changes))
         answers, cache = predictor.run_with_cache(_listed(text))
         return (answers[0], cache.string(0)) if isinstance(text, str) else (answers, cache)
@@ -245,10 +246,10 @@ def patch_map(
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
     unpatched = model.predictor.losses(answers)  # (N, T)
-    effects = []  # (N, T) of each row
+    effects = []  # (N, T) of each row: how much less likely it makes the answers' symbols
     for index in range(ends.max()):
         row = rows[:, index].copy()
-        row[index >= ends] = np.nan  # patches nothing
+        row[index >= ends] = np.nan  # a row of nan patches nothing
         patched = replace(model.predictor, changes=Changes(patch={(quantity, index): row}))
         effects.append(patched.losses(answers) - unpatched)
     maps = []

@@ -116,7 +116,12 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, kernels: Kernels, *inputs: Any) -> tuple[Tensor, Tensor | None]:
-        """Read the sizes off the inputs, allocate the results, and let the C write them."""
+        """Read the sizes off the inputs, allocate the results, and let the C write them.
+
+        Of the results, `states` or `vectors`, and `weights`, are returned. The others, a row for
+        each position, are what `backward` needs: gates, the states before, and with attention
+        projected queries and past weights.
+        """
         inputs = tuple(None if tensor is None else tensor.contiguous() for tensor in inputs)
         named = dict(zip(INPUTS, inputs, strict=True))
         rows, steps = named["tokens"].shape
@@ -128,22 +133,22 @@ class Recurrence(torch.autograd.Function):
         fed = named["weight_ih"].size(1) - embedded
         context = fed
 
-        # what the C does not use: sizes of 0 and no tensors
+        # a size is 0, and a result None, where the inputs do not ask for it
         attention = (0, 0, 0)  # keys, and widths of a key and a value
         convolution = (0, 0, 0)  # channels, taps, distances
         vectors = weights = queries = pasts = None
-        if (combine := named["combine"]) is not None:
+        if (combine := named["combine"]) is not None:  # `luong`: attentional vectors
             context = combine.size(1) - width
             vectors = like.new_zeros(rows, steps, width)
-        if (keys := named["keys"]) is not None:
+        if (keys := named["keys"]) is not None:  # attention
             attention = (*keys.shape[1:], named["values"].size(2))
             weights = like.new_zeros(rows, steps, keys.size(1))
-        if named["v"] is not None:
+        if named["v"] is not None:  # the additive score
             queries = like.new_empty(rows * steps, named["v"].numel())
-        if (past := named["past_weight"]) is not None:
+        if (past := named["past_weight"]) is not None:  # a history
             channels, taps, distances = past.shape
             convolution = (channels, taps, 0 if named["moves"] is None else distances)
-            # the weights before each step, padded for the convolution
+            # the weights before each step, padded for the convolution, and always their sum
             pasts = like.new_zeros(rows * steps, max(channels, 2), taps - 1 + keys.size(1))
 
         gates = like.new_empty(rows * steps, 4 * width)
@@ -165,8 +170,10 @@ class Recurrence(torch.autograd.Function):
     def backward(
         ctx: Any, grad_features: Tensor | None, grad_weights: Tensor | None
     ) -> tuple[Any, ...]:
-        """Allocate the gradients, and let the C write them. Results have the gradients (B, L, D),
-        or (B, L, D + Dc), and (B, L, S).
+        """Allocate the gradients of what is learned, and let the C write them.
+
+        grad_features (B, L, D), or (B, L, D + Dc), and grad_weights (B, L, S): of the two results
+        of `forward`; None where the loss does not depend on one.
         """
         named = dict(zip(INPUTS + RESULTS, ctx.saved_tensors, strict=True))
         states = named["states"]
@@ -179,7 +186,7 @@ class Recurrence(torch.autograd.Function):
             grad_weights = grad_weights.contiguous()
 
         wanted = {name: named[name] for name in LEARNED if named[name] is not None}
-        if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
+        if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:  # 1: `kernels` comes first
             del wanted["initial"]
 
         sizes = [like.numel() for like in wanted.values()]
@@ -194,4 +201,4 @@ class Recurrence(torch.autograd.Function):
         learned = [gradients.get(name) for name in LEARNED]
         tensors = (*ctx.saved_tensors, *of_results, grad_weights, *learned)
         ctx.kernels.backward(ctx.sizes, tensors)
-        return None, *(None for _ in FIXED), *learned
+        return None, *(None for _ in FIXED), *learned  # one for each argument of `forward`

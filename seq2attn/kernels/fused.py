@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seq2attn.model.cells import GRU, LSTM, State, TorchCell
+from seq2attn.model.cells import GRU, LSTM, State, TorchCell, at_ends
 from seq2attn.model.hooks import is_hooked
 from seq2attn.model.normalisers import Softmax
 from seq2attn.torch_private import masked_softmax
@@ -23,12 +23,16 @@ class Fused(nn.Module):
         vars(self).update(vars(part))
 
 
-class FusedGRU(Fused, GRU):
-    """A step is one call, and so are all steps of a string (by cuDNN) unless states are reset."""
+class FusedCell(Fused):
+    """A cell whose step projects the inputs, too: what `project_input` did is left to it."""
 
     def project_input(self, inputs: Tensor) -> Tensor:
-        """Return the inputs (..., E) themselves: the fused step projects them."""
+        """Return the inputs (..., E) themselves."""
         return inputs
+
+
+class FusedGRU(FusedCell, GRU):
+    """A step is one call, and so are all steps of a string (by cuDNN) unless states are reset."""
 
     def step(self, inputs: Tensor, state: State) -> State:
         return (torch.gru_cell(inputs, *state, *_weights(self)),)
@@ -36,6 +40,9 @@ class FusedGRU(Fused, GRU):
     def forward(
         self, inputs: Tensor, state: State, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
+        """As `Cell.forward`: all steps in one call of `torch.gru`, where nobody has to see the
+        states between them.
+        """
         if inputs.size(1) == 1 or is_hooked(self):  # hooks see, or reset, each state
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)
@@ -51,19 +58,14 @@ class FusedGRU(Fused, GRU):
             bidirectional=False,
             batch_first=True,
         )
-        outputs = outputs.contiguous()  # dropout draws in the order of memory
+        outputs = outputs.contiguous()  # so that dropout drops the numbers that it drops elsewhere
         if lengths is None:
             return outputs, (last.squeeze(0),)
-        index = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-        return outputs, (outputs.gather(1, index).squeeze(1),)
+        return outputs, (at_ends(outputs, lengths),)
 
 
-class FusedLSTM(Fused, LSTM):
+class FusedLSTM(FusedCell, LSTM):
     """A step is one call."""
-
-    def project_input(self, inputs: Tensor) -> Tensor:
-        """Return the inputs (..., E) themselves: the fused step projects them."""
-        return inputs
 
     def step(self, inputs: Tensor, state: State) -> State:
         return torch.lstm_cell(inputs, state, *_weights(self))

@@ -18,7 +18,7 @@ from seq2attn.kernels.function import TYPES, gru
 from seq2attn.kernels.fused import FUSED, Place, fused, place_together
 from seq2attn.kernels.library import OFF, load
 from seq2attn.model.attention import Attention, Memory, NoAttention
-from seq2attn.model.cells import GRU, LSTM
+from seq2attn.model.cells import GRU, LSTM, at_ends
 from seq2attn.model.decoder import BahdanauDecoder, DecoderState, LuongDecoder, Reverser
 from seq2attn.model.encoder import Encoded, Layer, RecurrentEncoder, flip, flip_index
 from seq2attn.model.histories import (
@@ -181,7 +181,7 @@ class Leaf:
 
         bottom, *above = encoder.layers
         states, final = self._read(bottom, bottom.cell, source, lengths, resets)  # (B, S, D)
-        if bottom.backward_cell is not None:
+        if bottom.backward_cell is not None:  # it reads the strings reversed, as in `Layer`
             index = flip_index(lengths, source.size(1))  # (B, S)
             flipped = source.gather(1, index)
             back, final = self._read(bottom, bottom.backward_cell, flipped, lengths, resets)
@@ -204,13 +204,11 @@ class Leaf:
             inputs |= _lengths(lengths, source)
 
         outputs, _ = gru(self.kernels, inputs)  # (B, S, D)
-
-        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, cell.width)  # (B, 1, D)
-        return Encoded(outputs, (outputs.gather(1, last).squeeze(1),))
+        return Encoded(outputs, (at_ends(outputs, lengths),))
 
     def _decode(self, batch: Batch, state: DecoderState, memory: Memory, resets: Resets) -> Decoded:
         """Decode with teacher forcing: the recurrence and its attention in C, the output layer by
-        the formulas.
+        the formulas. A `luong` decoder also combines context and state; the C knows its W_c.
         """
         decoder: Any = self.model.decoder
         tokens = batch.decoder_input  # (B, L)
@@ -224,11 +222,11 @@ class Leaf:
         inputs |= _lengths(batch.decoder_lengths, tokens)
         if attends:
             inputs |= _attention(decoder.attention, memory)
-        if attends and combines:  # the columns of [c; s] become those of [s; c]
+        if attends and combines:  # W_c multiplies [c; s], and the C has [s; c]
             inputs["combine"] = decoder.combine.weight.roll(decoder.cell.width, 1)
 
         features, weights = gru(self.kernels, inputs)  # (B, L, ...) and (B, L, S)
-        if combines and not attends:  # the C has combined nothing: here, with contexts of width 0
+        if combines and not attends:  # the C leaves this to us: combine with contexts of width 0
             nothing = features[..., :0]
             features = decoder.features(nothing, features, nothing)
         return decoder.decode(features, weights, memory)
@@ -256,7 +254,9 @@ def _is_as_written(*modules: nn.Module) -> bool:
 
 
 def _fused_parts(model: nn.Module) -> Iterator[Place]:
-    """Yield the parts that a fused form may take the place of."""
+    """Yield the cells and softmaxes that a fused form may take the place of: those that nobody has
+    changed.
+    """
     for owner in model.modules():
         # the fused softmax gives NaN in a row without an allowed key, which a window may leave
         softmax_fits = type(owner) is Attention and owner.window is None
@@ -279,13 +279,15 @@ def _is_known_encoder(encoder: Any) -> bool:
 def _is_known_decoder(decoder: Any) -> bool:
     """Return whether a decoder is a GRU that attends as the C does, or that does not attend.
 
-    The C attends with the softmax of the scores of projected keys, perhaps changed by a history.
+    The C attends with the softmax of the scores of projected keys, perhaps changed by a history,
+    and to all keys: it has no windows.
     """
     if type(decoder) not in DECODERS or not _is_as_written(*decoder.modules()):
         return False
 
     attention = decoder.attention
     if type(attention) is NoAttention:
+        # without contexts the C combines nothing, so it has no vector to feed back
         known = not getattr(decoder, "input_feeding", False)
     else:
         known = type(attention.score) in (Additive, *PRODUCTS) and attention.window is None
@@ -303,16 +305,19 @@ def _recurrence(
     initial: Tensor,
     resets: Resets,
 ) -> dict[str, Any]:
-    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D).
+    """Return the inputs of a cell that reads tokens (B, L) from its initial state (B, D): weights,
+    embeddings, tokens, and the resets of its state.
 
     The C has no dropout: the embeddings that it gets are dropped out already.
     """
-    if dropout.training and dropout.p:  # each occurrence of a token has a vector of its own
+    if dropout.training and dropout.p:
+        # dropout differs at each occurrence of a token: a vector for each, and a token that names
+        # its place among them
         table = dropout(embedding(tokens)).flatten(0, 1)  # (B L, E)
         tokens = torch.arange(tokens.numel()).view_as(tokens)
     else:
         table = embedding.weight  # (V, E)
-        if embedding.padding_idx is not None:  # a row without gradients
+        if embedding.padding_idx is not None:  # PyTorch gives this row no gradient
             fixed = (torch.arange(len(table)) == embedding.padding_idx).unsqueeze(1)
             table = torch.where(fixed, table.detach(), table)
 
@@ -326,7 +331,7 @@ def _recurrence(
 
 def _lengths(lengths: Tensor, tokens: Tensor) -> dict[str, Tensor]:
     """Return lengths (B,) of tokens (B, L) as an input, if rows come longest first and none is
-    empty: then those that have ended take no part in the later steps.
+    empty: the C then leaves out the rows that have ended. Otherwise nothing: it reads the padding.
     """
     counts = lengths.tolist()
     descending = counts == sorted(counts, reverse=True)
@@ -338,9 +343,9 @@ def _attention(attention: Attention, memory: Memory) -> dict[str, Any]:
     """Return the inputs of an attention: what it compares and averages, and the parameters of its
     history, as the history's `forward` and `distribution` use them.
 
-    `past_weight` is the convolution over past weights, as a matrix for each channel and offset:
-    (C, T, features), or of `shift` (C, T, distances). As `torch.conv1d`, the kernels do not flip
-    it; the distribution of `shift` over distances is flipped here.
+    The C has one convolution over past weights for all histories: `past_weight`, a matrix for each
+    channel and offset, (C, T, features), or of `shift` (C, T, distances). As `torch.conv1d`, it
+    does not flip it; the distribution of `shift` over distances is flipped here.
     """
     score = attention.score
     history = attention.history

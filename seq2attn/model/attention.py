@@ -51,6 +51,7 @@ class AttentionPoints(nn.Module):
     """
 
     def __init__(self, each: str, *head_axes: str) -> None:
+        """Make the points; each passes the values described below it."""
         super().__init__()
         point = partial(Point, each=each)
         # written (B, L, S) below; (B, H, L, S) with an axis of heads
@@ -100,6 +101,7 @@ class Attention(AttentionPoints):
         scalable_softmax: bool = False,
         mask_padding: bool = True,
     ) -> None:
+        """Put the parts together; the docstring of the class describes them."""
         super().__init__("head")
         self.score = score
         self.normaliser = normaliser or Softmax()
@@ -189,6 +191,9 @@ class Heads(nn.Module):
     """
 
     def __init__(self, query_width: int, key_width: int, heads: Sequence[Attention]) -> None:
+        """Make the maps W_q, W_k and W_v, from queries and keys of these widths to those of the
+        heads.
+        """
         super().__init__()
         self.heads: Any = nn.ModuleList(heads)
         all_queries = sum(head.score.query_width for head in heads)
@@ -229,15 +234,16 @@ class Heads(nn.Module):
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0
     ) -> Attended:
-        """As `Attention.forward`."""
+        """As `Attention.forward`: each head gets its part of the mapped query and of `past`, and
+        its memory; contexts are joined, weights averaged.
+        """
         count = len(self.heads)
         queries = self.query_map(query).chunk(count, dim=2)  # H times (B, L, d)
         pasts = [None] * count if past is None else past.chunk(count, dim=1)
         attended = []
-        for head, own_query, own, own_past in zip(
-            self.heads, queries, memory.prepared, pasts, strict=True
-        ):
-            attended.append(head(own_query, own, own_past, first))
+        inputs = zip(self.heads, queries, memory.prepared, pasts, strict=True)
+        for head, own_query, own_memory, own_past in inputs:
+            attended.append(head(own_query, own_memory, own_past, first))
         contexts, weights, pasts = zip(*attended, strict=True)
         mean = torch.stack(weights).mean(dim=0)  # (H, B, L, S) -> (B, L, S)
         return Attended(torch.cat(contexts, dim=2), mean, _joined(pasts))

@@ -65,8 +65,9 @@ class Cell(nn.Module):
         dtype, device = like.dtype, like.device.type
         if torch.is_autocast_enabled(device) and dtype == torch.float32:
             dtype = torch.get_autocast_dtype(device)
-        zeros = [like.new_zeros(rows, self.width, dtype=dtype) for _ in range(self.state_tensors)]
-        return tuple(zeros)
+        return tuple(
+            like.new_zeros(rows, self.width, dtype=dtype) for _ in range(self.state_tensors)
+        )
 
     def enter(self, state: State) -> State:
         """Return the state with which a step begins: `state`, unless hooks replace it."""
@@ -95,11 +96,16 @@ class Cell(nn.Module):
         outputs = torch.stack([self.output(state) for state in states], dim=1)  # (B, S, D)
         if lengths is None:
             return outputs, state
-        last = (lengths - 1).view(-1, 1, 1).expand(-1, 1, self.width)  # (B, 1, D)
-        at_ends = []
+        last = []
         for tensors in zip(*states, strict=True):  # S times (B, D): h of all steps, then c
-            at_ends.append(torch.stack(tensors, dim=1).gather(1, last).squeeze(1))
-        return outputs, tuple(at_ends)
+            last.append(at_ends(torch.stack(tensors, dim=1), lengths))
+        return outputs, tuple(last)
+
+
+def at_ends(rows: Tensor, lengths: Tensor) -> Tensor:
+    """Return the row of each string's last token, (B, D), from rows (B, S, D); lengths (B,)."""
+    index = (lengths - 1).view(-1, 1, 1).expand(-1, 1, rows.size(2))  # (B, 1, D)
+    return rows.gather(1, index).squeeze(1)
 
 
 class TorchCell(Cell):
@@ -111,6 +117,7 @@ class TorchCell(Cell):
     """G"""
 
     def __init__(self, input_width: int, width: int) -> None:
+        """Draw all weights uniformly from -1/sqrt(D) to 1/sqrt(D), as torch does."""
         super().__init__(input_width, width)
         rows = self.blocks * width
         self.weight_ih = nn.Parameter(torch.empty(rows, input_width))
@@ -145,6 +152,9 @@ class GRU(TorchCell):
         self.r, self.z, self.n = (Point("gates", "width", each="gate") for _ in range(3))
 
     def step(self, inputs: Tensor, state: State) -> State:
+        """Compute h' from h and inputs (B, 3D), W_i x + b_i of r, z and n, by the equations of the
+        class.
+        """
         (h,) = state  # (B, D)
         widths = [2 * self.width, self.width]
         input_rz, input_n = inputs.split_with_sizes(widths, dim=1)  # (B, 2D) and (B, D)
@@ -173,6 +183,9 @@ class LSTM(TorchCell):
         self.i, self.f, self.g, self.o = (Point("gates", "width", each="gate") for _ in range(4))
 
     def step(self, inputs: Tensor, state: State) -> State:
+        """Compute h' and c' from h, c and inputs (B, 4D), W x + b of i, f, g and o, by the
+        equations of the class.
+        """
         h, c = state
         i, f, g, o = (inputs + self.project_state(h)).chunk(4, dim=1)  # (B, D) each
         i = self.i(torch.sigmoid(i))
@@ -203,10 +216,13 @@ class Stack(Cell):
         self.state_points = tuple(point for cell in cells for point in cell.state_points)
 
     def step(self, inputs: Tensor, state: State) -> State:
+        """Compute a step of each layer, whose input is the output of the one below: the bottom
+        layer's is (B, E).
+        """
         after: State = ()
         for number, cell in enumerate(self.cells):
             if number:
-                inputs = self.dropout(inputs)  # (B, E), above the bottom layer (B, D)
+                inputs = self.dropout(inputs)  # (B, D)
             # this layer's tensors follow those of the layers below
             before = state[len(after) : len(after) + cell.state_tensors]
             output, layer_state = cell(inputs.unsqueeze(1), before)

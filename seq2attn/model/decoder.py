@@ -68,6 +68,7 @@ class Decoder(nn.Module):
         *,
         output_width: int,
     ) -> None:
+        """Make what every arrangement has; output_width: of the features that `advance` returns."""
         super().__init__()
         self.embedding = nn.Embedding(vocabulary_size, embedding)
         self.attention = attention
@@ -170,6 +171,9 @@ class LuongDecoder(Decoder):
         *,
         input_feeding: bool = False,
     ) -> None:
+        """Make the cell, which with `input_feeding` also reads the last attentional vector, and
+        W_c.
+        """
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.input_feeding = input_feeding
         fed_width = cells.width if input_feeding else 0
@@ -187,6 +191,7 @@ class LuongDecoder(Decoder):
         return not self.input_feeding and state.past is None
 
     def advance(self, embedded: Tensor, state: DecoderState, memory: Memory) -> Step:
+        """As `Decoder.advance`: step the cell, then attend with its new states."""
         inputs = embedded  # (B, L, E)
         if state.attentional is not None:  # then L is 1
             inputs = torch.cat([embedded, state.attentional.unsqueeze(1)], dim=2)  # (B, 1, E + D)
@@ -236,6 +241,7 @@ class PointerDecoder(LuongDecoder):
         return torch.cat([super().features(context, states, embedded), gates], dim=2)
 
     def decode(self, features: Tensor, weights: Tensor | None, memory: Memory) -> Decoded:
+        """Compute log P (B, L, V), the softmax mixed with copies of what the weights attend to."""
         assert weights is not None
         assert memory.source is not None
         # attentional vectors (B, L, D) and the logit of g_t (B, L, 1), as `features` appends it

@@ -53,21 +53,25 @@ class HardMonotonicDecoder(Decoder):
         *,
         order: int = 1,
     ) -> None:
+        """order: 1: attention moves on from the last position; 0: it does not depend on it."""
         super().__init__(vocabulary_size, embedding, attention, cells, output_width=cells.width)
         self.order = order
         self.cell = cells.stack(embedding)
         # the columns of V for s, and those for h
         self.combine_state = nn.Linear(cells.width, cells.width)
         self.combine_value = nn.Linear(attention.value_width, cells.width, bias=False)
-        self.prior = Point("attention.weights", "step", "source", fixed=FIXED)
-        # What attention computes here are transitions, and is named so: `attention.weights` are p.
+        # What hooks know as `attention.weights` is p here. What attention itself computes, w, makes
+        # the transitions, so it gets their name.
+        self.weights = Point("attention.weights", "step", "source", fixed=FIXED)
         for part in attention.modules():
             if isinstance(part, Attention):
                 part.weights.name = "transition"
                 part.context.fixed = "`hard_monotonic` reads no context"
 
     def begin(self, first: State, memory: Memory) -> DecoderState:
-        """As `Decoder.begin`; every symbol before the first was written at the first position."""
+        """As `Decoder.begin`; whatever symbol came before, it counts as written at the first
+        position: q_0.
+        """
         rows, width = memory.values.shape[:2]
         is_first = torch.arange(width, device=memory.values.device) == 0  # (S,)
         start = torch.where(is_first, 0.0, NEVER).unsqueeze(1)  # (S, 1)
@@ -116,7 +120,7 @@ class HardMonotonicDecoder(Decoder):
             joint=last,
         )
         logits = log_joint.logsumexp(dim=2)  # (B, L, V)
-        return Decoded(logits, self.prior(log_p.exp())), after
+        return Decoded(logits, self.weights(log_p.exp())), after
 
     def _one_by_one(
         self, tokens: Tensor, state: DecoderState, memory: Memory
@@ -146,10 +150,12 @@ class HardMonotonicDecoder(Decoder):
         tokens: Tensor,
         joint: Tensor | None,
     ) -> Tensor:
-        """Compute log p (B, L, S) from log w (B, L, S) and log e (B, L, S, V).
+        """Compute log p (B, L, S), p where a symbol is written before it is known, from log w
+        (B, L, S), w the attention weights, and log e (B, L, S, V), e what each source position
+        writes.
 
-        tokens (B, L): the one before each position, which was written at the position before;
-        joint (B, S, V): log (p e) there, for the first of them.
+        tokens (B, L): the one before each output position. joint (B, S, V): log (p e) of the output
+        position before this call, at which the first of these tokens was written.
         """
         if self.order == 0:
             return log_w.log_softmax(dim=2)
@@ -165,7 +171,7 @@ class HardMonotonicDecoder(Decoder):
         for position in range(tokens.size(1)):
             if position:
                 before = priors[-1] + written[:, position - 1]
-            posterior = before.log_softmax(dim=1)  # log q
+            posterior = before.log_softmax(dim=1)  # log q: where it was, now that it is known
             # p(j) = w_j times the sum over i <= j of q(i) / (w_i + ... + w_S)
             sums = (posterior - onward[:, position]).logcumsumexp(dim=1)
             priors.append(log_w[:, position] + sums)

@@ -179,6 +179,7 @@ class Shift(History):
     def __init__(
         self, *widths: int, reach: int = 2, rereading: bool = True, evaluation_power: float = 1.0
     ) -> None:
+        """Make p, uniform at first, and g; reach: the largest distance of a move."""
         super().__init__(*widths)
         self.reach = reach
         self.evaluation_power = evaluation_power
@@ -191,19 +192,25 @@ class Shift(History):
         return torch.cat([weights, step.past[:, 1:2] + weights], dim=1)
 
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
-        """Compute alpha_t (B, 1, S): the moved weights, or `weights` where none have moved."""
+        """Compute alpha_t (B, 1, S): the previous weights, moved around the source, or `weights`
+        where none have moved, sharpened by the power g; in evaluation, what has moved is first
+        sharpened by `evaluation_power`, too.
+        """
         lengths = step.valid.sum(dim=2, keepdim=True).clamp(min=1)  # (B, 1, 1) n
         moved = self.moved(step, lengths).masked_fill(~step.allowed, 0.0)  # (B, 1, S)
         # False in the first step, which follows zeros, and where a window has cut most of it off
         has_moved = moved.sum(dim=2, keepdim=True) > 0.5  # (B, 1, 1)
-        power = 1.0 if self.training else self.evaluation_power
-        moved = torch.where(has_moved, moved**power, weights)
-        sharp = moved ** (1 + F.softplus(self.power))  # to the power of g
+        if not self.training:
+            moved = moved**self.evaluation_power
+        mixed = torch.where(has_moved, moved, weights)
+        sharp = mixed ** (1 + F.softplus(self.power))  # to the power of g
         return sharp / sharp.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sharp.dtype).tiny)
 
     def moved(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """Move the previous weights around sources of lengths (B, 1, 1): (B, 1, S)."""
-        return arrived(self.distribution(step, lengths) * step.past[:, :1], lengths)
+        # of each key's weight, the share that leaves it by each distance
+        leaving = self.distribution(step, lengths) * step.past[:, :1]  # (B, 2 reach + 1, S)
+        return arrived(leaving, lengths)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
         """Compute p over the distances from -reach to reach: one for all keys, (2 reach + 1, 1), or
@@ -246,6 +253,7 @@ class ShiftByKey(Shift):
         rereading: bool = True,
         evaluation_power: float = 4.0,
     ) -> None:
+        """As `Shift`, with W and F, which are 0 at first."""
         super().__init__(
             *widths,
             reach=reach,
@@ -267,6 +275,7 @@ class ShiftByKey(Shift):
         return torch.cat([super().update(weights, step), step.past[:, :1]], dim=1)
 
     def distribution(self, step: AttentionStep, lengths: Tensor) -> Tensor:
+        # the past weights, continued beyond both ends of the source by half a kernel
         around = wrapped(step.past, lengths, self.by_past.size(2) // 2)
         moves = F.conv1d(around, self.by_past)  # (B, 2 reach + 1, S)
         return torch.softmax(self.speed * (step.prepared + moves), dim=1)

@@ -84,7 +84,8 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
     Raises `Seq2AttnError` if the hook returns anything but None or a tensor that fits, and if it
     changes a value that is fixed.
     """
-    new = hook(given, At(place, given, axes))
+    at = At(**vars(place), value=given, axes=axes, first=position_here.get())
+    new = hook(given, at)
     if new is None:
         new = given  # perhaps changed in place
     elif not isinstance(new, Tensor) or (new.shape, new.dtype) != (value.shape, value.dtype):

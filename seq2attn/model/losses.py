@@ -98,6 +98,7 @@ class AttentiveGuidance(Loss):
     needs_alignment = True
 
     def forward(self, decoded: Decoded, batch: Batch) -> Tensor:
+        """Average -log of the weight at the aligned position, over the outputs that have one."""
         weights, alignment = decoded.weights, batch.alignment
         assert weights is not None
         assert alignment is not None, "attentive_guidance needs batch.alignment"

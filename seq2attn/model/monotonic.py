@@ -48,7 +48,16 @@ class Gaussian(History):
         return means.expand_as(step.past)
 
 
-class DynamicConvolution(History):
+class FromFirst(History):
+    """A history that begins at the first key: alpha_0 is 1 there."""
+
+    def begin(self, values: Tensor) -> Tensor:
+        """Return alpha_0 (B, 1, S)."""
+        first = torch.arange(values.size(1), device=values.device) == 0  # (S,)
+        return first.to(values.dtype).expand(len(values), 1, -1)
+
+
+class DynamicConvolution(FromFirst):
     """`dynamic_convolution`: what the weights were, not what the keys contain (Battenberg et al.
     2020, section 3.2, eq. 8).
 
@@ -64,8 +73,10 @@ class DynamicConvolution(History):
     """of P * alpha_{t-1}, where there would be nothing"""
 
     def __init__(self, *widths: int, filters: int = 8, kernel: int = 21) -> None:
+        """Make P, and the learned maps; the comments are the letters in the equation of the class,
+        e_j = v.tanh(U (F * alpha)_j + T (G(s) * alpha)_j + b) + ln (P * alpha)_j.
+        """
         super().__init__(*widths)
-        # the comments are the letters in the docstring of the class
         self.prior = beta_binomial(10, 0.1, 0.9)  # P, as in the paper
         self.static = nn.Linear(kernel, filters, bias=False)  # F
         width = self.query_width
@@ -73,10 +84,6 @@ class DynamicConvolution(History):
         self.dynamic = nn.Linear(width, kernel * filters, bias=False)  # V
         self.map = nn.Linear(2 * filters, width)  # [U T], b
         self.v = nn.Linear(width, 1, bias=False)
-
-    def begin(self, values: Tensor) -> Tensor:
-        """Return alpha_0 (B, 1, S)."""
-        return at_first(values)
 
     def scores(self, step: AttentionStep) -> Tensor:
         """Compute e (B, 1, S): what filters make of the weights around each key, and where the
@@ -93,14 +100,15 @@ class DynamicConvolution(History):
         located = torch.cat([self.static(near), near @ filters], dim=2)  # (B, S, 2 filters)
         energies = self.v(torch.tanh(self.map(located))).mT  # (B, 1, S)
 
+        # reversed, since conv1d does not flip its filter: the last number is P of staying
         prior = torch.tensor(self.prior[::-1], dtype=past.dtype).view(1, 1, -1)
         prior = prior.to(past.device, non_blocking=True)  # the CPU goes on
-        padded = F.pad(past, (len(self.prior) - 1, 0))  # the prior looks back only
+        padded = F.pad(past, (len(self.prior) - 1, 0))  # weight arrives only from keys before
         ahead = F.conv1d(padded, prior)  # (B, 1, S) P * alpha
         return energies + ahead.clamp(min=self.floor).log()
 
 
-class Monotonic(History):
+class Monotonic(FromFirst):
     """`monotonic`: from where the last step stopped, each key is passed or, with probability p_j,
     attended to. The weights are the expected alignment (Raffel et al. 2017, section 2.3), in
     training and afterwards:
@@ -121,10 +129,6 @@ class Monotonic(History):
         self.bias = nn.Parameter(torch.tensor(bias))  # r
         self.noise = noise
 
-    def begin(self, values: Tensor) -> Tensor:
-        """Return alpha_0 (B, 1, S)."""
-        return at_first(values)
-
     def combine(self, weights: Tensor, logits: Tensor, step: AttentionStep) -> Tensor:
         """Compute alpha_t (B, 1, S) from alpha_{t-1}, `step.past`, and the scores e, `logits`; the
         normaliser's `weights` have no influence.
@@ -143,12 +147,6 @@ class Monotonic(History):
         logs = (before * later).cumsum(dim=2)  # (B, S, S)
         reached = logs.exp().triu()  # 0 where j < k: attention never goes back
         return stop * (step.past @ reached)
-
-
-def at_first(values: Tensor) -> Tensor:
-    """Return weights (B, 1, S) that are 1 at the first key, for values (B, S, Dv)."""
-    first = torch.arange(values.size(1), device=values.device) == 0  # (S,)
-    return first.to(values.dtype).expand(len(values), 1, -1)
 
 
 def beta_binomial(largest: int, a: float, b: float) -> list[float]:

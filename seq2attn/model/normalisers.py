@@ -74,6 +74,7 @@ class Entmax15(Normaliser):
     """
 
     def normalise(self, scores: Tensor) -> Tensor:
+        """Find how many of the largest scores have weight, then tau, then the weights (..., S)."""
         scores = below_largest(scores / 2)
         ordered, sums, counts = _ordered(scores)
         means = sums / counts  # of the largest 1, 2, ..., S keys

@@ -83,28 +83,23 @@ class Place:
     """of an ensemble"""
 
 
-class At:
-    """Where the value is that a hook gets."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class At(Place):
+    """Where the value is that a hook gets: its place, and which rows and strings it has."""
 
-    def __init__(self, place: Place, value: Tensor, axes: Sequence[str]) -> None:
-        """value (B, ...) with these axes after the batch."""
-        self.name = place.name
-        self.layer = place.layer
-        self.head = place.head
-        self.gate = place.gate
-        self.tensor = place.tensor
-        self.model = place.model
-        self.first = position_here.get()
-        """the position of the first row; in an exported graph a tensor ()"""
-        self._value = value
-        self.axes = axes
+    value: Tensor
+    """(B, ...)"""
+    axes: Sequence[str]
+    """its dimensions after the batch"""
+    first: Any
+    """the position of the first row; in an exported graph a tensor ()"""
 
     @property
     def positions(self) -> range:
         """The positions of the value's rows: steps of the output, or of the source in the encoder;
         they count from 0.
         """
-        rows = by_row(self.axes, self._value).size(1) if self.axes else 1
+        rows = by_row(self.axes, self.value).size(1)
         return range(self.first, self.first + rows)
 
     @property
@@ -112,7 +107,7 @@ class At:
         """Which string each row of the batch is, (B,): its index in the list that was given, or in
         training its row of the batch. A beam has several rows for each.
         """
-        count = len(self._value)
+        count = len(self.value)
         known = strings_here.get()
         if known is None:  # nobody said which strings they are, as in training
             return torch.arange(count)
@@ -148,14 +143,10 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
     found: dict[str, dict[Point, Place]] = {}
     whole, *parts = model.named_modules()
     for path, module in [*parts, whole]:  # the model's own come last, as its logits do
-        # the lists of modules that it is in: of `decoder.attention.heads.2`, {"heads": 2}
-        indices = {}
-        for owner, index in itertools.pairwise(path.split(".")):
-            if index.isdigit():
-                indices[owner] = int(index)
+        indices = _list_indices(path)
         of_model = indices.pop("models", 0)
         of_head = indices.pop("heads", None)
-        # what is left is a list of layers, whatever its name
+        # any other list is one of layers, whatever its name
         layer = next(iter(indices.values()), 0)
         for attribute, tensor, point in points_of(module):
             name = _public_name(path, point.name)
@@ -168,6 +159,19 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
             place = Place(point, name, layer, head, gate, tensor, of_model)
             found.setdefault(name, {})[point] = place
     return {name: list(group.values()) for name, group in found.items()}
+
+
+def _list_indices(path: str) -> dict[str, int]:
+    """Return the index that a module's path has in each list of modules that it passes.
+
+    >>> _list_indices("decoder.attention.heads.2")
+    {'heads': 2}
+    """
+    indices = {}
+    for owner, index in itertools.pairwise(path.split(".")):
+        if index.isdigit():
+            indices[owner] = int(index)
+    return indices
 
 
 def points_of(module: nn.Module) -> Iterator[tuple[str, int, Point]]:

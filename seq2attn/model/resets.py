@@ -60,10 +60,10 @@ def draw_resets(
     resets: dict[Point, Reset] = {}
     if encoder > 0:
         layers: Any = model.encoder.layers  # rules.py refuses resets for other encoders
-        resets |= _draw(random, [layer.cell for layer in layers], source, encoder, first)
-        if layers[0].backward_cell is not None:
-            backward = [layer.backward_cell for layer in layers]
-            resets |= _draw(random, backward, source, encoder, first)
+        for direction in ("cell", "backward_cell"):
+            cells = [getattr(layer, direction) for layer in layers]
+            if cells[0] is not None:
+                resets |= _draw(random, cells, source, encoder, first)
     if decoder > 0:
         resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, True)
     return resets
@@ -78,7 +78,9 @@ def _draw(
     A reset at a position replaces the state that the cell reads with this position's token.
     first: also at the first position, where this is the initial state.
     """
-    points = [point for cell in cells for point in cell.state_points]
+    points: list[Point] = []
+    for cell in cells:
+        points += cell.state_points
     options: Any = {"generator": random, "device": random.device}
     kept = torch.rand(tokens.shape, **options) >= probability  # (B, L)
     if not first:

@@ -135,6 +135,7 @@ class KeyValue(Dot):
         key_size: int | None = None,
         value_size: int | None = None,
     ) -> None:
+        """Make W_q, W_k and W_v, with outputs of d_k, d_k and d_v numbers."""
         super().__init__(query_width, key_width)
         self.key_size = key_size or query_width
         self.value_width = value_size or key_width

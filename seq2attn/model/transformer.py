@@ -55,6 +55,7 @@ class Transformer(Model):
         feedforward: int,
         dropout: float = 0.0,
     ) -> None:
+        """Make PyTorch's layers, and the points at which others look into cross-attention."""
         super().__init__()
         self.width = width
         self.source_embedding = nn.Embedding(source_size, width)
@@ -81,6 +82,9 @@ class Transformer(Model):
         self.logits = Point("logits", "step", "symbol")
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[TransformerMemory, TransformerState]:
+        """As `Model.encode`: keys and values of the source for each decoder layer, and those of
+        output positions, of which there are none yet.
+        """
         set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)

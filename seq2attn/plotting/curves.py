@@ -189,7 +189,7 @@ def draw_lengths(
             lw=0,
             zorder=0,
         )
-    every = math.ceil(len(positions) / limit)
+    every = max(1, math.ceil(len(positions) / limit))  # of no lengths, too
     panel.set_xticks(list(positions.values())[::every], list(map(str, positions))[::every])
     grey = " (grey: never seen in training)" if untrained else ""
     panel.set(xlabel=f"string length{grey}", ylim=(-0.03, 1.05))

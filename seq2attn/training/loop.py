@@ -63,6 +63,7 @@ class Trainer:
     """True to compute the model's formulas in PyTorch, without the compiled kernels"""
 
     def __post_init__(self) -> None:
+        """Prepare the step, and restore what the run has saved."""
         config, run, task = self.config, self.run, self.data.task
 
         self.span = training_span(config.training, self.data)
@@ -89,7 +90,7 @@ class Trainer:
         self._recorder = Recorder(self.run, progress.positions)
         # training seeds torch's generators at each step: the caller's are as before, afterwards
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            if progress.positions is None and self._snapshot_steps:
+            if progress.positions is None and self._snapshot_steps:  # a new run
                 self._take_snapshot()
             self._start_clock()
             batches = self.data.batches(progress.step)
@@ -178,13 +179,12 @@ class Trainer:
         if not evaluates and step not in self._snapshot_steps:
             return
         self._need_finite()
-        results = None
         if evaluates:
             prove(self.step, batch, step)  # no checkpoint to go on from without a proof
             results = self._evaluate()
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
-        if results is not None:
+        if evaluates:
             self._save("training")
             self.display.evaluation(f"{self.span.place(step)}: {results.describe()}")
         self._start_clock()
@@ -253,7 +253,7 @@ class Trainer:
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)
-        self.step.state = {}
+        self.step.state = {}  # the user's own optimiser is not known here
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
             self._recorder.step(number, numbers)

@@ -132,7 +132,7 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     middle = CELL // 2
     for place, symbol in enumerate(attention.source_symbols, start=1):
         centre = (place * CELL + middle, middle)
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")  # mm: its middle is there
     for place, symbol in enumerate(attention.output_symbols, start=1):
         centre = (middle, place * CELL + middle)
         letters.text(centre, sign(symbol)[:2], "black", font, "mm")

@@ -99,8 +99,9 @@ def _train_on(
     display: Display,
     should_stop: Callable[[], bool] | None,
 ) -> Training:
-    """Do what `train` does on `device`, or if it `may_move`, on the CPU if that is probably faster.
-    Whatever can be refused is refused before a run is created.
+    """Do what `train` does, in a context where only the config and the machine count: on `device`,
+    or if it `may_move`, on the CPU where that is probably faster. Whatever can be refused is
+    refused before a run is created.
     """
     if isinstance(where, Run):
         if where.environment.own_loop:
@@ -181,8 +182,7 @@ def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:
         trainer.train(should_stop)
         return trainer
     except LeafDiffers as difference:
-        message = f"{difference} Continuing from the last checkpoint without them."
-        trainer.display.say(message)
+        trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
     model = build_model(trainer.config, trainer.data.task).to(trainer.device)
     again = replace(trainer, model=model, formulas=True)
     again.train(should_stop)
@@ -199,7 +199,9 @@ def _explain(error: BaseException, trainer: Trainer) -> None:
 
 
 def _notes(trainer: Trainer) -> Iterator[str]:
-    """Yield what a user should know before training starts."""
+    """Yield what a user should know before training starts: notes on the data, why it is slow,
+    whether a resumed run still gives the weights that it would have given, and where it begins.
+    """
     run, step, device = trainer.run, trainer.progress.step, trainer.device
     if trainer.finished:
         yield f"{run.path} is finished: {trainer.span.place_of_all(step)}"
@@ -239,7 +241,7 @@ class NewModel(TrainedModel):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(vars(self))
         state.pop("_training", None)  # it holds compiled kernels, and is made again
-        state["watch"] = None
+        state["watch"] = None  # it belongs to the process of a comparison
         return state
 
     @cached_property
@@ -276,7 +278,7 @@ class NewModel(TrainedModel):
         if torch.is_autocast_enabled(self.predictor.device.type):
             training.leaf = None  # it computes in the weights' precision
 
-        if is_due(number):
+        if is_due(number):  # do the kernels compute what the formulas say?
             try:
                 prove(training, batch, number)
             except LeafDiffers as difference:
@@ -293,8 +295,10 @@ class NewModel(TrainedModel):
     def _losses(self) -> Iterator[tuple[int, dict[str, float]]]:
         """Yield the steps that were logged, with the mean losses of their parts."""
         for step, parts in sorted(self._logged.items()):
-            first, *_ = parts.values()
-            yield step, {name: fmean(part[name] for part in parts.values()) for name in first}
+            means = {}
+            for name in parts[min(parts)]:  # each part has the same losses
+                means[name] = fmean(losses[name] for losses in parts.values())
+            yield step, means
 
     def save(
         self, name: str, *, runs_dir: str | Path | None = None, note: str | None = None

@@ -45,6 +45,7 @@ class TrainingStep:
     """
 
     def __init__(self, model: Model, config: Config, device: torch.device) -> None:
+        """Choose how the model is computed, and make the optimiser's moments, zeros at first."""
         self.model = model
         self.config = config
         self.leaf: Forward | None = leaf_for(model)
@@ -84,8 +85,8 @@ class TrainingStep:
         states = [place for place in found if place.tensor == 0]  # h, not an LSTM's c
         if not states:
             raise Seq2AttnError(
-                f"training.losses: {asking[0]!r} reads the decoder's states, which this model has "
-                "not; leave it out"
+                f"training.losses: {asking[0]!r} reads the decoder's states, which this model does "
+                "not have; leave it out"
             )
         return max(states, key=lambda place: place.layer)
 
@@ -150,8 +151,8 @@ class TrainingStep:
         their sum has no gradient, while gradients are recorded.
         """
         given = {"step": number, "states": decoded.states}
-        parts = {}
-        terms = []
+        parts = {}  # what is recorded of each
+        terms = []  # of the sum, times their weights
         for name, loss in self._losses.items():
             asked = {argument: given[argument] for argument in loss.asks}
             value = loss.forward(decoded, batch, **asked)
@@ -191,7 +192,8 @@ class TrainingStep:
         limit = self.config.training.clip_norm
         if limit is None:
             return norm
-        if not self._may_read_numbers:  # scale always, by 1 where the norm is small enough
+        # where reading the norm would wait for a GPU, always scale: by 1 if it is small enough
+        if not self._may_read_numbers:
             foreach_multiply(gradients, (limit / norm).clamp(max=1))
         elif float(norm) > limit:
             foreach_multiply(gradients, limit / float(norm))
