@@ -185,7 +185,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5: it never goes back (⏎ ends an answer)." in told
+    assert "at 1, 2, 3, 4, 5 (in step 2 .83): it never goes back (⏎ ends an answer)." in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
@@ -196,9 +196,12 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert told.startswith("You guessed “hard”: right. The likeliest symbols are l .9")
     assert [float(one), float(other)] == pytest.approx([weights[2], weights[0]], abs=0.05)
     assert weights[1] < 1e-9  # is banned
+    here = "for (const j of [2, 3, 4]) ban(`1,${j}`); const step = views[1].now.steps[1]"
+    assert run(f"{here}; return views[1].wrote(step)") == "⏎"  # where it has just written
+    assert run("return Math.max(...chancesOf(views[1].now.steps[1]))") > 0.9
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
     assert (
-        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5: it never"
+        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5 (in"
         in told
     )
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told

@@ -26,12 +26,18 @@ const LEARNING_STOPS = [
     of: () => !hasOneModel,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
-    ask: () =>
-      `Both get the same batches. ${contrast()}. ${
+    ask: () => `Both get the same batches. ${contrast()}.
+      ${
         training.step || !bothAttend()
           ? ""
           : "Compare their largest weights in step 1 before you guess."
-      } Which one will have more strings right after ${batches()} batches?`,
+      }
+      ${
+        bothAttend()
+          ? "(It asks with the encoder's last state: in s · h, that fits the last key by itself.)"
+          : ""
+      }
+      Which one will have more strings right after ${batches()} batches?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
     tell: () => `At width ${data.models[0].about.width}, ${each(({number}) =>

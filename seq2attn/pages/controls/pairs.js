@@ -49,12 +49,14 @@ const PAIR_STOPS = [
       “${state.text}” right, one of them, or neither?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(oneWay()),
-    tell: () => `The largest weights of ${oneWay().spec.name} are at
-      ${peaks(oneWay())}: it never goes back (⏎ ends an answer). ${
+    tell: () => `The largest weights of ${oneWay().spec.name} are at ${peaks(oneWay())}
+      (in step 2 ${strongest(oneWay(), 1).shown}): it never goes back (⏎ ends an answer).
+      ${
         isRight(oneWay())
           ? ""
-          : "At the end, only its state can tell it what to write."
-      } ${sampled()}`
+          : "From the end, only its state can tell it what to write."
+      }
+      ${sampled()}`
   },
   {
     title: "What is hard about it",
@@ -72,9 +74,10 @@ const PAIR_STOPS = [
     },
     tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes
       one symbol, from the mean of what it reads. Hard attention is at one position or
-      at another; each of these has an answer of its own, about as likely as its
-      weight: one answers where, but for the ban, it would hardly be. And it never
-      goes back: «stuck.html|hard monotonic attention, stuck».`
+      at another, and each has an answer of its own, about as likely as its weight. ⏎
+      comes from position 1, which it has just written: to stand still means the end,
+      as after the last letter. Ban positions 3 to ${oneWay().count} of step 2, too,
+      and see. And it never goes back: «stuck.html|hard monotonic attention, stuck».`
   },
   {
     title: "One of the two is wrong",
