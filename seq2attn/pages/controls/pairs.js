@@ -105,7 +105,8 @@ const PAIR_STOPS = [
         return `There ${view.spec.name} attends most to ${place(found)}: ${shown}.`
       })
       return `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is
-        the first that is wrong. ${largest.join(" ")} ${sampled()}`
+        the first that is wrong. ${largest.join(" ")} ${sampled()}
+        ${hasWindow() ? "A window is wrong where what a step needs lies outside it." : ""}`
     }
   },
   {
@@ -132,8 +133,7 @@ const PAIR_STOPS = [
     press: "Type it",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
     tell: () => `${sampled()} Where a window leads to the right place, it still does so
-      in strings longer than those of training. It is wrong wherever what a step needs
-      lies outside it.`
+      in strings longer than those of training.`
   },
   {
     title: "What has been read",

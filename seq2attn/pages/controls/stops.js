@@ -42,13 +42,15 @@ const STOPS = [
     guess: () => ["0", "5", "10"],
     truth: view => `${countRight(view, WORDS)}`,
     start: () => type(WORDS[3]),
-    ask: () => `This model was trained without a mask, in batches filled up to their
-      longest string. Ten words, each alone: how many are right? ${WORDS.join(", ")}.`,
+    ask: () => `Strings of a batch are filled up to the longest with empty positions. A
+      mask gives these the weight 0; this model was trained without one. Ten words,
+      each alone: how many are right? ${WORDS.join(", ")}.`,
     press: `Then beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
     tell: view => `Alone ${countRight(view, WORDS)} of 10 are right, beside
       “${NEIGHBOUR}” ${countRight(view, WORDS, besides)}: here it writes
-      ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.
+      ${answerOf(view)}. Without a mask, your answer depends on who sits beside you:
+      that is what a mask is for.
       “${NEIGHBOUR}” itself has no empty positions: it is ${
         countRight(view, [NEIGHBOUR]) ? "right" : "wrong"
       }.`
