@@ -15,7 +15,7 @@ const decodeAll = (spec, requests) => {
   const session = new Session(new Model(spec));
   return requests.map(one => {
     const maps = {force: new Map(one.force), ban: new Set(one.ban), write: new Map(one.write)};
-    const {steps} = session.decode(one.ids, {...one, ...maps}, one.bound);
+    const {steps} = session.decode(one.ids, {...unchanged(), ...one, ...maps}, one.bound);
     const rows = name => (steps[0][name] ? steps.map(step => Array.from(step[name].data)) : null);
     const tokens = steps.map(step => step.written);
     return {tokens, logits: rows("logits"), weights: rows("weights")};

@@ -82,7 +82,7 @@ def test_a_window_is_marked_on_the_map_and_in_the_bars(opened):
 
 @pytest.mark.parametrize("page, stops, guess, told", [
     ("window", 3, 0, "“forwards”: right. forwards writes ntitnette. Step 2 is the first"),
-    ("coverage", 3, 1, "“coverage”: wrong, it is “plain”. plain writes eeeennsss. Step 9"),
+    ("coverage", 3, 0, "“p”: wrong, it is “o”. plain writes egoorrss. Step 4"),
     ("scores", 1, 0, "“both”: wrong, it is “neither”. They write olllh (dot) and olll (additive)"),
     ("order", 3, 0, "“all positions alike”: right. The largest weight of step 1 is .20 (bahdanau)"),
     ("width", 2, 1, "“wide”: wrong, it is “narrow”. narrow writes eoanhu. Step 2 is the first"),
@@ -103,29 +103,47 @@ def test_a_page_of_two_asks_what_they_differ_in(opened, page, stops, guess, told
     assert "undefined" not in run(f"return {asked}")
 
 
-def test_what_attention_read_reaches_coverage_and_the_cell_of_bahdanau(opened):
+def test_what_attention_read_reaches_the_cell_of_bahdanau(opened):
     """A step that is made to look elsewhere, and writes the same, moves the next one's weights
     only where they depend on past attention.
     """
     at = "Array.from(view[result].steps[state.step].weights.data)"
     rows = f"views.map(view => ['before', 'now'].map(result => {at}))"
-    for page, stop, step, place, one, other, verdict in (
-        ("coverage", 2, 8, 0, "plain", "coverage", "“plain”: wrong, it is “coverage”."),
-        ("order", 2, 2, 2, "luong", "bahdanau", "“bahdanau”: right."),
-    ):
-        run = opened(page)
-        told, names, weights, chosen = run(
-            f"{press(stop)} return [{TOLD}, views.map(({{spec}}) => spec.name), {rows}, "
-            "[state.step, state.position]]"
-        )
-        assert chosen == [step, place]
-        before, now = weights[names.index(one)]
-        assert before == now  # a state of letters alone
-        before, now = weights[names.index(other)]
-        assert now[place] < before[place] - 0.15
-        was, now = re.search(rf"(\.\d+), then (\.\d+) \({one}\)", told).groups()
-        assert was == now
-        assert told.startswith(f"You guessed {verdict}")
+    run = opened("order")
+    told, names, weights, chosen = run(
+        f"{press(2)} return [{TOLD}, views.map(({{spec}}) => spec.name), {rows}, "
+        "[state.step, state.position]]"
+    )
+    assert chosen == [2, 2]
+    assert names == ["bahdanau", "luong"]
+    (before, now), (one, same) = weights
+    assert one == same  # a state of letters alone
+    assert now[2] < before[2] - 0.15
+    was, now = re.search(r"(\.\d+), then (\.\d+) \(luong\)", told).groups()
+    assert was == now
+    assert told.startswith("You guessed “bahdanau”: right.")
+
+
+def test_a_position_that_coverage_forgets_is_read_again(opened):
+    run = opened("coverage")
+    answers = "views.map(view => answerOf(view))"
+    assert run(f"{press(2)} return [{TOLD}.slice(0, 24), {answers}]") == [
+        "You guessed “p”: right. ",
+        ["egoorrss", "egopprss"],  # plain remembers nothing that could be forgotten
+    ]
+    keeps = "views[1].now.steps.map(step => step.trace()[at].data[0])"
+    at = "const at = views[1].session().model.graphs.step.at('state.past');"
+    assert run(f"{at} return {keeps}") == [0] * 9
+    tool = "find('[data-key=f]')"
+    assert run(f"return views.map(view => view.{tool}.hidden)") == [True, False]
+    assert run("return [by('changes').textContent, fragment().includes('forget=0')]") == [
+        "position 1: forgotten ✕",
+        True,
+    ]
+    run(f"type('dessert'); choose(3, 5); views[1].{tool}.click(); forget(0)")
+    assert run(f"return {answers}") == ["eeersst", "deerrrrr"]
+    run(f"views[1].{tool}.click()")
+    assert run(f"return [{answers}[1], isChanged()]") == ["deersst", False]
 
 
 def test_the_diagram_has_the_cell_where_the_decoder_computes_it(opened):
@@ -167,7 +185,7 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     run = opened("monotonic")
     told = run(f"{press(0)} return {TOLD}")
     assert told.startswith("You guessed “both”: right. The largest weights of hard are at 1, 2, 3,")
-    assert "at 1, 2, 3, 4, 5: it never goes back (⏎ ends an answer)." in told
+    assert "at 1, 2, 3, 4, 5 (in step 2 .83): it never goes back (⏎ ends an answer)." in told
     below = "const below = (row, t) => Array.from(row.weights.data).slice(0, Math.max(0, t - 1));"
     rows = "views[1].now.steps.slice(0, 5).flatMap(below)"
     assert max(run(f"{below} return {rows}")) < 0.005
@@ -178,9 +196,12 @@ def test_hard_monotonic_attention_moves_to_the_right(opened):
     assert told.startswith("You guessed “hard”: right. The likeliest symbols are l .9")
     assert [float(one), float(other)] == pytest.approx([weights[2], weights[0]], abs=0.05)
     assert weights[1] < 1e-9  # is banned
+    here = "for (const j of [2, 3, 4]) ban(`1,${j}`); const step = views[1].now.steps[1]"
+    assert run(f"{here}; return views[1].wrote(step)") == "⏎"  # where it has just written
+    assert run("return Math.max(...chancesOf(views[1].now.steps[1]))") > 0.9
     told = opened("stuck")(f"{press(0, 1)} return {TOLD}")
     assert (
-        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5: it never"
+        "“soft_reverse”: right. The largest weights of hard_reverse are at 5, 5, 5, 5, 5 (in"
         in told
     )
     assert "40 (soft_reverse) and 0 (hard_reverse) are right." in told

@@ -259,14 +259,14 @@ def link_to_copies(app, doctree):
 
 def copy_models(app, error):
     """Copy the pages that run a model, which the landing page shows, with a way back to it, and a
-    way on.
+    way on: to a tour's first question, before the page shows the answer.
     """
     pages = {} if error else html_context["pages"]
     for name in pages:
         links = '<a id="back" href="../index.html">All models</a>'
         following = NEXT.get(name)
         if following in pages:
-            links += f' <a href="{following}.html">Next: {pages[following][0]}</a>'
+            links += f' <a href="{following}.html#tour=1">Next: {pages[following][0]}</a>'
         page = (ROOT / f"docs/{name}.html").read_text("utf-8")
         title = pages[name][0]
         title = title[0].upper() + title[1:]  # a concept, where the file has the names of its runs

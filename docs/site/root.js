@@ -141,7 +141,7 @@ function ofGRU([undivided]) {
   return `${soft}: the division has nothing to mend. These states have a length of about
     ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (Here
     the keys have nothing to do with the query. In the race below, step 1 of “hello” gives the last
-    key .42 before training: that decoder begins as the encoder's last state, which is like it.)`
+    key .74 before training: there the query is the encoder's last state, and so is that key.)`
 }
 
 // What the medians say for numbers of variance 1.

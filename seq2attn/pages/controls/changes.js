@@ -1,6 +1,6 @@
-// What the user changes in a decoding: weights that are set, positions that are banned, symbols
-// that are written in place of the model's own. `state` (state.js) keeps it; t is a step, j a
-// source position, and "t,j" a cell of the attention map.
+// What the user changes in a decoding: weights that are set, positions that are banned or
+// forgotten, symbols that are written in place of the model's own. `state` (state.js) keeps it; t
+// is a step, j a source position, and "t,j" a cell of the attention map.
 
 function choose(t, j) {
   state.step = t
@@ -34,15 +34,28 @@ function possible(force, t, j, weight) {
 // Ban a place, or allow it again if it is banned. place: "t,j" for position j at step t, "j" for
 // position j at all steps. A ban releases the weights that the user has set there.
 function ban(place) {
-  const wasBanned = state.ban.delete(place)
-  if (!wasBanned) {
-    state.ban.add(place)
+  if (toggle(state.ban, place)) {
     for (const cell of state.force.keys()) {
       if (cell === place || cell.endsWith(`,${place}`))
         state.force.delete(cell)
     }
   }
   update()
+}
+
+const remembers = ({spec}) => spec.parts.history?.name === "coverage"
+
+// Let a model with coverage forget, before each step, what it has read at a position; or no more.
+function forget(j) {
+  toggle(state.forget, `${j}`)
+  update()
+}
+
+// Put an entry into a set, or take it out. Returns whether it is in.
+function toggle(set, entry) {
+  const wasIn = set.delete(entry)
+  if (!wasIn) set.add(entry)
+  return !wasIn
 }
 
 // Undo what the user changed in a cell, or if that is nothing, the symbol that was written at its
@@ -92,6 +105,7 @@ const CELL_KEYS = {
   Enter: (t, j) => setWeight(t, j, 1),
   b: (t, j) => ban(`${t},${j}`),
   B: (_, j) => ban(`${j}`),
+  f: (_, j) => forget(j),
   Delete: release,
   Backspace: release
 }

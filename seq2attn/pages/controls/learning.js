@@ -20,32 +20,31 @@ function trainForStop() {
 const rightLetters = ({right}, {steps}) =>
   right.filter((id, t) => steps[t]?.likeliest === id).length
 
-// Where to see how soft attention is before training, of two models that attend.
-const softness = () =>
-  training.step || !bothAttend()
-    ? ""
-    : "Compare their largest weights in step 1 before you guess."
-
 const LEARNING_STOPS = [
   {
     title: "Who learns faster?",
     of: () => !hasOneModel,
     guess: modelNames,
     truth: () => modelWithMost(({number}) => latest()[number].whole),
-    ask: () => `Both get the same batches. ${contrast()}. ${softness()}
+    ask: () => `Both get the same batches. ${contrast()}.
+      ${
+        training.step || !bothAttend()
+          ? ""
+          : "Compare their largest weights in step 1 before you guess."
+      }
+      ${
+        bothAttend()
+          ? "(It asks with the encoder's last state: in s · h, that fits the last key by itself.)"
+          : ""
+      }
       Which one will have more strings right after ${batches()} batches?`,
     press: `Train ${batches()} batches`,
     act: trainForStop,
-    tell: () => {
-      const share = each(({number}) => percent(latest()[number].whole))
-      const loss = each(({number}) =>
-        training.losses[number].at(-1).toFixed(2)
-      )
-      return `At width ${data.models[0].about.width}, ${share} of ${EXAM.strings} new strings are
-        right, all as long as the longest of training. The losses are ${loss}. One string alone may
-        be luck: look at the shares. This is who learns faster, not what either can
-        learn: train on.`
-    }
+    tell: () => `At width ${data.models[0].about.width}, ${each(({number}) =>
+      percent(latest()[number].whole)
+    )} of ${EXAM.strings} new strings are right, all
+      as long as the longest of training. Of so few, shares less than 20 % apart may
+      be luck. This is who learns faster, not what either can learn: train on.`
   },
   {
     title: "Letters and strings",
@@ -66,11 +65,14 @@ const LEARNING_STOPS = [
     act: trainForStop,
     tell: ({attends}) => {
       const [{given, own, whole}] = latest()
-      return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of the letters
-        are right after the right ones, ${percent(own)} after its own. And ${percent(whole)} of the
-        strings are right after its own: all letters have to be.
-        ${attends ? "Attention reads each where it stands: few" : "All share one vector: many"}
-        are wrong and mislead the next.`
+      return `In strings of ${data.models[0].trained[1]} letters, ${percent(given)} of
+        the letters are right after the right ones, ${percent(own)} after its own. And
+        ${percent(whole)} of the strings are right after its own: all letters have to
+        be. ${
+          attends
+            ? "Attention reads each where it stands: few"
+            : "All share one vector: many"
+        } are wrong and mislead the next.`
     }
   },
   {
@@ -81,9 +83,9 @@ const LEARNING_STOPS = [
       rightLetters(view, view.now) > rightLetters(view, view.before)
         ? "more"
         : "not more",
-    ask: view => `${judged(view)} Now put the right letters in its mouth: each step then reads the
-      right letter before it, as in training, whatever the model would write. Of the letters that it
-      would write itself, will more be right?`,
+    ask: view => `${judged(view)} Now put the right letters in its mouth: each step
+      then reads the right letter before it, as in training, whatever the model would
+      write. Of the letters that it would write itself, will more be right?`,
     press: "Put them in",
     act: ({right}) => set({write: new Map(right.entries())}),
     tell: view => {
@@ -91,9 +93,11 @@ const LEARNING_STOPS = [
         view.symbol(view.now.steps[t].likeliest)
       )
       return `After its own letters it wrote ${answerOf(view, view.before)}, with
-        ${rightLetters(view, view.before)} of ${own.length} letters right; after the right ones it
-        would write ${own.join("")}, with ${rightLetters(view, view.now)} right. A wrong letter
-        misleads the next.`
+        ${rightLetters(view, view.before)} of ${own.length} letters right; after the
+        right ones it would write ${own.join("")}, with ${rightLetters(
+          view,
+          view.now
+        )} right. A wrong letter misleads the next.`
     }
   }
 ]

@@ -28,6 +28,10 @@ const asEntries = (pattern, read) => ({
   write: entries => [...entries].join(";"),
   read: text => read(text.split(";").filter(entry => pattern.test(entry)))
 })
+const asPlaces = asEntries(
+  /^\d{1,4}(,\d{1,4})?$/,
+  entries => new Set(entries)
+)
 const numbersIn = entry => entry.split(",").map(Number)
 
 // How the address has each field of the state that it keeps.
@@ -47,7 +51,8 @@ const FIELDS = {
   beside: asFlag,
   mask: asFlag,
   force: asEntries(/^\d{1,4},\d{1,4},[01](\.\d+)?$/, readForce),
-  ban: asEntries(/^\d{1,4}(,\d{1,4})?$/, entries => new Set(entries)),
+  ban: asPlaces,
+  forget: asPlaces,
   write: asEntries(/^\d{1,4},\d{1,4}$/, readWritten)
 }
 

@@ -84,6 +84,7 @@ const CHANGE_NAMES = {
   mask: isMasked => (isMasked ? "masked" : "not masked"),
   force: (weight, key) => `${cellName(key)}: ${short(weight)}`,
   ban: key => `${cellName(key)}: banned`,
+  forget: key => `${cellName(key)}: forgotten`,
   write: (id, t) => `step ${t + 1} writes ${views[0].symbol(id)}`
 }
 
@@ -170,6 +171,8 @@ function prepareControls() {
   labelOf("beside").hidden = data.models.some(
     model => !model.attends || model.mask_padding
   )
+  if (!masksPadding())
+    setText(by("mask-name"), "mask it now (it trained without a mask)")
   if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
   else if (data.models.some(model => model.force_reason))
     setText(by("hint"), "Ban a position, or retype a symbol.")

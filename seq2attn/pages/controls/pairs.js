@@ -13,48 +13,50 @@ const PAIR_STOPS = [
     guess: () => ["all positions alike", "one more than others"],
     truth: () =>
       isEven(blank()) ? "all positions alike" : "one more than others",
-    ask: () => `Here both decoders start from zeros, not from what the encoder has read.
-      ${blank().spec.name} attends before its cell has read anything: the query of its first step
-      is 0. What will that step attend to?`,
+    ask: () => `Here both decoders start from zeros, not from what the encoder has
+      read. ${blank().spec.name} attends before its cell has read anything: the query
+      of its first step is 0. What will that step attend to?`,
     press: "Uncover both",
     act: () => choose(0, null),
-    tell: () => `The largest weight of step 1 is
-      ${each(view => strongest(view, 0).shown)}. A score of the query 0 is the same for every key;
-      the other one's cell has read the start before it attends. From the encoder's last
-      state, as is usual, the query would not be 0. ${sampled()}`
+    tell: () => `The largest weight of step 1 is ${each(
+      view => strongest(view, 0).shown
+    )}. A score of the query 0 is the same for every key; the other one's
+      cell has read the start before it attends. From the encoder's last state, as is
+      usual, the query would not be 0. ${sampled()}`
   },
   {
     title: "What goes into the cell?",
     of: () => differing("decoder") && blank(),
     guess: modelNames,
     truth: () => blank().spec.name,
-    ask: () => `The boxes of the diagram stand in the order in which each decoder computes them; f
-      is its cell. Which one's cell makes its new state from the context c that it has just read?`,
+    ask: () => `The boxes of the diagram stand in the order in which each decoder
+      computes them; f is its cell. Which one's cell makes its new state from the
+      context c that it has just read?`,
     press: "Play",
     act: play,
-    tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the query is the
-      state before. The other one's cell comes first; the query is its new state, and c goes past
-      the cell.`
+    tell: () => `The cell of ${blank().spec.name} comes after c, and reads it: the
+      query is the state before. The other one's cell comes first; the query is its
+      new state, and c goes past the cell.`
   },
   {
     title: "Only to the right",
     of: () => differing("decoder") && oneWay(),
     covered: true,
     ...whoIsRight,
-    ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each step is at
-      one position, and a weight is the probability of being there. Both were trained on the task
-      ${oneWay().spec.about.task}. Will both get “${state.text}” right, one of them, or neither?`,
+    ask: () => `The attention of ${oneWay().spec.name} can only move to the right: each
+      step is at one position, and a weight is the probability of being there. Both
+      were trained on the task ${oneWay().spec.about.task}. Will both get
+      “${state.text}” right, one of them, or neither?`,
     press: "Uncover both",
     act: () => chooseFirstWrong(oneWay()),
-    tell: () => {
-      const view = oneWay()
-      const peaks = writing(view).map(t => strongest(view, t).j + 1)
-      const stuck = isRight(view)
-        ? ""
-        : "At the end, only its state can tell it what to write."
-      return `The largest weights of ${view.spec.name} are at ${peaks.join(", ")}: it never goes
-        back (⏎ ends an answer). ${stuck} ${sampled()}`
-    }
+    tell: () => `The largest weights of ${oneWay().spec.name} are at ${peaks(oneWay())}
+      (in step 2 ${strongest(oneWay(), 1).shown}): it never goes back (⏎ ends an answer).
+      ${
+        isRight(oneWay())
+          ? ""
+          : "From the end, only its state can tell it what to write."
+      }
+      ${sampled()}`
   },
   {
     title: "What is hard about it",
@@ -62,32 +64,37 @@ const PAIR_STOPS = [
     guess: modelNames,
     truth: () =>
       modelWithMost(({now}) => -Math.max(...chancesOf(now.steps[1]))),
-    ask: () => `Ban position 2 in step 2: both share its weight among other positions. One then
-      writes a letter without doubt, the other one wavers between two. Which one wavers?`,
+    ask: () => `Ban position 2 in step 2: both share its weight among other positions.
+      One then writes a letter without doubt, the other one wavers between two. Which
+      one wavers?`,
     press: "Ban it",
     act: () => {
       ban("1,1")
       choose(1, null)
     },
-    tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes one symbol,
-      from the mean of what it reads. Hard attention is at one position or at another; each of
-      these has an answer of its own, about as likely as its weight: one answers where, but for
-      the ban, it would hardly be. And it never goes back:
-      «stuck.html|hard monotonic attention, stuck».`
+    tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes
+      one symbol, from the mean of what it reads. Hard attention is at one position or
+      at another, and each has an answer of its own, about as likely as its weight. ⏎
+      comes from position 1, which it has just written: to stand still means the end,
+      as after the last letter. Ban positions 3 to ${oneWay().count} of step 2, too,
+      and see. And it never goes back: «stuck.html|hard monotonic attention, stuck».`
   },
   {
     title: "One of the two is wrong",
     of: () => !oneWay() && !blank() && rivals(),
     covered: true,
-    guess: modelNames,
-    truth: () => loser.spec.name,
+    guess: view => (remembers(winner) ? letters(view) : modelNames()),
+    truth: () => (remembers(winner) ? twice(loser) : loser.spec.name),
     ask: () => {
       const local = `Each step reads only a few positions around a centre, which moves with the
         answer (local attention): one centre moves the wrong way`
-      const differ =
+      return `Both were trained on the task ${loser.spec.about.task}. ${
         contrast() || (hasWindow() ? local : "They differ in their weights")
-      return `Both were trained on the task ${loser.spec.about.task}. ${differ}.
-        Which one is wrong on “${state.text}”?`
+      }. ${
+        remembers(winner)
+          ? "The one without is wrong. Which letter does it write too often"
+          : "Which one is wrong"
+      } on “${state.text}”?`
     },
     press: "Uncover both",
     act: () => chooseFirstWrong(loser),
@@ -95,12 +102,11 @@ const PAIR_STOPS = [
       const attending = views.filter(({attends}) => attends)
       const largest = attending.map(view => {
         const {shown, ...found} = strongest(view)
-        return isEven(view, state.step)
-          ? `There all weights of ${view.spec.name} are ${shown}.`
-          : `There ${view.spec.name} attends most to ${place(found)}: ${shown}.`
+        return `There ${view.spec.name} attends most to ${place(found)}: ${shown}.`
       })
-      return `${loser.spec.name} writes ${answerOf(loser)}.
-        Step ${state.step + 1} is the first that is wrong. ${largest.join(" ")} ${sampled()}`
+      return `${loser.spec.name} writes ${answerOf(loser)}. Step ${state.step + 1} is
+        the first that is wrong. ${largest.join(" ")} ${sampled()}
+        ${hasWindow() ? "A window is wrong where what a step needs lies outside it." : ""}`
     }
   },
   {
@@ -111,10 +117,10 @@ const PAIR_STOPS = [
     ask: () => `Will ${loser.spec.name} be right on “${shorter()}”?`,
     press: "Type it",
     act: () => type(shorter()),
-    tell: () => `${judged(loser)}
-      What attention does not bring has to come through one vector, the encoder's last state, as
-      wide for a long string as for a short one: a bottleneck. ${sampled()} Longer training lets
-      more letters through, and so does a wider vector; with attention a narrow one is enough.`
+    tell: () => `${judged(loser)} What attention does not bring has to come through one
+      vector, the encoder's last state, as wide for a long string as for a short one:
+      a bottleneck. ${sampled()} Longer training lets more letters through, and so
+      does a wider vector; with attention a narrow one is enough.`
   },
   {
     title: "Longer than in training",
@@ -126,62 +132,71 @@ const PAIR_STOPS = [
       ${trained.join(" to ")} symbols. Which will be right on one of ${trained[1] + 6}?`,
     press: "Type it",
     act: view => type(textOf(view, view.spec.trained[1] + 6)),
-    tell: () => `${sampled()} Where a window leads to the right place, it still does so in strings
-      longer than those of training. It is wrong wherever what a step needs lies outside it.`
+    tell: () => `${sampled()} Where a window leads to the right place, it still does so
+      in strings longer than those of training.`
   },
   {
     title: "What has been read",
-    of: () => rivals() && remembers(),
+    of: () => rivals() && remembers(winner),
     covered: true,
     guess: positions,
-    truth: view => positions(view)[leastRead()],
+    truth: view => positions(view)[peak(readBefore(winner, state.step))],
     start: () => chooseFirstWrong(loser),
-    ask: () => `Coverage is there so that no position is read too often, and none is left out. C
-      adds up the attention that each position has had. Which one has had the least in
-      ${winner.spec.name} before step ${state.step + 1}, the first that ${loser.spec.name} gets
-      wrong?`,
+    ask: () => `Coverage, C, adds up the attention that each position has had. Which
+      one has had the most in ${winner.spec.name} before step ${state.step + 1}, the
+      first that ${loser.spec.name} gets wrong?`,
     press: "Show it",
     act: () => {
-      choose(state.step, leastRead())
+      chooseRead()
       showScores(winner)
     },
-    tell: view => {
-      const read = readBefore(winner, state.step)
-      const all = positions(view).map(
-        (name, j) => `${name} ${short(read[j])}`
-      )
-      return `Summed over the steps before, C is ${all.join(", ")}.
-        ${winner.spec.name} adds w C, with a learned w, to its scores: what it attended to, not what
-        it wrote. Try the other examples, too: is a letter written twice, and another left out?`
-    }
+    tell: () => `From position to position, C is now ${readBefore(
+      winner,
+      state.step
+    )
+      .map(short)
+      .join(", ")}. With a learned w, w C goes into the scores of
+      ${winner.spec.name}: what it attended to, not what it wrote.`
+  },
+  {
+    title: "Take the memory away",
+    of: () => rivals() && remembers(winner),
+    guess: letters,
+    truth: () => twice(winner),
+    start: chooseRead,
+    ask: view => `${winner.spec.name} writes ${answerOf(winner)}. Now let it forget one
+      position: C of ${positions(view)[state.position]} is 0 before each step, as if
+      it had not been read. Which letter will it then write too often?`,
+    press: "Forget it",
+    act: () => forget(state.position),
+    tell: () => `It now writes ${answerOf(winner)}: it reads there again, and
+      ${less(rightText(winner), answerOf(winner))} is left out. That is what coverage
+      is for: to read nothing twice, and leave nothing out. Try other positions:
+      choose a cell in the map of ${winner.spec.name}, and press “forget it”.`
   },
   {
     title: "Does it know where it has looked?",
-    of: () => rivals() && (blank() || remembers()),
+    of: () => rivals() && blank(),
     guess: modelNames,
     truth: () => modelWithMost(moved),
-    start: () => choose(blank() ? 2 : firstWrong(loser), null),
-    ask: view => `Let all attention of step ${state.step} go to ${positions(view)[leastRead()]}; the
-      letter that it writes is held. In which will step ${state.step + 1} change more?`,
+    start: () => choose(2, null),
+    ask: view => `Let all attention of step ${state.step} go to
+      ${positions(view).at(-1)}; the letter that it writes is held. In which will step
+      ${state.step + 1} change more?`,
     press: "Set both weights to 1",
-    act: ({right}) => {
+    act: ({right, count}) => {
       const t = state.step
       const {j} = strongest(winner, t)
       hold("write", t - 1, right[t - 1])
-      setWeight(t - 1, leastRead(), 1)
+      setWeight(t - 1, count - 1, 1)
       choose(t, j)
     },
-    tell: view => {
-      const there = each(({now, before}) =>
+    tell: view => `The weight of ${positions(view)[state.position]} in step
+      ${state.step + 1} was ${each(({now, before}) =>
         [before, now].map(weightThere).map(short).join(", then ")
-      )
-      const why = remembers()
-        ? "Only coverage remembers what was set, which may make it wrong"
-        : `The context goes into the cell of bahdanau, so that its state knows. luong
-          attends after its cell, which has read the letter alone`
-      return `The weight of ${positions(view)[state.position]} in step ${state.step + 1} was
-        ${there}. ${why}. They now write ${each(model => answerOf(model))}.`
-    }
+      )}. The context goes into the
+      cell of bahdanau, so that its state knows. luong attends after its cell, which
+      has read the letter alone.`
   },
   {
     title: "Flatter weights",
@@ -189,19 +204,16 @@ const PAIR_STOPS = [
     covered: true,
     ...whoIsRight,
     start: () => choose(1, null),
-    ask: () => `${contrast()}. The temperature 5 divides all scores by 5, and the weights become
-      flatter. Which answer will still be right?`,
+    ask: () => `${contrast()}. The temperature 5 divides all scores by 5, and the
+      weights become flatter. Which answer will still be right?`,
     press: "Temperature 5",
     act: () => set({temperature: 5}),
-    tell: () => {
-      const both = each(
-        view =>
-          `from ${strongest(view, state.step, view.before).shown} to ${strongest(view).shown}`
-      )
-      return `They write ${each(view => answerOf(view))}. The largest weight of step 2
-        falls ${both}. Scores go from ${each(({scale}) => scale.map(short).join(" to "))}:
-        those far apart stay apart. Below 1, it sharpens: move the slider.`
-    }
+    tell: () => `They write ${each(view => answerOf(view))}. The largest weight of step
+      2 falls from ${each(view => strongest(view, state.step, view.before).shown)} to
+      ${each(view => strongest(view).shown)}. Scores go from ${each(
+        ({scale}) => scale.map(short).join(" to ")
+      )}: those far apart stay apart. Below 1, it
+      sharpens: move the slider.`
   }
 ]
 
@@ -209,7 +221,20 @@ const PAIR_STOPS = [
 const shorter = () => textOf(loser, Math.floor(0.45 * loser.count))
 const hasWindow = () => loser.map?.centres[0].length
 const bothAttend = () => views.every(({attends}) => attends)
-const remembers = () => winner.spec.parts.history?.name === "coverage"
+// What is left of a text without the letters of another: less("eeersst", "deersst") is "e".
+function less(text, other) {
+  const letters = Array.from(other)
+  return letters.reduce((rest, letter) => rest.replace(letter, ""), text)
+}
+
+// The letter that a model writes more often than is right.
+const twice = view => less(answerOf(view), rightText(view))
+
+// Choose the first step that the loser has wrong, and what the winner reads there.
+function chooseRead() {
+  chooseFirstWrong(loser)
+  choose(state.step, strongest(winner).j)
+}
 
 // The weight of the chosen cell, and how much a change has moved it.
 const weightThere = ({steps}) =>
@@ -223,9 +248,9 @@ const blank = () =>
     ({attends, now}) => attends && !now.steps[0].query.data.some(Boolean)
   )
 
-// Whether a step attends to all positions alike.
-function isEven({now}, t = 0) {
-  const {data: weights} = now.steps[t].weights
+// Whether the first step attends to all positions alike.
+function isEven({now}) {
+  const {data: weights} = now.steps[0].weights
   return Math.max(...weights) - Math.min(...weights) < 1e-4
 }
 

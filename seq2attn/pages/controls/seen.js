@@ -46,6 +46,12 @@ function elsewhere(view) {
   return Math.max(0, view.sources.slice(0, view.count).findIndex(isOther))
 }
 
+// The positions, from 1, of the largest weight of each step that writes a symbol of the answer.
+const peaks = view =>
+  writing(view)
+    .map(t => strongest(view, t).j + 1)
+    .join(", ")
+
 // Which way the attention moves from step to step, by the positions of the largest weights.
 function direction(view) {
   const peaks = writing(view).map(t => strongest(view, t).j)
@@ -59,12 +65,6 @@ const endsAsBefore = ({now, before}) =>
   now.finished && now.steps.length === before.steps.length
 
 const isSame = view => answerOf(view) === answerOf(view, view.before)
-
-function taught(view) {
-  return view.right
-    ? `and should write ${rightText(view)}`
-    : "and writes an answer"
-}
 
 function compared(view) {
   const now = answerOf(view)
@@ -154,10 +154,6 @@ function readBefore({now}, t) {
   const rows = now.steps.slice(0, t).map(step => step.weights.data)
   return counted(now.width).map(j => total(rows.map(row => row[j])))
 }
-
-// The source position to which the winner has attended least before the chosen step.
-const leastRead = () =>
-  peak(readBefore(winner, state.step).map(read => -read))
 
 function showScores(view) {
   light("score")

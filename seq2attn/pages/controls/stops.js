@@ -42,36 +42,36 @@ const STOPS = [
     guess: () => ["0", "5", "10"],
     truth: view => `${countRight(view, WORDS)}`,
     start: () => type(WORDS[3]),
-    ask: () => `This model was trained without a mask, in batches filled up to their longest string.
-      Ten words, each alone: how many are right? ${WORDS.join(", ")}.`,
+    ask: () => `Strings of a batch are filled up to the longest with empty positions. A
+      mask gives these the weight 0; this model was trained without one. Ten words,
+      each alone: how many are right? ${WORDS.join(", ")}.`,
     press: `Then beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
-    tell: view => {
-      const alone = countRight(view, WORDS)
-      const beside = countRight(view, WORDS, besides)
-      return `Alone ${alone} of 10 are right, beside “${NEIGHBOUR}” ${beside}: here it writes
-        ${answerOf(view)}. Without a mask, your answer depends on who sits beside you.
-        “${NEIGHBOUR}” itself has no empty positions: it is
-        ${countRight(view, [NEIGHBOUR]) ? "right" : "wrong"}.`
-    }
+    tell: view => `Alone ${countRight(view, WORDS)} of 10 are right, beside
+      “${NEIGHBOUR}” ${countRight(view, WORDS, besides)}: here it writes
+      ${answerOf(view)}. Without a mask, your answer depends on who sits beside you:
+      that is what a mask is for.
+      “${NEIGHBOUR}” itself has no empty positions: it is ${
+        countRight(view, [NEIGHBOUR]) ? "right" : "wrong"
+      }.`
   },
   {
     title: "Empty positions",
     of: unmasked,
     ...rightOrWrong,
-    ask: view => `${judged(view)}
-      In training, without a mask, it could read the empty positions that fill strings up to
-      ${view.spec.trained[1]}. Will ${lacking(view)} of them make it right?`,
+    ask: view => `${judged(view)} In training, without a mask, it could read the empty
+      positions that fill strings up to ${view.spec.trained[1]}. Will ${lacking(view)}
+      of them make it right?`,
     press: "Add them",
     act: view => set({padding: lacking(view)}),
-    tell: view => {
-      const why = isEven(view)
-        ? ": its query is 0, so that all positions count alike, as in training"
-        : ""
-      return `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its attention on
-        empty positions${why}. It learned to need them: “mask it” hides them, and the answer is that
-        without them again. A mask has to be there in training.`
-    }
+    tell: view => `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its
+      attention on empty positions${
+        isEven(view)
+          ? ": its query is 0, so that all count alike, as in training"
+          : ""
+      }. It learned
+      to need them: “mask it” hides them, and the answer is that without them again. A
+      mask has to be there in training.`
   },
   {
     title: "Where does it look?",
@@ -80,15 +80,16 @@ const STOPS = [
     shows: t => t === state.step,
     ...mostAttended,
     start: () => choose(1, null),
-    ask: view => `The model reads ${state.text} ${taught(view)}.
-      Rows of the map are steps, columns are positions. Which position will step
-      ${state.step + 1} attend to?`,
+    ask: view => `The model reads ${state.text}, and writes ${answerOf(view)}. Rows of
+      the map are steps, columns are positions. Which position will step ${
+        state.step + 1
+      } attend to?`,
     press: "Uncover it",
     act: draw,
     tell: view => {
       const {shown, ...found} = strongest(view)
-      return `It attends to ${place(found)}, with the weight ${shown},
-        and writes ${view.wrote(view.now.steps[state.step])}.`
+      return `It attends to ${place(found)}, with the weight ${shown}, and writes
+        ${view.wrote(view.now.steps[state.step])}.`
     }
   },
   {
@@ -98,15 +99,12 @@ const STOPS = [
     shows: t => t <= state.step,
     guess: () => ["to the right", "to the left", "it stays", "it jumps"],
     truth: direction,
-    ask: () => `Next, the decoding is played: query, scores, softmax, weights, context, output,
-      at each step. Which way will the bright cell move?`,
+    ask: () => `Next, the decoding is played: query, scores, softmax, weights, context,
+      output, at each step. Which way will the bright cell move?`,
     press: "Play",
     act: play,
-    tell: view => {
-      const largest = writing(view).map(t => strongest(view, t).j + 1)
-      return `The largest weights are at ${largest.join(", ")}.
-        The last step writes ⏎, the end, which copies nothing.`
-    }
+    tell: view => `The largest weights are at ${peaks(view)}. The last step writes ⏎,
+      the end, which copies nothing.`
   },
   {
     title: "How a score is made",
@@ -114,25 +112,23 @@ const STOPS = [
     covered: true,
     ...mostAttended,
     start: () => choose(2, null),
-    ask: () => `A score says how well the query, which the decoder asks with, fits a key,
-      which the encoder left at a position. Which position will have the largest score in step
-      ${state.step + 1}?`,
+    ask: () => `A score says how well the query, which the decoder asks with, fits a
+      key, which the encoder left at a position. Which position will have the largest
+      score in step ${state.step + 1}?`,
     press: "Show it",
     act: showScores,
-    tell: view => {
-      const {score} = view.spec.parts
-      return `Position ${strongest(view).j + 1}.
-        The row shows how its score is made${score ? `: ${score.summary}` : ""}.
-        The softmax makes weights of the scores.`
-    }
+    tell: view => `Position ${strongest(view).j + 1}. The row shows how its score is
+      made. ${described(view.spec.parts.score)} The softmax makes weights of the
+      scores.`
   },
   {
     title: "A cause, or only a picture?",
     of: forcible,
     guess: letters,
     truth: view => view.wrote(view.now.steps[0]),
-    ask: view => `All attention of the first step, and of the last, which writes the end ⏎, is to go
-      to ${positions(view)[elsewhere(view)]}. What will the first step write?`,
+    ask: view => `All attention of the first step, and of the last, which writes the
+      end ⏎, is to go to ${positions(view)[elsewhere(view)]}. What will the first step
+      write?`,
     press: "Set both weights to 1",
     act: view => {
       const j = elsewhere(view)
@@ -146,24 +142,26 @@ const STOPS = [
       )
       if (now === before)
         return `It still writes ${now}. ${compared(view)}: this weight was not the cause.`
-      const end = endsAsBefore(view)
-        ? "still ends it: there, its weights are only a picture"
-        : "does not end it"
-      return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the weight is a
-        cause. The last step ${end}.`
+      return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the
+        weight is a cause. The last step ${
+          endsAsBefore(view)
+            ? "still ends it: there, its weights are only a picture"
+            : "does not end it"
+        }.`
     }
   },
   {
     title: "And the next step?",
     of: forcible,
+    covered: true,
     start: view => setWeight(0, elsewhere(view), 1),
     guess: () => ["from there", "as before"],
     truth: view => {
       const [before, now] = weightsAt(view, state.step)
       return now.j === before.j ? "as before" : "from there"
     },
-    ask: () => `The first step was made to look elsewhere.
-      Will the second go on from there, or look where it did before?`,
+    ask: () => `The first step was made to look elsewhere. Will the second go on from
+      there, or look where it did before?`,
     press: "Go to step 2",
     act: () => choose(1, null),
     tell: tellNext
@@ -173,8 +171,8 @@ const STOPS = [
     of: masked,
     guess: letters,
     truth: view => view.wrote(view.now.steps[firstChanged(view)]),
-    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left out of the
-      softmax. What will be written in its place?`,
+    ask: view => `Ban the first position, ${view.sources[0]}, at every step: it is left
+      out of the softmax. What will be written in its place?`,
     press: "Ban it",
     act: view => {
       ban("0")
@@ -193,8 +191,9 @@ const STOPS = [
     of: view => masked(view) && dividesByRoot(view.spec) && view.now,
     ...yesIfSame,
     start: () => choose(1, null),
-    ask: view => `This model learned with scores divided by √D = ${exact(rootOf(view))}.
-      Undo that after training, by the temperature 1/√D: will the answer stay the same?`,
+    ask: view => `This model learned with scores divided by √D =
+      ${exact(rootOf(view))}. Undo that after training, by the temperature 1/√D: will
+      the answer stay the same?`,
     press: "Without √D",
     act: view => {
       set({temperature: unscaled(view)})
@@ -202,17 +201,17 @@ const STOPS = [
     },
     tell: view => {
       const [was, is] = weightsAt(view, state.step)
-      return `${compared(view)}. The largest weight of step ${state.step + 1} was ${was.shown} and
-        is ${is.shown}: a temperature below 1 sharpens. Why one divides:
-        «root.html|why divide by √D?».`
+      return `${compared(view)}. The largest weight of step ${state.step + 1} was
+        ${was.shown} and is ${is.shown}: a temperature below 1 sharpens. Why one
+        divides: «root.html|why divide by √D?».`
     }
   },
   {
     title: "Flatter weights",
     of: masked,
     ...yesIfSame,
-    ask: () => `The temperature divides the scores before the softmax. At 5, the weights become
-      flatter. Will the answer stay the same?`,
+    ask: () => `The temperature divides the scores before the softmax. At 5, the
+      weights become flatter. Will the answer stay the same?`,
     press: "Temperature 5",
     act: view => {
       set({temperature: 5})
@@ -221,26 +220,24 @@ const STOPS = [
     tell: view => {
       const t = Math.min(firstChanged(view), view.before.steps.length - 1)
       const [was, is] = weightsAt(view, t)
-      return `${compared(view)}.
-        The largest weight of step ${t + 1} was ${was.shown} and is ${is.shown}: the flatter, the
-        more the context is a mixture of several positions.`
+      return `${compared(view)}. The largest weight of step ${t + 1} was ${was.shown}
+        and is ${is.shown}: the flatter, the more the context is a mixture of several
+        positions.`
     }
   },
   {
     title: "Empty positions",
     of: masked,
     ...yesIfSame,
-    ask: view => `A mask hides the empty positions that fill up short strings of a batch.
-      Will the answer stay the same with ${lacking(view)} of them unmasked?`,
+    ask: view => `A mask hides the empty positions that fill up short strings of a
+      batch. Will the answer stay the same with ${lacking(view)} of them unmasked?`,
     press: "Add them, unmasked",
     act: view => set({padding: lacking(view), mask: false}),
-    tell: view => {
-      const shares = writing(view).map(t => emptyShare(view, t))
-      return `${compared(view)}: they get up to ${short(Math.max(...shares))} of a step's attention,
-        which the mask keeps at 0. A model that was trained with the mask may bear that. One that
-        was trained without it gives other answers beside longer strings:
-        «unmasked.html|padding mask».`
-    }
+    tell: view => `${compared(view)}: they get up to
+      ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's
+      attention, which the mask keeps at 0. A model that was trained with the mask may
+      bear that. One that was trained without it gives other answers beside longer
+      strings: «unmasked.html|padding mask».`
   },
   {
     title: "Longer than in training",

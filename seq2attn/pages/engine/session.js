@@ -34,6 +34,7 @@ const unchanged = () => ({
   mask: null,
   force: new Map(),
   ban: new Set(),
+  forget: new Set(),
   write: new Map()
 })
 
@@ -129,8 +130,8 @@ class Session {
   }
 
   // Decodes source ids, with what a person has changed: {force: Map "t,j" -> weight of step t at
-  // position j, ban: Set of "t,j", or of "j" for all steps, write: Map t -> id, temperature,
-  // padding, mask}. bound: the most steps.
+  // position j, ban: Set of "t,j", or of "j" for all steps, forget: Set of "j", write: Map t -> id,
+  // temperature, padding, mask}. bound: the most steps.
   //
   // Returns {steps: [{token: the id that a step reads, written: the id that it writes, logits,
   // weights, ...}], width: the positions with padding, finished: whether it ended with <eos>}. Most
@@ -157,15 +158,15 @@ class Session {
     return {steps, width, finished: token === eos}
   }
 
-  // What is changed of the attention of step t, as text: the temperature, the mask and, if anything
-  // is banned or forced, whether each position is and to which weight. Steps with the same text
-  // share a graph.
-  changeKey(t, {temperature, mask, ban, force}) {
+  // What is changed of the attention of step t, as text: the temperature, the mask, what is
+  // forgotten and, if anything is banned or forced, whether each position is and to which weight.
+  // Steps with the same text share a graph.
+  changeKey(t, {temperature, mask, ban, force, forget}) {
     const cells = []
     for (let j = 0; j < (ban.size + force.size && this.encoded.width); j++) {
       cells.push(isIn(ban, t, j), force.get(`${t},${j}`))
     }
-    return [temperature, mask, ...cells].join(";")
+    return [temperature, mask, ...forget, ...cells].join(";")
   }
 
   // The graph of step t with its changes, as tensors (1, 1, S), among its inputs. Those that it has
@@ -192,10 +193,14 @@ class Session {
   // that it writes by itself (`choices` are the logits of what may be written), and `trace`, for
   // explanations.
   step(t, token, state, key, changes) {
+    const {forget} = changes
     if (!this.graphs.has(key))
       this.graphs.set(key, this.changedGraph(t, changes))
     const graph = this.graphs.get(key)
     const inputs = {...state, token: filled([1], token, "int")}
+    const past = state["state.past"]
+    if (past && forget.size)
+      inputs["state.past"] = withoutForgotten(past, forget)
     const result = graph.run(inputs)
     return {
       ...mapValues(result, compact),
@@ -210,6 +215,15 @@ class Session {
 
 // Whether a position is banned at a step, or at all.
 const isIn = (ban, t, j) => ban.has(`${j}`) || ban.has(`${t},${j}`)
+
+// What a history keeps of past weights, (1, C, S), with 0 at each position that is to be forgotten.
+function withoutForgotten(past, forget) {
+  const numbers = numbersOf(past)
+  const width = past.shape.at(-1)
+  return tensorOf("float", past.shape, k =>
+    forget.has(`${k % width}`) ? 0 : numbers[k]
+  )
+}
 
 // A copy of a tensor, a view for example, whose array holds its own numbers only, in order.
 const compact = x => tensor(x.type, x.shape, numbersOf(x))

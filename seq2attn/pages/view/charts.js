@@ -88,7 +88,8 @@ function drawTraining() {
 const nameBeside = ({name}) => (hasOneModel ? "" : name)
 
 // Draw the loss of each batch. A line marks the loss of a guess in which all symbols are equally
-// likely, ln(number of symbols): a model that has learned anything is below it.
+// likely, ln(number of symbols): a model that has learned anything is below it. Of two models
+// small differences are luck, and not told.
 function drawLosses(canvas) {
   const guess = Math.log(data.models[0].target.tokens.length)
   const firstLosses = training.losses.map(([first]) => first ?? 0)
@@ -101,7 +102,7 @@ function drawLosses(canvas) {
   ])
   chart.mark(guess, guess.toFixed(1))
   chart.note(chart.width, chart.y(guess) - 7, "a guess")
-  chart.curves(curves, 3)
+  chart.curves(curves, hasOneModel ? 3 : 1)
 }
 
 // Draw the results of the exams on new strings. One model gets three curves: the letters that are

@@ -124,15 +124,17 @@ function listenToTools(view) {
   }
 }
 
-// Draw the line below the map: a text about the chosen cell, then four buttons: all attention here,
-// ban here, ban at every step, release. Those that are in force look pressed. Of two models this
-// one may have written fewer steps than the chosen one: then there is no such cell, and no line.
+// Draw the line below the map: a text about the chosen cell, then buttons: all attention here, ban
+// here, ban at every step, forget (of a model with coverage), release. Those that are in force look
+// pressed. Of two models this one may have written fewer steps than the chosen one: then there is
+// no such cell, and no line.
 function drawTools(view) {
   const t = state.step
   const j = view.position()
   const cell = `${t},${j}`
   const tools = view.find(".cell")
-  const [text, forceAll, banHere, banEverywhere, undo] = tools.children
+  const [text, forceAll, banHere, banEverywhere, forgetIt, undo] =
+    tools.children
   const isForced = view.isForced(t, j)
   const isAllForced = isForced && state.force.get(cell) === 1
   const isWritten = t in view.now.steps
@@ -141,6 +143,8 @@ function drawTools(view) {
   forceAll.ariaPressed = isAllForced
   banHere.ariaPressed = state.ban.has(cell)
   banEverywhere.ariaPressed = state.ban.has(`${j}`)
+  forgetIt.ariaPressed = state.forget.has(`${j}`)
+  forgetIt.hidden = !remembers(view)
   forceAll.disabled = Boolean(view.whyFixed)
   forceAll.title = view.whyFixed
   undo.disabled = !isForced

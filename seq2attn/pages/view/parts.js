@@ -262,7 +262,7 @@ class AttentionParts extends StepParts {
     const lastState = this.encoderStates ? this.stateAt(last) : []
     if (query.join() !== lastState.join()) return ""
     return `It is still the encoder's last state, from which the key of position ${last + 1} is
-      made: once trained, the two may fit for that reason.`
+      made: the two may fit for that reason, even untrained.`
   }
 
   // Explain the score of position j: the score's own formula from the catalogue, then how the model
