@@ -17,6 +17,9 @@ MORE = 3  # columns of padding
 PREFIX = {"prefix", "prompt"}  # whose tokens see each other, also in a causal model
 OTHER = {*WORDS["flags"]["other"].split()}
 LEFT = r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))|\bpad\w* (on|at|to|from) the left"
+WITHOUT = r"(?i)\b(without|no) [^.;:]{0,12}(hit|click|neighbo|valid)|(fully|wholly|entirely) masked"
+ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
+"""words of a docstring on rows without valid keys"""
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
@@ -147,13 +150,17 @@ def whole_mask(subject: Subject) -> Found:
 
 
 def empty_row(subject: Subject) -> Found:
-    """A row without valid keys raises no error and gives no NaN."""
+    """A row without valid keys raises no error and gives no NaN; above all if the docstring says
+    what it gives, as in "a token without any hit is returned unchanged".
+    """
     if not subject.has_mask:
         return
     valid = subject.given.valid.clone()
     valid[-1] = False
     if not subject.output(subject.given._replace(valid=valid))[-1].isfinite().all():
-        yield "empty-row", "NaN"
+        docs = said_of(subject.call.attention)
+        is_said = re.search(WITHOUT, docs) and not re.search(ASSUMED, docs)
+        yield "empty-row-said" if is_said else ("empty-row", "NaN")
 
 
 def padded_first(subject: Subject) -> Found:

@@ -68,7 +68,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         whole = dict.fromkeys(others, filled(WORDS["whole_mask"][1], meaning))
         call = replace(subject.call, given={**subject.call.given, **whole})
         with contextlib.suppress(Exception):
-            return with_mask(replace(subject, call=call), meaning)
+            together, doubt_together = with_mask(replace(subject, call=call), meaning)
+            if doubt_together < doubt:
+                return together, doubt_together
     return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
 
 
