@@ -738,6 +738,16 @@ CASES = [
     ),
     Case("padded-first", TWICE, "-math.inf", "-math.inf", "-1e30"),
     Case("empty-row", ONE, "-math.inf", "-math.inf", "-1e30"),
+    Case(
+        "empty-row-said",
+        ONE.replace(
+            "class Attention(nn.Module):",
+            'class Attention(nn.Module):\n    """Rows without any hit get zeros."""',
+        ),
+        "-math.inf",
+        "-math.inf",
+        "-1e30",
+    ),
     # ---- which places a row sees ----
     Case("causal", SELF, CLOSED, "closed = apart > 0", "closed = apart > 1"),
     Case("window", SELF, CLOSED, "closed = (apart > 0) | (apart < -2)", "closed = apart > 0"),

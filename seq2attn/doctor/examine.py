@@ -195,16 +195,18 @@ def _prepared(attention: Any) -> nn.Module:
 
 
 def _widths_of(module: nn.Module) -> Iterator[Any]:
-    """Yield the widths (of queries, of keys) that a module may take, the likeliest first: sizes of
-    its parameters. The input of a layer may be a query and a key side by side: then a width is half
-    of its size, or the difference between two sizes.
+    """Yield the widths (of queries, of keys) that a module may take, the likeliest first: inputs of
+    its layers, in their order, then other sizes of its parameters. The input of a layer may be a
+    query and a key side by side: then a width is half of its size, or the difference between two.
     """
+    inputs: list[int] = []
     sizes: set[int] = set()
     for parameter in module.parameters():
-        for size in () if is_lazy(parameter) else parameter.shape:
-            sizes |= {size, size // 2}
+        if not is_lazy(parameter):
+            inputs += parameter.shape[1:2]
+            sizes |= {*parameter.shape, *(size // 2 for size in parameter.shape)}
     differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
-    candidates = dict.fromkeys([*sorted(sizes), *differences])
+    candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
     wide = [size for size in candidates if size > NARROW][:6]
     # pairs of the earliest sizes first
     ranks = product(range(len(wide)), repeat=2)

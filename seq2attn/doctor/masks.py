@@ -20,6 +20,8 @@ LEFT = r"(?<!no )\bleft\W+pad(?!\w*\W+(is|are) (not|un))|\bpad\w* (on|at|to|from
 WITHOUT = r"(?i)\b(without|no) [^.;:]{0,12}(hit|click|neighbo|valid)|(fully|wholly|entirely) masked"
 ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 """words of a docstring on rows without valid keys"""
+INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
+"""words of a mask that takes the place of a causal one"""
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
@@ -64,9 +66,11 @@ def padding(subject: Subject) -> Found:
         is_wider = (weight * ~is_first_padding).max() > TINY
         yield "padding-leak" if is_wider else "mask-off-by-one", most
     elif by_padding > CLOSE:
-        yield "padding-mixed", by_padding
+        if not subject.has_group_norm:
+            yield "padding-mixed", by_padding
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
-        if not words(subject.call.mask) & PREFIX:
+        is_said = re.search(INSTEAD, said_of(subject.call.attention))
+        if not is_said and not words(subject.call.mask) & PREFIX:
             yield "mask-opens"
     elif subject.seen.all() and (subject.own.any() or not subject.by_position):
         yield from _hidden(subject, (reach == 0) & is_valid & is_token & ~subject.own)
@@ -117,7 +121,7 @@ def padding_amount(subject: Subject) -> Found:
     """More keys that no row sees change nothing: more padding, or, in causal attention, more tokens
     at the end.
     """
-    if not subject.has_mask and not subject.is_causal:
+    if subject.has_group_norm or not (subject.has_mask or subject.is_causal):
         return
     given, masked = subject.given, subject.masked.output
     # the first keys once more: behind the mask, or later than all that rows see
@@ -188,14 +192,14 @@ def places(subject: Subject) -> Found:
             yield "position"
         return
     seen = subject.seen
-    hidden = sorted({int(place) for _, place in (~seen).nonzero()})
+    hidden, never = (~seen).any(0).nonzero().flatten().tolist(), int((~seen).all(0).sum())
     # keys of another sequence, such as an encoder's, are no later than the rows that attend to
     # them: there, a causal mask is a mistake
     given = subject.call.given.items()
     is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
-        is_wrong = is_causal or len(hidden) <= FEW
+        is_wrong = is_causal or 0 < never <= FEW
         yield "keys-hidden" if is_wrong else "pattern", ", ".join(map(str, hidden))
     if subject.by_position:
         yield "position"

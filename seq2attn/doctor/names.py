@@ -242,7 +242,7 @@ SHAPE = (
 )
 """a name, its axes in brackets, a few words later at most, and the word after them"""
 MEANING = re.compile(
-    r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*"
+    r"(?<![.\d])\b(true|1|nonzero|false|0)(?:\.0)?\b[`*'\"]*\s*(?:(?:entries|values|positions) )?"
     r"(?:[=:→]+|->|for|at|where|on|if|is|are|means?|marks?|indicates?|denotes?)\s"
     r"([^.,;:()\n]+?)(?=[.,;:()\n]| and | or |$)",
     re.IGNORECASE,

@@ -1,6 +1,7 @@
 """Finds the form of a mask that keeps padding out, and says what the mask means."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from operator import itemgetter
@@ -16,8 +17,10 @@ from seq2attn.doctor.subject import Result, Subject
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
-DOUBTS = {"mask-ignored": 2.0, "mask-inverted": 3.0}
+DOUBTS = {"padding-mixed": 0.9, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
+ADDED = r"[^.;\n]{0,40}(additive|added|-inf|-10000|-1e)"
+"""what a docstring says, after its name, of a mask that is added to scores"""
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
@@ -28,6 +31,8 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     of the mask.
     """
     mask, forms = meaning.mask, forms_of_mask(meaning)
+    if re.search(rf"\b{re.escape(mask)}\b{ADDED}", said_of(subject.call.attention)):
+        forms.sort(key=lambda form: WORDS["added"] not in form)
     if not mask and "MASK" not in subject.call.first:
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]

@@ -13,9 +13,10 @@ from operator import itemgetter
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from seq2attn.doctor.call import Call, S
+from seq2attn.doctor.call import Call, Inputs, S
 from seq2attn.doctor.forms import Meaning, Widths, calls_of, meanings
 from seq2attn.doctor.layout import observed
 from seq2attn.doctor.names import WORDS, Roles, function_of, masks_of, module_of, role_of, words
@@ -67,13 +68,13 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
                 doubts = 0  # nothing else can be the mask
             doubts += lacks(subject)
             if not doubts:
-                return subject
+                return _untouched(subject)
             usual = meaning.widths
             put_aside.append((doubts, subject))
         if put_aside and min(put_aside, key=itemgetter(0))[0] < UNSEEN:
             break
     if put_aside:
-        return min(put_aside, key=itemgetter(0))[1]
+        return _untouched(min(put_aside, key=itemgetter(0))[1])
     raise _refusal(*max(problems.values(), key=_progress))
 
 
@@ -120,17 +121,30 @@ def _working(subject: Subject, meaning: Meaning) -> Subject:
     a length that was a guess.
     """
     subject, given = observed(subject), subject.given
-    if subject.fresh is not None:
-        # without what earlier tries left behind, which may hide that this one fails
-        replace(subject.call, attention=copy.deepcopy(subject.fresh))(given.each(torch.clone))
+
+    def fresh_output(inputs: Inputs) -> Tensor:
+        """What it gives without what earlier tries left behind, which may hide that this fails."""
+        fresh = subject.call.attention if subject.fresh is None else copy.deepcopy(subject.fresh)
+        return replace(subject, call=replace(subject.call, attention=fresh)).output(inputs)
+
+    before = fresh_output(given)
     if subject.length != S and subject.free.watch.is_moved:
         raise ValueError(f"at length {subject.length} views mix places and heads")
     for role in ("keys", "query"):
         for name in meaning.roles[role][:1]:
             is_told = meaning.names[name] and role_of(name)
-            if not is_told and not subject.change(given.moved(ALL, role)).any():
+            if not is_told and torch.equal(fresh_output(given.moved(ALL, role)), before):
                 raise ValueError(f"{name} changes nothing")
     return subject
+
+
+def _untouched(subject: Subject) -> Subject:
+    """Return a subject without what the calls of the search left behind in its module."""
+    if subject.fresh is None:
+        return subject
+    attention = copy.deepcopy(subject.fresh)
+    call = replace(subject.call, attention=attention)
+    return replace(subject, call=call, module=module_of(attention))
 
 
 def with_all(subject: Subject) -> Subject:

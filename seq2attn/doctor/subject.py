@@ -87,6 +87,11 @@ class Subject:
         return any("keys[:, None]" in text for text in self.call.given.values())
 
     @property
+    def has_group_norm(self) -> bool:
+        """Whether numbers are normalised over all places, those of padding too"""
+        return any(isinstance(part, nn.GroupNorm) for part in self.module.modules())
+
+    @property
     def constant(self) -> set[int]:
         """Where parameters and buffers lie in memory"""
         return {place_of(tensor) for _, tensor in _tensors(self.module)}
