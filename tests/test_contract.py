@@ -233,7 +233,7 @@ BROKEN = [
     (
         "randomness",
         "the same strings give another",
-        scored(lambda query, keys: query @ keys.mT + torch.rand(()).item()),
+        scored(lambda query, keys: query @ keys.mT * torch.rand(()).item()),
     ),
     (
         "shape",
