@@ -719,7 +719,13 @@ CASES = [
     Case(
         "pairs-leak", PAIRS, "scores + attn_mask", "scores * attn_mask.cos()", "scores + attn_mask"
     ),
-    Case("pairs-ignored", PAIRS, "scores + attn_mask", "scores", "scores + attn_mask"),
+    Case(
+        "pairs-ignored",
+        PAIRS.replace("attn_mask", "causal_attn_mask"),
+        "scores + causal_attn_mask",
+        "scores",
+        "scores + causal_attn_mask",
+    ),
     Case(
         "mask-whole",
         SELF,

@@ -31,7 +31,8 @@ def pairs(subject: Subject) -> Found:
     if any("keys" in subject.call.given.get(name, "") for name in optional):
         return
     for name in arguments:
-        if words(name) - {name} <= OF_PAIRS and "mask" in words(name):
+        single = {word for word in words(name) if "_" not in word}
+        if single <= OF_PAIRS and "mask" in single:
             yield from _of_mask(subject, name)
 
 
