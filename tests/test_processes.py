@@ -74,9 +74,10 @@ def test_a_class_is_graded_in_one_table(cli, tmp_path):
     cells = [{"cell_type": "markdown", "source": "# me"}]
     for text in (
         "%%bash\necho a b",
-        "%matplotlib inline\nimport torch\nHALF: float = 0.5",
+        "%%time\n%matplotlib inline\nimport torch\nHALF: float = 0.5",
+        'try:\n    import nowhere\nexcept ImportError:\n    ONE = int("""\\\n%d""" % 1)',
         "1 / 0\nprint(open('/nowhere'))",
-        right.replace("** 0.5", "** HALF"),
+        right.replace("** 0.5", "** HALF ** ONE"),
     ):
         cells.append({"cell_type": "code", "source": text.splitlines(keepends=True)})
     (folder / "carl.ipynb").write_text(json.dumps({"cells": cells}))

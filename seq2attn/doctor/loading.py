@@ -61,21 +61,30 @@ def _cells(file: Path) -> Iterator[CodeType]:
     """
     cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
     for number, cell in enumerate(cells, start=1):
-        lines = "".join(cell["source"]).splitlines(keepends=True)
-        text = "".join("\n" if line.lstrip()[:1] in ("%", "!") else line for line in lines)
-        name = f"{file}, cell {number}"
-        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        text, name = "".join(cell["source"]), f"{file}, cell {number}"
         if cell["cell_type"] != "code":
             continue
         try:
             body = ast.parse(text, name).body
         except SyntaxError:
-            if lines[0].startswith("%%"):  # another language, as in a cell of %%bash
-                continue
-            raise
-        for node in body:
-            if isinstance(node, DEFINITIONS):
-                yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
+            lines = text.splitlines(keepends=True)
+            text = "".join("\n" if line.lstrip()[:1] in ("%", "!") else line for line in lines)
+            try:
+                body = ast.parse(text, name).body
+            except SyntaxError:
+                if lines[0].startswith("%%"):  # another language, as in a cell of %%bash
+                    continue
+                raise
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        for node in filter(_is_definition, body):
+            yield compile(ast.Module([node], []), name, "exec", dont_inherit=True)
+
+
+def _is_definition(node: ast.stmt) -> bool:
+    """Return whether a statement only defines, as `try: import einops` with an `except` does."""
+    if isinstance(node, ast.If | ast.Try):
+        return all(map(_is_definition, node.body))
+    return isinstance(node, DEFINITIONS)
 
 
 def ending(error: BaseException, path: str) -> str:
