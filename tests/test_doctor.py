@@ -260,7 +260,7 @@ CALLS = [
         """query: (B, L, D); nodes: (B, S, D); n_valid: (B,) counts""",
         "hidden = torch.arange(nodes.size(1)) >= n_valid[:, None]\n"
         "    return (query @ nodes.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ nodes",
-        "n_valid=valid.sum(1)",
+        "n_valid=valid.sum(-1)",
     ),
     # of what has an unknown name, the effect tells that it is a mask
     (
@@ -276,7 +276,7 @@ CALLS = [
         "",
         "scores = (context @ question.mT).masked_fill(~question_mask[:, None], -1e9)\n"
         "    return scores.softmax(-1) @ question * context_mask[..., None]",
-        "context_mask=torch.ones(len(keys), query.size(1)).bool(), question_mask=valid",
+        "context_mask=torch.ones(len(keys), query.size(-2)).bool(), question_mask=valid",
     ),
     # lengths that are named after an argument are its own
     (
@@ -290,7 +290,7 @@ CALLS = [
         "",
         "hidden = torch.arange(sensor.size(1)) >= sensor_len[:, None]\n"
         "    return (tokens @ sensor.mT).masked_fill(hidden[:, None], -1e9).softmax(-1) @ sensor",
-        "attention(tokens=query, sensor=keys, sensor_len=valid.sum(1))",
+        "attention(tokens=query, sensor=keys, sensor_len=valid.sum(-1))",
     ),
     # a mask that leaves nothing of the tokens means padding
     (
@@ -322,6 +322,15 @@ CALLS = [
         "allowed = segments[:, :, None] == segments[:, None]\n"
         "    return (x @ x.mT).masked_fill(~allowed, -1e9).softmax(-1) @ x",
         "segments=torch.zeros(len(keys), keys.size(1)).long()",
+    ),
+    # one row of the batch, as in most textbooks
+    (
+        "query, keys, values, mask",
+        "mask: (S,) bool",
+        "scores = torch.stack([key @ query for key in keys]) / 4.0\n"
+        "    return torch.softmax(scores.masked_fill(~mask, -torch.inf), 0) @ values",
+        "torch.vmap(lambda query, keys, valid, values: attention(query=query[0], keys=keys, "
+        "values=values, mask=valid)",
     ),
     # two layers of states stand beside the query, and follow it
     (

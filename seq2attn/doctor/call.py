@@ -90,13 +90,26 @@ class Call:
     """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
     """it cannot be called without one, so it gets one even where all keys are valid"""
+    by_row: bool = False
+    """it takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
+
+    @property
+    def inputs(self) -> str:
+        """The names of `Inputs` that the expressions use, such as "query, keys" """
+        texts = " ".join([self.first.replace("MASK", self.form), self.form, *self.given.values()])
+        return ", ".join(name for name in Inputs._fields if name in texts)
 
     @property
     def text(self) -> str:
         """The expression of the call"""
         given = {**self.given, self.mask: self.form}
         given.pop("", None)  # it takes no mask
-        return f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
+        text = f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
+        if self.by_row:
+            return (
+                f'torch.vmap(lambda {self.inputs}: {text}, randomness="different")({self.inputs})'
+            )
+        return text
 
     def __call__(self, given: Inputs) -> Any:
         """Call the attention: the expressions are evaluated with the inputs as their variables. If
@@ -112,9 +125,7 @@ class Call:
 
     def __str__(self) -> str:
         first = self.first.replace("MASK", self.form)
-        texts = " ".join([first, self.form, *self.given.values()])
-        names = [name for name in Inputs._fields if name in texts]
-        head = f"def attend({', '.join(names)}):"
+        head = f"def attend({self.inputs}):"
         return "\n    ".join([head, *first.splitlines(), f"return {self.text}"])
 
 

@@ -49,7 +49,7 @@ class Meaning(NamedTuple):
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
-    """of queries and keys: "plain", "heads" or "channels" """
+    """of queries and keys: "plain", "heads", "channels" or "rows" """
     widths: Widths
     length: int
     said: str
@@ -75,6 +75,7 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     )
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
+        text = "" if layouts == "rows" else text  # it would count the axis of the batch
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone
@@ -142,7 +143,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     # methods that prepare a call, such as `attention.reset()`
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if names.get(meaning.mask) else ""
-    call = Call(attention, {}, first, mask, needs_mask=bool(mask))
+    by_row = meaning.layouts == "rows"
+    call = Call(attention, {}, first, mask, needs_mask=bool(mask), by_row=by_row)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
         inputs = draw(*meaning.widths, queries, length=meaning.length)
         values = keys.replace("keys", "values") if of_names["query"] else keys
@@ -196,7 +198,7 @@ def forms_of_mask(meaning: Meaning) -> list[str]:
 
 def filled(form: str, meaning: Meaning, no: str = "") -> str:
     """Return a template of `words.toml` with what NO and L stand for."""
-    queries = "query.size(1)" if meaning.roles["query"] else "keys.size(1)"
+    queries = "query.size(-2)" if meaning.roles["query"] else "keys.size(-2)"
     return form.replace("NO", no).replace("L", queries)
 
 

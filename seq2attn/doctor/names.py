@@ -305,7 +305,7 @@ def role_by_type(name: str, said: str) -> str:
     them: "lengths", "mask" or "other"; the empty string if they do not.
     """
     axes, kind = axes_of(name, said)
-    if len(axes) == 1 and role_of(name) == "mask":
+    if len(axes) == 1 and role_of(name) == "mask" and kind not in OF_TRUTH:
         return "lengths"
     if kind in OF_TRUTH:
         return "mask"

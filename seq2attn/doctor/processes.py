@@ -73,7 +73,8 @@ def examine_places(
     """
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":
-        context.set_forkserver_preload([*PRELOADED, scores.partition(":")[0]])
+        of_scores = [scores.partition(":")[0]] if scores else []
+        context.set_forkserver_preload(PRELOADED + of_scores)
     waiting = list(places.items())
     running: list[_Child] = []
     try:

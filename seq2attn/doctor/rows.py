@@ -6,6 +6,7 @@ import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -41,8 +42,10 @@ class Recorder:
 
 def in_place(subject: Subject) -> Found:
     """Arguments stay as they are, masks too."""
-    recorder = Recorder(subject.call.attention)
-    replace(subject.call, attention=recorder)(subject.given.each(torch.clone))
+    recorder, given = Recorder(subject.call.attention), subject.given.each(torch.clone)
+    if subject.call.by_row:  # nothing can be compared inside of vmap
+        given = given.each(itemgetter(0))
+    replace(subject.call, attention=recorder, by_row=False)(given)
     if recorder.changed:
         yield "in-place", ", ".join(sorted(recorder.changed))
 
