@@ -445,6 +445,13 @@ CASES = [
     Case(
         "queries-mixed",
         CROSS,
+        "q @ k.mT",
+        "(q + q.roll(1, 2)) @ k.mT",
+        "q.cumsum(2) @ k.mT",
+    ),
+    Case(
+        "queries-mixed",
+        CROSS,
         "math.sqrt(q.size(-1))",
         "math.sqrt(q.size(2))",
         "math.sqrt(k.size(2))",
@@ -494,6 +501,13 @@ CASES = [
     Case("no-query", POOL, "keys, lengths", "keys, lengths", "keys, lengths, query"),
     # ---- weights ----
     Case("negative", ONE, SOFT, "scores", f"{SOFT} - 0"),
+    Case(
+        "negative",
+        CROSS.replace(HEAD_MAX, "scores"),
+        "class Attention(nn.Module):",
+        "class Attention(nn.Module):\n    'Attends.'",
+        "class Attention(nn.Module):\n    'Linear: no softmax'",
+    ),
     Case(  # DeepViT normalises the weights of all heads
         "negative",
         CROSS,

@@ -138,8 +138,8 @@ def queries(subject: Subject) -> Found:
     """A row of the result follows its own query, and no other, nor how many there are.
 
     Large inputs may saturate a softmax, so small ones are tried before a query counts as ignored.
-    Where queries also attend to each other, as in a decoder layer, they may mix. In a module with
-    a recurrent layer a row may also follow earlier queries.
+    Where queries also attend to each other, as in a decoder layer, they may mix. Each row may
+    follow all queries up to its own, as where positions move forward, step by step.
     """
     given = subject.given.free
     if given.query is None:
@@ -153,9 +153,9 @@ def queries(subject: Subject) -> Found:
     among = [rows, rows + subject.length]  # places, if queries attend to each other
     if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
         reach = subject.reach(given, "query").amax(0)  # (L, L)
-        is_recurrent = any(isinstance(part, nn.RNNBase) for part in subject.module.modules())
-        others = reach.triu(1) if is_recurrent else reach - reach.diag().diag()
-        most = float(others.max())
+        if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them
+            reach = reach.triu()
+        most = float((reach - reach.diag().diag()).max())
         if most > CLOSE:
             yield ("queries-compete",) if _compete(subject) else ("queries-mixed", most)
         elif subject.seen.all():  # the last query is no later than the others

@@ -2,6 +2,7 @@
 are those that are returned.
 """
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -9,13 +10,15 @@ from torch import Tensor
 
 from seq2attn.doctor.call import Inputs
 from seq2attn.doctor.catch import Change, Watch
-from seq2attn.doctor.names import ROLES, words
+from seq2attn.doctor.names import ROLES, said_of, words
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject, gap
 from seq2attn.findings.engine import Found
 
 KEYS = {"key", "keys", "k"}
 OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake"""
+WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
+"""words for attention whose weights are products of query and key"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -51,9 +54,11 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     totals = weights.sum(-1).transpose(0, 1).flatten(1)  # (H, B L)
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
-    # weights that a layer makes of those of a softmax may be below 0
-    has_softmax = any(use.has_softmax for use in subject.free.uses)
-    if weights.min() < -TINY and spread > EXACT and not has_softmax:
+    # weights that a layer makes of those of a softmax may be below 0, or where none is promised
+    told = re.findall("[A-Z]?[a-z]+", said_of(subject.call.attention, first=True))
+    is_linear = not WITHOUT_SOFTMAX.isdisjoint(map(str.lower, told))
+    may_be_negative = is_linear or any(use.has_softmax for use in subject.free.uses)
+    if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
     others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
     for axes in OTHERS:
