@@ -198,6 +198,13 @@ def Attention(query, keys):
     return total / sums
 """
 """keys in blocks, with a running maximum"""
+GRAPH = """\
+def Attention(x, adj):
+    "adj: (B, N, N) or (N, N) bool, True for an edge"
+    scores = (x @ x.mT / x.size(-1) ** 0.5).masked_fill(~adj, -1e9)
+    return scores.softmax(-1) @ x
+"""
+"""neighbours in a graph"""
 FIRST = """\
 from torch import nn
 
@@ -562,6 +569,13 @@ CASES = [
     Case("values-as-keys", CROSS, "self.k(keys)", "self.k(values)", "self.k(keys)"),
     Case("values-ignored", POOL, "* keys)", "* keys.abs() ** 0)", "* keys.abs() ** 0.9)"),
     Case(
+        "values-ignored",
+        MEMORY,
+        "self.split(self.k(memory)), self.split(self.v(memory))",
+        "self.split(self.k(query)), self.split(self.v(query))",
+        "self.split(self.k(memory)), self.split(self.v(memory))",
+    ),
+    Case(
         "bypass",
         CROSS,
         "self.out(output)",
@@ -675,6 +689,7 @@ CASES = [
     Case("polarity", SELF, "mask == 0", "mask == 1", "mask == 0"),
     Case("mask-ignored", ONE, FILL, "scores.masked_fill(~valid, -math.inf)", FILL),
     Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
+    Case("padding-leak", GRAPH, ".masked_fill(~adj, -1e9)", " * adj", ".masked_fill(~adj, -99)"),
     Case("padding-leak", ONE, "-math.inf", "-12", "-80"),
     Case("padding-leak", ONE, "-math.inf", "1e-9", "-1e9"),
     Case("padding-leak", SELF, MASK, f"{ADDED} * 9", f"{ADDED} * 9e9"),

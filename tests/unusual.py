@@ -327,6 +327,54 @@ class Additions(nn.Module):
         return scores.softmax(-1) @ keys
 
 
+class TwoMemories(nn.Module):
+    """One softmax over two memories, each with a mask of its own."""
+
+    def __init__(self, dim, dim_a, dim_b):
+        super().__init__()
+        self.a, self.b = nn.Linear(dim_a, dim), nn.Linear(dim_b, dim)
+
+    def forward(self, queries, memory_a, memory_b, mask_a=None, mask_b=None):
+        keys = torch.cat([self.a(memory_a), self.b(memory_b)], dim=1)
+        masks = [mask_a, mask_b]
+        for index, memory in enumerate((memory_a, memory_b)):
+            if masks[index] is None:
+                masks[index] = torch.ones(memory.shape[:2]).bool()
+        return masked_softmax(queries @ keys.mT, torch.cat(masks, dim=1)[:, None]) @ keys
+
+
+class Nearest(nn.Module):
+    """The block of keys with the largest mean score."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = 3
+
+    def forward(self, query, keys):
+        scores = query @ keys.mT
+        blocks = torch.arange(keys.size(1)) // self.block
+        of_block = nn.functional.one_hot(blocks).to(keys)  # (S, blocks)
+        best = (scores @ of_block / of_block.sum(0)).argmax(-1, keepdim=True)
+        return masked_softmax(scores, best == blocks) @ keys
+
+
+class Distances(SelfHeads):
+    """Scores of relative positions, from -(L - 1) to L - 1, are shifted by a view (Dai et al.)."""
+
+    def scores(self, q, k):
+        length = q.size(2)
+        apart = torch.arange(1 - length, length)[:, None] / 9 * torch.ones(q.size(3))
+        far = F.pad(q @ apart.sin().mT, (1, 0))  # (B, H, L, 2 L)
+        shifted = far.view(*far.shape[:2], 2 * length, length)[:, :, 1:]
+        return super().scores(q, k) + shifted.reshape(*far.shape[:3], -1)[..., :length]
+
+
+def stepwise(query, keys):
+    """The centre of the weights moves forward with each query."""
+    centre = query.mean(-1, keepdim=True).exp().cumsum(1)
+    return (-((torch.arange(keys.size(1)) - centre) ** 2)).softmax(-1) @ keys
+
+
 # ---- one query, or none ----
 
 
@@ -512,4 +560,5 @@ SEVERAL += [
     Encoder,
 ]
 SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
+SEVERAL += [TwoMemories, Nearest, Distances, stepwise]
 ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

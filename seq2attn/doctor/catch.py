@@ -104,11 +104,12 @@ class Watch(TorchDispatchMode):
     def _is_moved(self, before: Sequence[int], after: Sequence[int]) -> bool:
         """Return whether a view from one shape to the other mixes the axis of keys with axes before
         it: then the product of their lengths changes. It rightly does in the views that shift
-        relative positions, which are known by an axis that is longer than the keys by one.
+        relative positions, which are known by an axis that is as long as there are distances.
         """
         outer = set()
+        of_distances = {self.length + 1, 2 * self.length - 1, 2 * self.length}
         for shape in map(list, (before, after)):
-            if shape.count(self.length) != 1 or self.length + 1 in shape:
+            if shape.count(self.length) != 1 or of_distances & {*shape}:
                 return False
             outer.add(prod(shape[: shape.index(self.length)]))
         return len(outer) > 1

@@ -102,7 +102,8 @@ def check_attention(
     scores: those by which a score may be named, as `seq2attn.doctor.scores.compare` describes them.
     """
     try:
-        inspect.signature(attention)
+        if "self" in inspect.signature(attention).parameters:
+            raise TypeError("it is a method of no instance")
     except (TypeError, ValueError) as error:
         raise Seq2AttnError(f"the attention cannot be examined: {error}", hint=HINT) from error
     found: dict[str, Finding] = {}
@@ -197,14 +198,16 @@ def _prepared(attention: Any) -> nn.Module:
 def _widths_of(module: nn.Module) -> Iterator[Any]:
     """Yield the widths (of queries, of keys) that a module may take, the likeliest first: inputs of
     its layers, in their order, then other sizes of its parameters. The input of a layer may be a
-    query and a key side by side: then a width is half of its size, or the difference between two.
+    query and a key side by side, or these, their difference and their product: then a width is half
+    or a quarter of its size, or the difference between two.
     """
     inputs: list[int] = []
     sizes: set[int] = set()
     for parameter in module.parameters():
         if not is_lazy(parameter):
             inputs += parameter.shape[1:2]
-            sizes |= {*parameter.shape, *(size // 2 for size in parameter.shape)}
+            for parts in (1, 2, 4):
+                sizes |= {size // parts for size in parameter.shape}
     differences = [one - other for one, other in product(sorted(sizes), repeat=2)]
     candidates = dict.fromkeys([*inputs, *sorted(sizes), *differences])
     wide = [size for size in candidates if size > NARROW][:6]

@@ -37,6 +37,7 @@ ROLES = {role: set(words.split()) for role, words in WORDS["roles"].items()}
 GUESSES = {value: set(words.split()) for value, words in WORDS["guesses"].items()}
 HEADS, EVEN = 4, 64
 LONG, SHORT, SQUARE = 32, S, (3, 3)  # the lengths, or windows of S places, of a constructor
+PLACED = inspect.Parameter.POSITIONAL_ONLY
 OF_ONE = ("query", "keys", "values")  # roles that only one argument has
 Roles = dict[str, list[str]]
 """names of arguments by their role"""
@@ -217,15 +218,18 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
+    arguments = inspect.signature(cls).parameters
+    by_place = [name for name in needed if arguments[name].kind is PLACED]
     ways = ((width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS), (EVEN, LONG, EVEN))
     for size, longest, rest in ways:
         given = {name: guess(name, size, longest, rest) for name in needed}
         if given in tried or (size == EVEN and len(problems) < len(tried)):
             continue
         tried.append(given)
-        shown = [*map(repr, sizes), *(f"{name}={value!r}" for name, value in given.items())]
+        placed = [*sizes, *(given.pop(name) for name in by_place)]
+        shown = [*map(repr, placed), *(f"{name}={value!r}" for name, value in given.items())]
         try:
-            yield cls(*sizes, **given), f"attention = {cls.__name__}({', '.join(shown)})"
+            yield cls(*placed, **given), f"attention = {cls.__name__}({', '.join(shown)})"
         except Exception as error:
             problems.append(error_text(error))
     if len(problems) == len(tried):
@@ -238,7 +242,8 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
 NEAR = 200  # letters after the name of a mask
 SHAPE = (
     r"\b{}\b(?:[`* ]*\([^(),]*\))?[^()\[\]\n]{{0,60}}"
-    r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]] *(\w*)"
+    r"[(\[]([^()\[\]]+(?:,| x )[^()\[\]]*)[)\]]"
+    r"(?: or [(\[][^()\[\]]*[)\]])? *(\w*)"
 )
 """a name, its axes in brackets, a few words later at most, and the word after them"""
 MEANING = re.compile(

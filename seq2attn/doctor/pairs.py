@@ -32,7 +32,7 @@ def pairs(subject: Subject) -> Found:
         return
     for name in arguments:
         single = {word for word in words(name) if "_" not in word}
-        if single <= OF_PAIRS and "mask" in single:
+        if single <= OF_PAIRS and single & {"mask", "adj", "adjacency"}:
             yield from _of_mask(subject, name)
 
 

@@ -68,15 +68,32 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
         told = [(code, {"name": mask, "by": error_text(problems[0])})]
         return replace(subject, told=told), UNSEEN
     doubt, best = min(tried, key=itemgetter(0))
-    others = [name for name in meaning.roles["mask"] if name not in (mask, *subject.call.given)]
-    if doubt == DOUBTS["mask-ignored"] and others:  # some masks count only together
-        whole = dict.fromkeys(others, filled(WORDS["whole_mask"][1], meaning))
-        call = replace(subject.call, given={**subject.call.given, **whole})
+    if together := _together(subject, best.call, doubt, meaning):
+        return together
+    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+
+
+def _together(
+    subject: Subject, call: Call, doubt: float, meaning: Meaning
+) -> tuple[Subject, float] | None:
+    """Return what `with_mask` returns if the other masks are given, too, and that does better; None
+    if it does not.
+
+    call: with the mask in its best form. doubt: how doubtful that is. Some masks count only if
+    another one is given, which hides nothing; and a second memory has a mask of its own.
+    """
+    texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}
+    if meaning.roles["again"]:
+        texts[DOUBTS["padding-mixed"]] = call.form
+    others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
+    if doubt in texts and others:
+        given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}
+        other = replace(subject, call=replace(subject.call, given=given))
         with contextlib.suppress(Exception):
-            together, doubt_together = with_mask(replace(subject, call=call), meaning)
+            together, doubt_together = with_mask(other, meaning)
             if doubt_together < doubt:
                 return together, doubt_together
-    return replace(best, told=list(_meaning(best.call, holds=not doubt))), doubt
+    return None
 
 
 def _shapes(result: Result) -> list[Any]:

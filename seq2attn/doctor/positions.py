@@ -116,9 +116,14 @@ def blocks(subject: Subject) -> Found:
                     if torch.equal(other.seen, subject.seen):
                         by = max(by, apart)
             numbers[name] = value
-            if by > CLOSE:
+            if by > CLOSE and not _selects(subject):
                 yield "block-size", name, by
                 return
+
+
+def _selects(subject: Subject) -> bool:
+    """Return whether rows see some places in some draws only, as where blocks are chosen."""
+    return any(((weights == 0) & subject.seen).any() for weights in subject.free.weights)
 
 
 def _holders(subject: Subject) -> Iterator[tuple[Any, dict[str, Any]]]:

@@ -31,7 +31,7 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.attention, name)  # methods that come before a call
 
-    def __call__(self, **arguments: Any) -> Any:
+    def __call__(self, /, **arguments: Any) -> Any:
         before = copy.deepcopy(arguments)
         result = self.attention(**arguments)
         for name, value in arguments.items():
@@ -182,13 +182,14 @@ def _compete(subject: Subject) -> bool:
 
 
 def _of_query(subject: Subject, given: Inputs) -> float:
-    """Return how much other queries change the weights. The output counts only if no weights were
-    caught, as it may follow a query by a residual connection alone.
+    """Return how much other queries change the weights. What is returned counts only if no weights
+    were caught, as it may follow a query by a residual connection alone.
     """
-    before, after = subject.run(given), subject.run(given.moved(ALL, "query"))
-    if before.weights:
-        return max(map(gap, before.weights, after.weights))
-    return subject.differ(before.output, after.output)
+    other = given.moved(ALL, "query")
+    before, after = subject.run(given).weights, subject.run(other).weights
+    if not before:
+        before, after = subject.raw(given)[0], subject.raw(other)[0]
+    return max(map(gap, before, after))
 
 
 def rows_mixed(subject: Subject) -> Found:

@@ -55,8 +55,10 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
     # weights that a layer makes of those of a softmax may be below 0, or where none is promised
-    told = re.findall("[A-Z]?[a-z]+", said_of(subject.call.attention, first=True))
-    is_linear = not WITHOUT_SOFTMAX.isdisjoint(map(str.lower, told))
+    names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
+    is_linear = any(words(name) & WITHOUT_SOFTMAX for name in names)
+    parts = (type(part).__name__ for part in subject.module.modules())
+    is_linear |= any("local_activation" in words(name) for name in parts)  # Zhou et al. 2018
     may_be_negative = is_linear or any(use.has_softmax for use in subject.free.uses)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
@@ -87,6 +89,9 @@ def _averaged(subject: Subject) -> Found:
     result by another way than the weighted average.
     """
     given, uses = subject.given.free, subject.free.uses
+    if not subject.seen.any():
+        yield "values-ignored"
+        return
     if any("values" in text for text in subject.call.given.values()):
         # a call makes values of the keys, by cos, if none are given: now they change alone
         other_values = given._replace(values=given.keys.cos()).moved(ALL, "values")
