@@ -369,6 +369,38 @@ class Distances(SelfHeads):
         return super().scores(q, k) + shifted.reshape(*far.shape[:3], -1)[..., :length]
 
 
+class Segments(nn.Module):
+    """Softmax in a segment, and linear attention over all segments before it."""
+
+    def __init__(self):
+        super().__init__()
+        self.segment = 4
+
+    def forward(self, x):
+        outputs, memory = [], x.new_zeros(x.size(2), x.size(2))
+        for part in x.split(self.segment, dim=1):
+            shares = F.elu(part) + 1
+            outputs.append((part @ part.mT / 4.0).softmax(-1) @ part + shares @ (memory / 99))
+            memory = memory + shares.mT @ part
+        return torch.cat(outputs, dim=1)
+
+
+def interest(candidate, history, history_lengths=None):
+    """The intensity of interest, which is not a softmax (Zhou et al. 2018)."""
+    valid = torch.ones(history.shape[:2]).bool()
+    if history_lengths is not None:
+        valid = torch.arange(history.size(1)) < history_lengths[:, None]
+    weights = (history @ candidate.unsqueeze(2)).squeeze(2).tanh() * valid
+    return (weights.unsqueeze(1) @ history).squeeze(1)
+
+
+class Memory(Causal):
+    """The input is returned, too, for the next segment."""
+
+    def forward(self, x):
+        return super().forward(x), x.detach()
+
+
 def stepwise(query, keys):
     """The centre of the weights moves forward with each query."""
     centre = query.mean(-1, keepdim=True).exp().cumsum(1)
@@ -560,5 +592,5 @@ SEVERAL += [
     Encoder,
 ]
 SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
-SEVERAL += [TwoMemories, Nearest, Distances, stepwise]
+SEVERAL += [TwoMemories, Nearest, Distances, Segments, interest, Memory, stepwise]
 ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

@@ -1,6 +1,6 @@
 """What an attention is given, how it is called, and how axes of its results are told apart."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from types import CodeType
@@ -90,6 +90,8 @@ class Call:
     """the expression of the mask, for the case that not all keys are valid"""
     needs_mask: bool = False
     """it cannot be called without one, so it gets one even where all keys are valid"""
+    placed: Collection[str] = ()
+    """arguments that are given by their place, without a name"""
     by_row: bool = False
     """it takes one row of the batch: a query (L, Dq), keys (S, Dk) and so on"""
 
@@ -104,7 +106,8 @@ class Call:
         """The expression of the call"""
         given = {**self.given, self.mask: self.form}
         given.pop("", None)  # it takes no mask
-        text = f"attention({', '.join(f'{name}={text}' for name, text in given.items())})"
+        texts = [text if name in self.placed else f"{name}={text}" for name, text in given.items()]
+        text = f"attention({', '.join(texts)})"
         if self.by_row:
             return (
                 f'torch.vmap(lambda {self.inputs}: {text}, randomness="different")({self.inputs})'

@@ -2,6 +2,7 @@
 ones first.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,7 @@ from seq2attn.doctor.call import B, Call, Inputs, L, S, draw
 from seq2attn.doctor.names import (
     BATCH,
     OF_TOKENS,
+    PLACED,
     WORDS,
     Roles,
     axes_of,
@@ -144,8 +146,11 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
     first = "\n".join(text for name, text in WORDS["first"].items() if hasattr(attention, name))
     mask = meaning.mask if names.get(meaning.mask) else ""
     by_row = meaning.layouts == "rows"
-    call = Call(attention, {}, first, mask, needs_mask=bool(mask), by_row=by_row)
+    parameters = inspect.signature(function_of(attention)).parameters
+    placed = {name for name, one in parameters.items() if one.kind is PLACED}
+    call = Call(attention, {}, first, mask, needs_mask=bool(mask), placed=placed, by_row=by_row)
     for keys, query, queries in WORDS["cross" if of_names["query"] else "alone"][meaning.layouts]:
+        queries = meaning.length if queries == S else queries  # as many as keys
         inputs = draw(*meaning.widths, queries, length=meaning.length)
         values = keys.replace("keys", "values") if of_names["query"] else keys
         texts = {"query": query, "keys": keys, "again": keys, "values": values}
@@ -176,7 +181,8 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
         whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
-    return [filled(form, meaning, "~" if means_padding(name) else "") for form in forms]
+    meant = ("~", "") if means_padding(name) else ("", "~")
+    return [*dict.fromkeys(filled(form, meaning, no) for form in forms for no in meant)]
 
 
 def forms_of_mask(meaning: Meaning) -> list[str]:

@@ -5,9 +5,10 @@ order of rows, heads and queries in its weights.
 from collections.abc import Sequence
 from dataclasses import replace
 
+import torch
 from torch import Tensor
 
-from seq2attn.doctor.call import B, order_of
+from seq2attn.doctor.call import B, Inputs, order_of, settle
 from seq2attn.doctor.subject import ALL, CLOSE, TINY, Subject
 
 
@@ -32,7 +33,7 @@ def observed(subject: Subject) -> Subject:
         )  # what keys became, as in two-way blocks
         if has_keys and not is_of_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
-        elif B in sizes:
+        elif B in sizes and not _is_input(tensor, given):
             outputs.append(index)
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:
@@ -40,6 +41,13 @@ def observed(subject: Subject) -> Subject:
     shown.sort(key=lambda index: returned[index].numel())  # means over heads before single heads
     subject = replace(subject, outputs=outputs, shown=shown)
     return replace(subject, orders=_orders(subject))
+
+
+def _is_input(tensor: Tensor, given: Inputs) -> bool:
+    """Return whether a result is the keys themselves, as of a memory of the last segment."""
+    rows, length, _ = given.keys.shape
+    is_as_large = tensor.numel() == given.keys.numel() and length in tensor.shape
+    return is_as_large and torch.equal(settle(tensor, rows, length), given.keys)
 
 
 def _is_for_each_key(returned: Sequence[Tensor], length: int) -> bool:

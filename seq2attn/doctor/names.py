@@ -125,7 +125,7 @@ def _told(names: Mapping[str, bool], said: str) -> tuple[Roles, list[str]]:
         role = role_of(name)
         if name.removeprefix("num_").removeprefix("n_") in names.keys() - {name}:
             role = "lengths"  # `n_regions` of `regions`
-        elif role in ("mask", "weak", ""):
+        elif role in ("mask", "count", "weak", ""):
             role = role_by_type(name, said) or role
         if role in ("weak", "") or (role in OF_ONE and found[role]):
             rest.append(name)
@@ -203,7 +203,7 @@ def guess(name: str, width: int, longest: Any = LONG, rest: int | None = None) -
         return SimpleNamespace(width=width)
     for value, known in GUESSES.items():
         if words(name) & known:  # a value is an expression, such as "W // H"
-            return eval(value, {"W": width, "H": HEADS, "LONG": longest})
+            return eval(value, {"W": width, "H": HEADS, "LONG": longest, "nn": nn})
     return rest or width
 
 
@@ -310,7 +310,7 @@ def role_by_type(name: str, said: str) -> str:
     them: "lengths", "mask" or "other"; the empty string if they do not.
     """
     axes, kind = axes_of(name, said)
-    if len(axes) == 1 and role_of(name) == "mask" and kind not in OF_TRUTH:
+    if len(axes) == 1 and role_of(name) in ("mask", "count") and kind not in OF_TRUTH:
         return "lengths"
     if kind in OF_TRUTH:
         return "mask"

@@ -31,9 +31,10 @@ class Recorder:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.attention, name)  # methods that come before a call
 
-    def __call__(self, /, **arguments: Any) -> Any:
+    def __call__(self, /, *places: Any, **named: Any) -> Any:
+        arguments = {**{f"argument {place}": one for place, one in enumerate(places)}, **named}
         before = copy.deepcopy(arguments)
-        result = self.attention(**arguments)
+        result = self.attention(*places, **named)
         for name, value in arguments.items():
             if isinstance(value, Tensor) and not torch.equal(value, before[name]):
                 self.changed.add(name)

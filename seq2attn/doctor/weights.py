@@ -57,6 +57,9 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # weights that a layer makes of those of a softmax may be below 0, or where none is promised
     names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
     is_linear = any(words(name) & WITHOUT_SOFTMAX for name in names)
+    is_linear |= bool(
+        re.search(r"\b(no|not a|without)( a)? softmax", said_of(subject.call.attention))
+    )
     parts = (type(part).__name__ for part in subject.module.modules())
     is_linear |= any("local_activation" in words(name) for name in parts)  # Zhou et al. 2018
     may_be_negative = is_linear or any(use.has_softmax for use in subject.free.uses)
