@@ -28,10 +28,9 @@ def observed(subject: Subject) -> Subject:
     for index, tensor in enumerate(returned):
         sizes = list(tensor.shape)
         has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
-        is_of_keys = (
-            width in sizes and queries not in sizes
-        )  # what keys became, as in two-way blocks
-        if has_keys and not is_of_keys and B in sizes and tensor.numel() % size == 0:
+        if queries not in sizes:  # what keys became, as in two-way blocks
+            has_keys &= queries == 1 and width not in sizes
+        if has_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
         elif B in sizes and not _is_input(tensor, given):
             outputs.append(index)

@@ -199,7 +199,7 @@ def places(subject: Subject) -> Found:
     is_other = any(words(name) & OTHER for name, text in given if "keys" in text)
     is_causal = is_other and len(seen) > 1 and torch.equal(seen, torch.ones_like(seen).tril())
     if hidden and seen.any():
-        is_wrong = is_causal or 0 < never <= FEW
+        is_wrong = is_causal or (0 < never <= FEW and not subject.is_local)
         yield "keys-hidden" if is_wrong else "pattern", ", ".join(map(str, hidden))
     if subject.by_position:
         yield "position"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck
 
 from seq2attn.doctor.call import Inputs
-from seq2attn.doctor.names import CACHES, ROLES, WORDS, function_of, required, said_of, words
+from seq2attn.doctor.names import CACHES, ROLES, function_of, required, said_of, words
 from seq2attn.doctor.rows import dropout
 from seq2attn.doctor.scale import scales
 from seq2attn.doctor.scores import Sample, clear_biases, compare, match
@@ -24,7 +24,6 @@ STEP = 1e-3  # of finite differences
 SHARE = 0.03  # by which a gradient may differ from them
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES
-LOCAL = {*WORDS["positions"]["blocks"].split(), "segment", "segments", "window"}
 SCALED = r"(?<!un)scaled|sqrt|√"  # what a name or a docstring says of a factor,
 DENIED = (
     r"\b(no|not|without|never)\b[^.,;:\n]*|[^.,;:\n]*\b(folded|absorbed|initiali\w+)\b[^.,;:\n]*"
@@ -49,7 +48,7 @@ def order(subject: Subject) -> Found:
     the last row then does not see the first of many keys, and nothing is examined. Nor is it where
     a part has a number for the size of blocks, which `positions.blocks` examines, or of segments.
     """
-    if subject.by_position or any(map(_is_local, subject.module.modules())):
+    if subject.by_position or subject.is_local:
         return
     given = subject.draw(MANY, rows=2).free
     outputs = [subject.output(one)[:, -1] for one in (given, given.moved((ALL, 0), "keys"))]
@@ -58,11 +57,6 @@ def order(subject: Subject) -> Found:
     by = subject.of_order(given)
     if by > CLOSE:
         yield "order", by
-
-
-def _is_local(part: nn.Module) -> bool:
-    """Return whether a number of a part is named after blocks, segments or windows of places."""
-    return any(type(one) is int and words(name) & LOCAL for name, one in vars(part).items())
 
 
 def strides(subject: Subject) -> Found:

@@ -183,9 +183,11 @@ def lacks(subject: Subject) -> float:
     """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
     and 1 more if the output has not one row for each query.
     """
-    result = subject.free
+    result, queries = subject.free, subject.queries(subject.given)
     no_weights = not result.weights and not result.uses
-    return 2.0 * no_weights + (result.output.size(1) != subject.queries(subject.given))
+    returned, _ = subject.raw(subject.given.free, is_watched=False)
+    has_rows = any(queries in returned[index].shape for index in subject.outputs)
+    return 2.0 * no_weights + (queries > 1 and bool(subject.outputs) and not has_rows)
 
 
 # ---- what is said if there is none ----

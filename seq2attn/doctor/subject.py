@@ -13,11 +13,13 @@ from torch.nn.parameter import is_lazy
 
 from seq2attn.doctor.call import B, Call, Inputs, arrange, draw, settle, tensors
 from seq2attn.doctor.catch import Use, Watch, place_of
+from seq2attn.doctor.names import WORDS, words
 
 CLOSE = 1e-4  # smaller differences, relative to the largest number of a result, are rounding
 TINY = 1e-6
 DRAWS = 5  # of small numbers, after which a place that nothing reached counts as closed
 ALL = slice(None)
+LOCAL = {*WORDS["positions"]["blocks"].split(), "segment", "segments", "window"}
 
 
 class Result(NamedTuple):
@@ -85,6 +87,12 @@ class Subject:
         windows
         """
         return any("keys[:, None]" in text for text in self.call.given.values())
+
+    @property
+    def is_local(self) -> bool:
+        """Whether a number of a part is named after blocks, segments or windows of places"""
+        held = chain.from_iterable(vars(part).items() for part in self.module.modules())
+        return any(type(one) is int and words(name) & LOCAL for name, one in held)
 
     @property
     def has_group_norm(self) -> bool:
