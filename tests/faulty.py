@@ -205,6 +205,17 @@ def Attention(x, adj):
     return scores.softmax(-1) @ x
 """
 """neighbours in a graph"""
+BOTH_WAYS = """\
+import torch
+
+def Attention(a, b, a_lengths, b_lengths):
+    masks = [torch.arange(x.size(1)) < n[:, None] for x, n in ((a, a_lengths), (b, b_lengths))]
+    scores = a @ b.mT / a.size(-1) ** 0.5
+    for_a = scores.masked_fill(~masks[1][:, None], -1e9).softmax(2) @ b
+    for_b = scores.masked_fill(~masks[0][:, :, None], -1e9).softmax(1).mT @ a
+    return for_a * a, for_b * b
+"""
+"""two sequences that attend to each other"""
 FIRST = """\
 from torch import nn
 
@@ -689,6 +700,7 @@ CASES = [
     Case("polarity", SELF, "mask == 0", "mask == 1", "mask == 0"),
     Case("mask-ignored", ONE, FILL, "scores.masked_fill(~valid, -math.inf)", FILL),
     Case("mask-off-by-one", ONE, "~valid", "~(valid | valid.roll(1, 1))", "~(valid & valid)"),
+    Case("mask-off-by-one", BOTH_WAYS, "< n[:, None]", "<= n[:, None]", "< n[:, None]"),
     Case("padding-leak", GRAPH, ".masked_fill(~adj, -1e9)", " * adj", ".masked_fill(~adj, -99)"),
     Case("padding-leak", ONE, "-math.inf", "-12", "-80"),
     Case("padding-leak", ONE, "-math.inf", "1e-9", "-1e9"),

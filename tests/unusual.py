@@ -369,6 +369,20 @@ class Distances(SelfHeads):
         return super().scores(q, k) + shifted.reshape(*far.shape[:3], -1)[..., :length]
 
 
+def two_ways(c, q, c_mask, q_mask):
+    """A row for each word of the context, which attends to the question, and is attended to."""
+    scores = (c @ q.mT).masked_fill(~q_mask[:, None], -1e9)
+    best = masked_softmax(scores.amax(2), c_mask)
+    return torch.cat([c, scores.softmax(2) @ q, c * (best[:, None] @ c)], dim=2)
+
+
+def pointer(query, keys, mask=None):
+    """Logits of the keys, beside the keys themselves."""
+    keys = keys + 1
+    logits = (keys @ query.unsqueeze(2)).squeeze(2)
+    return keys, logits if mask is None else logits.masked_fill(mask, -1e9)
+
+
 class Segments(nn.Module):
     """Softmax in a segment, and linear attention over all segments before it."""
 
@@ -592,5 +606,15 @@ SEVERAL += [
     Encoder,
 ]
 SEVERAL += [Decoder, Sigmoid, Additive, Additions, Configured, Cross, nn.MultiheadAttention]
-SEVERAL += [TwoMemories, Nearest, Distances, Segments, interest, Memory, stepwise]
+SEVERAL += [
+    TwoMemories,
+    Nearest,
+    Distances,
+    Segments,
+    interest,
+    Memory,
+    stepwise,
+    two_ways,
+    pointer,
+]
 ONE = [by_hand, sparsemax, Luong, OfState, Pooling, Hops, Located, Covered]

@@ -51,7 +51,7 @@ class Meaning(NamedTuple):
     is_guess: bool
     """nothing says that this is the mask, and only its effect can tell"""
     layouts: str
-    """of queries and keys: "plain", "heads", "channels" or "rows" """
+    """of queries and keys: "plain", "heads", "channels", "rows" or "equal" """
     widths: Widths
     length: int
     said: str

@@ -29,11 +29,13 @@ def observed(subject: Subject) -> Subject:
         sizes = list(tensor.shape)
         has_keys = length in sizes and (not is_self or sizes.count(length) > 1)
         if queries not in sizes:  # what keys became, as in two-way blocks
-            has_keys &= queries == 1 and width not in sizes
+            has_keys &= queries == 1 and all(one % width for one in sizes)
         if has_keys and B in sizes and tensor.numel() % size == 0:
             shown.append(index)
         elif B in sizes and not _is_input(tensor, given):
             outputs.append(index)
+    if shown and given.query is not None:  # others, such as projected keys, belong to no query
+        outputs = [index for index in outputs if length not in returned[index].shape]
     by_query = [index for index in outputs if queries in returned[index].shape]
     if queries > 1 and by_query:
         outputs = by_query  # others, such as a state, have no row for each query

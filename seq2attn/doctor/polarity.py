@@ -12,15 +12,17 @@ import torch
 from seq2attn.doctor.call import B, Call, padded
 from seq2attn.doctor.forms import MEANT, Meaning, as_said, filled, forms_of_mask, means_padding
 from seq2attn.doctor.masks import padding
-from seq2attn.doctor.names import OF_TOKENS, WORDS, documented, said_of, words
+from seq2attn.doctor.names import OF_TOKENS, WORDS, documented, masks_of, said_of, words
 from seq2attn.doctor.subject import Result, Subject
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
 DOUBTS = {"padding-mixed": 0.9, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
+LEAKS = 1.0  # of any other finding
 ADDED = r"[^.;\n]{0,40}(additive|added|-inf|-10000|-1e)"
 """what a docstring says, after its name, of a mask that is added to scores"""
+LEFT_OUT = 5.0  # of a call without the mask that there is
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant
 
 
@@ -36,7 +38,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     if not mask and "MASK" not in subject.call.first:
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
         told = [("mask-not-examined", {"name": name, "by": "None works"}) for name in needed[:1]]
-        return replace(subject, told=told), 0
+        return replace(subject, told=told), LEFT_OUT * bool(masks_of(meaning.roles))
     tried: list[tuple[float, Subject]] = []
     problems: list[Exception] = []
     given = subject.given._replace(valid=padded(B, subject.length))
@@ -59,7 +61,7 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
             problems.append(error)
             continue
         codes.update(found)
-        doubts = max((DOUBTS.get(code, 1.0) for code in found), default=0.0)
+        doubts = max((DOUBTS.get(code, LEAKS) for code in found), default=0.0)
         tried.append((doubts, other))
         if not found:
             break
@@ -84,7 +86,7 @@ def _together(
     """
     texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}
     if meaning.roles["again"]:
-        texts[DOUBTS["padding-mixed"]] = call.form
+        texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
     if doubt in texts and others:
         given = {**subject.call.given, **dict.fromkeys(others, texts[doubt])}

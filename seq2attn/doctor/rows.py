@@ -188,7 +188,7 @@ def _of_query(subject: Subject, given: Inputs) -> float:
     """
     other = given.moved(ALL, "query")
     before, after = subject.run(given).weights, subject.run(other).weights
-    if not before:
+    if not (before and after):
         before, after = subject.raw(given)[0], subject.raw(other)[0]
     return max(map(gap, before, after))
 

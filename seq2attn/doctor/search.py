@@ -54,7 +54,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
             continue
         for meaning in group:
             may_fit = usual is None and failed[meaning.widths] < most_of_widths
-            if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values()):
+            most = MOST * (1 + len(put_aside))
+            if not (may_fit or usual == meaning.widths) or _is_hopeless(problems.values(), most):
                 continue
             before = len(problems)
             subject = _called(attention, fresh, meaning, problems)
@@ -66,6 +67,8 @@ def find_subject(attention: Any, widths: Sequence[Widths]) -> Subject:
                 continue
             if doubts < UNSEEN and len(masks_of(meaning.roles)) < 2:
                 doubts = 0  # nothing else can be the mask
+            if _has_rows_of_keys(subject):
+                group += _turned(meaning, group)
             doubts += lacks(subject)
             if not doubts:
                 return _untouched(subject)
@@ -183,19 +186,36 @@ def lacks(subject: Subject) -> float:
     """Return how doubtful it is that these are the keys and the query: 2 if no weights were caught,
     and 1 more if the output has not one row for each query.
     """
-    result, queries = subject.free, subject.queries(subject.given)
+    result = subject.free
     no_weights = not result.weights and not result.uses
-    returned, _ = subject.raw(subject.given.free, is_watched=False)
-    has_rows = any(queries in returned[index].shape for index in subject.outputs)
-    return 2.0 * no_weights + (queries > 1 and bool(subject.outputs) and not has_rows)
+    has_rows = result.output.size(1) == subject.queries(subject.given)
+    return 2.0 * no_weights + (not has_rows or _has_rows_of_keys(subject))
+
+
+def _has_rows_of_keys(subject: Subject) -> bool:
+    """Return whether a result of cross-attention has a row for each key, and not for each query."""
+    given = subject.given.free
+    returned, _ = subject.raw(given, is_watched=False)
+    shapes = [returned[index].shape for index in subject.outputs]
+    is_cross = given.query is not None and subject.length != subject.queries(given)
+    return is_cross and bool(shapes) and all(subject.length in shape for shape in shapes)
+
+
+def _turned(meaning: Meaning, group: Sequence[Meaning]) -> list[Meaning]:
+    """Return a meaning with query and keys the other way round, unless the group has it already."""
+    roles = meaning.roles
+    roles = {**roles, "query": roles["keys"], "keys": roles["query"]}
+    if any(other.roles == roles for other in group):
+        return []
+    return [meaning._replace(roles=roles, mask=mask) for mask in masks_of(roles) or [""]]
 
 
 # ---- what is said if there is none ----
 
 
-def _is_hopeless(problems: Collection[Problem]) -> bool:
+def _is_hopeless(problems: Collection[Problem], most: int) -> bool:
     """Return whether no other call is worth trying: none repairs a NameError."""
-    return len(problems) > MOST or any(type(error) is NameError for *_, error in problems)
+    return len(problems) > most or any(type(error) is NameError for *_, error in problems)
 
 
 def _progress(problem: Problem) -> tuple[bool, int]:

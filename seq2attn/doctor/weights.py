@@ -136,16 +136,18 @@ def residual(subject: Subject) -> Found:
     if queries < 2 or not subject.attends_over(queries):
         return
 
-    def output(inputs: Inputs, among: float) -> Tensor:
-        """Return the output if all averages are replaced by constants: those of queries over each
-        other by `among`, those over the keys by 1.
+    def output(inputs: Inputs, among: float, **of_keys: Change) -> Tensor:
+        """Return the output if averages are replaced by constants: those of queries over each other
+        by `among`, those over the keys as `of_keys` says.
         """
         with Watch(queries, queries, subject.constant, freeze=_constant(among)):
-            return subject.run(inputs, freeze=_constant(1)).output
+            return subject.run(inputs, **of_keys).output
 
-    before = output(given, 1)
-    follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1)) > CLOSE
-    if follows_query and subject.differ(before, output(given, 2)) < TINY:
+    frozen = {"freeze": _constant(1)}
+    before = output(given, 1, **frozen)
+    follows_query = subject.differ(before, output(given.moved(ALL, "query"), 1, **frozen)) > CLOSE
+    is_lost = subject.differ(before, output(given, 2, **frozen)) < TINY
+    if follows_query and is_lost and subject.differ(output(given, 1), output(given, 2)) > CLOSE:
         yield "residual"
 
 
