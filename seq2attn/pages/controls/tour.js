@@ -141,11 +141,14 @@ function resultText(stop, view) {
   return onGuess + flowing(stop.tell(view))
 }
 
-// Close the card. What the last stop changed stays, for the user to look at.
+// Close the card. What the last stop changed stays, for the user to look at; but a position that is
+// forgotten is read again, since that would make the user's next strings wrong.
 function leave() {
   if (playing) pause()
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
+  state.forget.clear()
   hideCells()
+  update()
 }
