@@ -241,7 +241,7 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "You guessed “to the left”: right. The largest"
     )
     assert not run(f"return {WAITS}")
-    ends = "The last step still ends it: there, its weights are only a picture."
+    ends = "The last step still ends it: of this string's end, weights are only a picture."
     assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
     assert run(f"return {last}") == [0, 1, 0, 0, 0]

@@ -140,9 +140,9 @@ const STOPS = [
       return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the
         weight is a cause. The last step ${
           endsAsBefore(view)
-            ? "still ends it: there, its weights are only a picture"
+            ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
-        }. That holds of these steps of this string: try others.`
+        }.`
     }
   },
   {
