@@ -75,10 +75,10 @@ const PAIR_STOPS = [
     tell: () => `The likeliest symbols are ${each(likeliest)}. Soft attention writes
       one symbol, from the mean of what it reads. Hard attention is at one position or
       at another, and each has an answer of its own, about as likely as its weight. ⏎
-      comes from position 1, which it has just written: to stand still means the end,
-      as after the last letter. Ban positions 3 to ${oneWay().count} of step 2, too:
-      both are at position 1 alone, and now agree on ⏎. They differ only where several
-      positions are read. And it never goes back:
+      comes from position 1, which it has just written: to stand still means the end.
+      Ban positions 3 to ${oneWay().count} of step 2, too: both then read position 1
+      alone, and agree on ⏎. They differ only where several positions are read. And it
+      never goes back:
       «stuck.html#tour=1|hard monotonic attention, stuck».`
   },
   {
@@ -125,7 +125,8 @@ const PAIR_STOPS = [
           position of step 1 all attention, and the answer stays.`
         : `A wider vector lets more letters through; with attention a narrow one is
           enough. Four times the training helps up to a point: 64 numbers then carry 12
-          letters mostly, not seldom; 16 carry 4 more often, but 6 hardly ever.`
+          letters in .9 of strings, not in .1; 16 numbers 4 letters in .4, not in .1,
+          but still no 6.`
       return `${judged(loser)} What attention does not bring has to come through one
         vector, the encoder's last state, as wide for a long string as for a short one:
         a bottleneck. ${sampled()} ${closing}`
@@ -222,8 +223,8 @@ const PAIR_STOPS = [
       ${each(view => strongest(view).shown)}. Scores go from ${each(
         ({scale}) => scale.map(short).join(" to ")
       )}: those far apart stay apart. ${sampled()}
-      That is without the temperature: neither score is better. How many bear 5 is
-      luck of the seed, too. Below 1, it sharpens: move the slider.`
+      That is without the temperature: neither score is better. How many bear 5
+      differs from seed to seed. Below 1, it sharpens: move the slider.`
   }
 ]
 
