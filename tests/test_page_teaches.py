@@ -179,11 +179,11 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
     said = re.search(r"with (\d) of 6 letters right\. .* write (\S+), with (\d) right", told)
     assert [int(said[1]), int(said[3])] == counts
     assert said[2] == "".join(given)
-    heading = run("return views[0].find('.answer h3').textContent")
-    assert "right ·" not in heading  # the letters are the user's
-    assert heading.endswith(f"it would write {said[2]}")
     assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
     assert run("return [batches(), state.write.size]") == [300, 6]
+    heading = "hold('write', 6, views[0].spec.eos); return views[0].find('.answer h3').textContent"
+    own = "".join(given[:7])  # what the user wrote is not called right
+    assert run(heading) == f"with your changes · it would write {own}"
     assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 

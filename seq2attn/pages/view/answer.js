@@ -64,14 +64,14 @@ function headingText(view, isChanged) {
   const isYours = view.now.steps.some(
     ({likeliest, written}) => likeliest !== written
   )
+  const good = isYours ? `it would write ${ownText(view)}` : "✓ right"
   const isUntrained = view.spec.training && !training.step
   const wrong = isUntrained ? "not trained yet" : "✗ wrong"
   const parts = [
     isChanged ? "with your changes" : "answer",
-    view.right && (isWrong ? wrong : !isYours && "✓ right"),
+    view.right && (isWrong ? wrong : good),
     lengthNote(view),
-    isWrong && `right is ${rightText(view)}`,
-    isYours && `it would write ${ownText(view)}`
+    isWrong && `right is ${rightText(view)}`
   ]
   return parts.filter(Boolean).join(" · ")
 }
