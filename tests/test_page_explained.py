@@ -227,7 +227,8 @@ def test_wrong_symbols_are_marked_and_lengths_compared(show):
     assert "longer" not in said
     assert "longer than trained (1-8)" in run("type_('abcdefghi'); return heading()")
     write = "for (const [t, id] of [5, 4, 3, 2].entries()) state.write.set(t, id);"
-    assert "✓ right" in run(f"{write} type_('abc'); return heading()")
+    said = run(f"{write} type_('abc'); return heading()")  # right, by what the user wrote
+    assert re.fullmatch(r"with your changes · it would write \w{4}", said)
     assert re.search(
         "of the source is this one vector.*: a bottleneck", run("return row('vector', 1)[2]")
     )

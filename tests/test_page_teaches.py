@@ -134,6 +134,9 @@ def test_a_position_that_coverage_forgets_is_read_again(opened):
     keeps = "views[1].now.steps.map(step => step.trace()[at].data[0])"
     at = "const at = views[1].session().model.graphs.step.at('state.past');"
     assert run(f"{at} return {keeps}") == [0] * 9
+    next_word = "leave(); type('dessert'); return [answerOf(views[1]), state.forget.size]"
+    assert run(next_word) == ["deersst", 0]
+    run(press(2))
     tool = "find('[data-key=f]')"
     assert run(f"return views.map(view => view.{tool}.hidden)") == [True, False]
     assert run("return [by('changes').textContent, fragment().includes('forget=0')]") == [
@@ -173,11 +176,14 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
     )
     right = "egnaro"
     counts = [sum(map(str.__eq__, right, letters)) for letters in (free, given)]
-    said = re.search(r"with\s+(\d) of 6 letters right; .* write (\S+), with (\d) right", told)
+    said = re.search(r"with (\d) of 6 letters right\. .* write (\S+), with (\d) right", told)
     assert [int(said[1]), int(said[3])] == counts
-    assert said[2] == "".join(given[:6])
+    assert said[2] == "".join(given)
     assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
     assert run("return [batches(), state.write.size]") == [300, 6]
+    heading = "hold('write', 6, views[0].spec.eos); return views[0].find('.answer h3').textContent"
+    own = "".join(given[:7])  # what the user wrote is not called right
+    assert run(heading) == f"with your changes · it would write {own}"
     assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 
@@ -235,7 +241,7 @@ def test_the_tour_tells_what_came_of_it_after_it_was_played(opened):
         "You guessed “to the left”: right. The largest"
     )
     assert not run(f"return {WAITS}")
-    ends = "The last step still ends it: there, its weights are only a picture."
+    ends = "The last step still ends it: of this string's end, weights are only a picture."
     assert ends in run(f"{press(3)} return {TOLD}")
     last = "Array.from(views[0].now.steps[5].weights.data)"
     assert run(f"return {last}") == [0, 1, 0, 0, 0]
@@ -250,9 +256,21 @@ def test_without_a_mask_an_answer_depends_on_its_neighbour(opened):
     assert "beside" not in opened("scaled")("return by('hold').innerText")
     run = opened("unmasked")
     told = run(f"{press(0)} return {TOLD}")
-    assert told.startswith("You guessed “0”: right. Alone 0 of 10 are right, beside “alphabet” 10:")
-    look = "const now = () => views[0].now; type('pen'); return [state.beside, now().width]"
-    assert run(look) == [True, 8]  # as long as "alphabet"
+    assert told.startswith(
+        "You guessed “0”: right. Alone 0 (unmasked) and 10 (masked) of 10 are right, "
+        "beside “alphabet” 10 (unmasked) and 10 (masked)."
+    )
+    hidden = "getComputedStyle(views[0].find('.answers')).visibility"
+    assert run(f"visit(0); const asked = {hidden}; leave(); return [asked, {hidden}]") == [
+        "hidden",
+        "visible",
+    ]
+    set_beside = "by('beside').click(); const now = () => views[0].now; type('pen');"
+    assert run(f"{set_beside} return [state.beside, now().width]") == [True, 8]  # as "alphabet"
+    struck = "views.map(({map}) => map.masked(3))"  # each as it was trained
+    assert run(f"return {struck}") == [False, True]
+    assert run(f"by('mask').click(); return {struck}") == [True, True]
+    assert run("by('mask').click(); return state.mask") is None
     assert run("by('beside').click(); return views[0].now.width") == 3
 
 
@@ -273,11 +291,14 @@ def test_a_model_without_a_mask_needs_the_padding_of_its_training(opened):
     row = re.search(r"^\| `unmasked.html` \| (.*) \|$", lesson, re.MULTILINE)[1].split(" | ")
     padded = "count => { state.padding = count; update(); return answerOf(views[0]); }"
     assert run(f"return [0, 1, 2, 3, 4].map({padded})") == row
-    told, signs = run(f"{press(1)} return [{TOLD}, {SIGNS}]")
-    assert told.startswith(
-        "You guessed “right”: right. It writes olleh, which is right. Step 1 puts .38 "
-    )
+    asked = "by('tour').querySelector('.asked').textContent"
+    asked, signs = run(f"visit(1); return [{asked}, {SIGNS}]")
+    assert "It writes olleh, which is right. Step 1 puts .38 of its attention on them" in asked
     assert signs == ["✓"] * 6
+    told = run(f"{press(1, 1)} return {TOLD}")
+    assert told.startswith("You guessed “wrong”: right. It writes loolloeh; right is olleh.")
+    assert run("return views.map(isRight)") == [False, True]
+    run("leave()")
     query = "views[0].rows.query.children[2].textContent"
     assert "It is still 0" in run(f"return {query}")
     run = opened("scaled")

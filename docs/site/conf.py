@@ -74,11 +74,11 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "letters": (
         "teacher forcing",
-        "Train a model without attention: why are letters right, and hardly any string?",
+        "Train a model without attention: how many letters will be right, and how many strings?",
     ),
     "unmasked": (
         "padding mask",
-        "Trained without a padding mask: its answer depends on the words beside yours.",
+        "Two models, trained without a padding mask and with it: do the words beside yours matter?",
     ),
     "root": ("why divide by √D?", "Guess how much the best of eight keys gets, then uncover it."),
     "division": (
@@ -107,7 +107,7 @@ PAGES = {  # of docs/, for the landing page: name -> what a link says, and a hin
     ),
     "coverage": (
         "coverage",
-        "Sorting letters, with a memory of what was read and without: try dessert and possess.",
+        "Sorting, with a memory of what was read and without: try dessert; banana defeats both.",
     ),
     "monotonic": (
         "hard monotonic attention",
@@ -266,7 +266,8 @@ def copy_models(app, error):
         links = '<a id="back" href="../index.html">All models</a>'
         following = NEXT.get(name)
         if following in pages:
-            links += f' <a href="{following}.html#tour=1">Next: {pages[following][0]}</a>'
+            tour = "" if following == "root" else "#tour=1"
+            links += f' <a href="{following}.html{tour}">Next: {pages[following][0]}</a>'
         page = (ROOT / f"docs/{name}.html").read_text("utf-8")
         title = pages[name][0]
         title = title[0].upper() + title[1:]  # a concept, where the file has the names of its runs

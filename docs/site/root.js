@@ -139,9 +139,10 @@ function ofGRU([undivided]) {
       ? "Here the softmax is soft either way"
       : "Here the best key usually has less than half of the weight, even without the division"
   return `${soft}: the division has nothing to mend. These states have a length of about
-    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (Here
-    the keys have nothing to do with the query. In the race below, step 1 of “hello” gives the last
-    key .74 before training: there the query is the encoder's last state, and so is that key.)`
+    ${UNTRAINED} whatever their width: PyTorch's initialisation divides already. (One exception in
+    the second race below, whose keys are not random: step 1 asks with the encoder's last state, and
+    the last key is that same state. It gets .74 for “hello” before training, in step 3 the
+    largest weight is .32.)`
 }
 
 // What the medians say for numbers of variance 1.

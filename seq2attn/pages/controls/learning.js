@@ -30,12 +30,7 @@ const LEARNING_STOPS = [
       ${
         training.step || !bothAttend()
           ? ""
-          : "Compare their largest weights in step 1 before you guess."
-      }
-      ${
-        bothAttend()
-          ? "(It asks with the encoder's last state: in s · h, that fits the last key by itself.)"
-          : ""
+          : "Compare their largest weights in step 3 before you guess."
       }
       Which one will have more strings right after ${batches()} batches?`,
     press: `Train ${batches()} batches`,
@@ -44,7 +39,12 @@ const LEARNING_STOPS = [
       percent(latest()[number].whole)
     )} of ${EXAM.strings} new strings are right, all
       as long as the longest of training. Of so few, shares less than 20 % apart may
-      be luck. This is who learns faster, not what either can learn: train on.`
+      be luck. This is who learns faster, not what either can learn: press Train, and
+      see whether the other one arrives, too. ${
+        bothAttend()
+          ? "Dividing helps where undivided weights are far from equal before training."
+          : ""
+      }`
   },
   {
     title: "Letters and strings",
@@ -88,16 +88,9 @@ const LEARNING_STOPS = [
       write. Of the letters that it would write itself, will more be right?`,
     press: "Put them in",
     act: ({right}) => set({write: new Map(right.entries())}),
-    tell: view => {
-      const own = view.right.map((_, t) =>
-        view.symbol(view.now.steps[t].likeliest)
-      )
-      return `After its own letters it wrote ${answerOf(view, view.before)}, with
-        ${rightLetters(view, view.before)} of ${own.length} letters right; after the
-        right ones it would write ${own.join("")}, with ${rightLetters(
-          view,
-          view.now
-        )} right. A wrong letter misleads the next.`
-    }
+    tell: view => `After its own letters it wrote ${answerOf(view, view.before)}, with
+      ${rightLetters(view, view.before)} of ${view.count} letters right. The letters on
+      the page are now yours; after these it would write ${ownText(view)}, with
+      ${rightLetters(view, view.now)} right. A wrong letter misleads the next.`
   }
 ]

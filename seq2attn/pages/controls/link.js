@@ -67,12 +67,10 @@ function readForce(entries) {
   return force
 }
 
-// Symbols that the user wrote, Map t -> id, from entries "t,id": ids that every model has.
+// Symbols that the user wrote, Map t -> id, from entries "t,id": ids that the models have.
 function readWritten(entries) {
-  const symbols = Math.min(
-    ...data.models.map(({target}) => target.tokens.length)
-  )
-  return new Map(entries.map(numbersIn).filter(([, id]) => id < symbols))
+  const {length} = data.models[0].target.tokens
+  return new Map(entries.map(numbersIn).filter(([, id]) => id < length))
 }
 
 // The state as an address has it, "text=hello&step=2": the text, and those fields that differ from

@@ -63,7 +63,7 @@ function drawControls() {
   by("unscaled").checked = isUnscaled()
   by("padding").value = paddingOf(shownModel())
   by("beside").checked = state.beside
-  by("mask").checked = masksPadding()
+  by("mask").checked = masksPadding(data.models[0])
   by("reset").disabled = !isChanged()
   by("numbers").ariaPressed = state.numbers
 }
@@ -117,13 +117,11 @@ function changeButton(name, undo) {
   return button(`${name} ✕`, undoAndUpdate, {title: "undo"})
 }
 
-// Draw the changes that the user has made. Many scroll sideways; the latest is brought into view.
+// Draw the changes that the user has made, in place of the hint.
 function drawChanges() {
   const buttons = changeButtons()
-  const box = by("changes")
   by("hint").hidden = buttons.length > 0
-  refill(box, buttons)
-  box.scrollLeft = box.scrollWidth
+  refill(by("changes"), buttons)
 }
 
 // ---- building ----
@@ -162,17 +160,15 @@ function prepareHeader(first) {
 
 // Hide the controls that mean nothing to the models of this page: all for models without attention;
 // "without √D" if a score is not divided by it; and the padding that a longer string brings, unless
-// all models were trained without a mask, for which alone it matters.
+// the first model was trained without a mask, for which alone it matters.
 function prepareControls() {
   const attends = data.models.some(model => model.attends)
   for (const id of ["temperature", "padding", "mask"])
     labelOf(id).hidden = !attends
   labelOf("unscaled").hidden = !data.models.every(dividesByRoot)
-  labelOf("beside").hidden = data.models.some(
-    model => !model.attends || model.mask_padding
-  )
-  if (!masksPadding())
-    setText(by("mask-name"), "mask it now (it trained without a mask)")
+  const {mask_padding: isMasked} = data.models[0]
+  labelOf("beside").hidden = !attends || isMasked
+  if (!isMasked) setText(by("mask-name"), "mask now (trained without a mask)")
   if (!attends) setText(by("hint"), "Retype a symbol of the answer.")
   else if (data.models.some(model => model.force_reason))
     setText(by("hint"), "Ban a position, or retype a symbol.")
@@ -251,8 +247,7 @@ function listenToControls() {
       update()
     }
   }
-  const isUsual = checked =>
-    data.models.every(model => model.mask_padding === checked)
+  const isUsual = checked => data.models[0].mask_padding === checked
   bind("unscaled", "temperature", ({checked}) =>
     checked ? unscaled(shownModel()) : 1
   )

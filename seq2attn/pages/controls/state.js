@@ -37,8 +37,8 @@ function isChanged() {
   return Object.entries(untouched).some(isOther)
 }
 
-const masksPadding = () =>
-  state.mask ?? data.models.every(model => model.mask_padding)
+// Whether a model masks padding: as the user wants it, or else as it did in training.
+const masksPadding = spec => state.mask ?? spec.mask_padding
 
 // Whether a weight of one of the models can be set: those of hard_monotonic cannot.
 const canForce = () =>

@@ -41,37 +41,32 @@ const STOPS = [
     of: view => unmasked(view) && knows(view.spec, WORDS),
     guess: () => ["0", "5", "10"],
     truth: view => `${countRight(view, WORDS)}`,
+    covered: true,
     start: () => type(WORDS[3]),
     ask: () => `Strings of a batch are filled up to the longest with empty positions. A
       mask gives these the weight 0; this model was trained without one. Ten words,
-      each alone: how many are right? ${WORDS.join(", ")}.`,
+      each alone: how many will it get right? ${WORDS.join(", ")}.`,
     press: `Then beside “${NEIGHBOUR}”`,
     act: () => set({beside: true}),
-    tell: view => `Alone ${countRight(view, WORDS)} of 10 are right, beside
-      “${NEIGHBOUR}” ${countRight(view, WORDS, besides)}: here it writes
-      ${answerOf(view)}. Without a mask, your answer depends on who sits beside you:
-      that is what a mask is for.
-      “${NEIGHBOUR}” itself has no empty positions: it is ${
-        countRight(view, [NEIGHBOUR]) ? "right" : "wrong"
-      }.`
+    tell: () => `Alone ${each(view => countRight(view, WORDS))} of 10 are right, beside
+      “${NEIGHBOUR}” ${each(view => countRight(view, WORDS, besides))}. Without a mask,
+      your answer depends on who sits beside you: that is what a mask is for.`
   },
   {
-    title: "Empty positions",
+    title: "Mask it afterwards",
     of: unmasked,
     ...rightOrWrong,
-    ask: view => `${judged(view)} In training, without a mask, it could read the empty
-      positions that fill strings up to ${view.spec.trained[1]}. Will ${lacking(view)}
-      of them make it right?`,
-    press: "Add them",
-    act: view => set({padding: lacking(view)}),
-    tell: view => `${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its
-      attention on empty positions${
-        isEven(view)
-          ? ": its query is 0, so that all count alike, as in training"
-          : ""
-      }. It learned
-      to need them: “mask it” hides them, and the answer is that without them again. A
-      mask has to be there in training.`
+    start: view => set({padding: lacking(view)}),
+    ask: view => `With ${lacking(view)} empty positions after the string, as in
+      training: ${judged(view)} Step 1 puts ${short(emptyShare(view, 0))} of its
+      attention on them${
+        isEven(view) ? ": its query is 0, so that all count alike" : ""
+      }. Now mask them. Will the answer be right?`,
+    press: "Mask them",
+    act: () => set({mask: true}),
+    tell: view => `${judged(view)} It learned to need the empty positions: masked now,
+      they are missing, as for a string that is alone. A mask has to be there in
+      training.`
   },
   {
     title: "Where does it look?",
@@ -145,7 +140,7 @@ const STOPS = [
       return `It writes ${now}, not ${before}. ${compared(view)}: of the letter, the
         weight is a cause. The last step ${
           endsAsBefore(view)
-            ? "still ends it: there, its weights are only a picture"
+            ? "still ends it: of this string's end, weights are only a picture"
             : "does not end it"
         }.`
     }
@@ -237,7 +232,7 @@ const STOPS = [
       ${short(Math.max(...writing(view).map(t => emptyShare(view, t))))} of a step's
       attention, which the mask keeps at 0. A model that was trained with the mask may
       bear that. One that was trained without it gives other answers beside longer
-      strings: «unmasked.html|padding mask».`
+      strings: «unmasked.html#tour=1|padding mask».`
   },
   {
     title: "Longer than in training",

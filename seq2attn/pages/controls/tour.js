@@ -35,6 +35,7 @@ function hideCells(isHidden = false, shows = () => true) {
 // the top.
 function visit(number) {
   if (playing) pause()
+  document.body.classList.add("touring") // before anything is drawn, which has less room then
   state.numbers = false
   undoAll()
   type(...data.models[0].examples[0].split("\t"))
@@ -48,7 +49,6 @@ function visit(number) {
   const subject = by(training.worker ? "train" : "models")
   if (innerWidth <= 940) subject.scrollIntoView()
   else scrollTo({top: 0})
-  document.body.classList.add("touring")
   card(".act").focus({preventScroll: true})
 }
 
@@ -141,11 +141,14 @@ function resultText(stop, view) {
   return onGuess + flowing(stop.tell(view))
 }
 
-// Close the card. What the last stop changed stays, for the user to look at.
+// Close the card. What the last stop changed stays, for the user to look at; but a position that is
+// forgotten is read again, since that would make the user's next strings wrong.
 function leave() {
   if (playing) pause()
   state.tour = null
   by("tour").hidden = true
   document.body.classList.remove("touring")
+  state.forget.clear()
   hideCells()
+  update()
 }

@@ -51,16 +51,25 @@ function isRight({now: {steps, finished}, right}) {
   return right.every((id, t) => steps[t].written === id)
 }
 
+// What a model would write itself at each step, where the user writes something else, too.
+const ownText = ({now: {steps}, symbol}) =>
+  steps.map(step => symbol(step.likeliest)).join("")
+
 // The heading of an answer, such as "answer · ✗ wrong · right is olleh". If the task does not know
 // the right answer, nothing is said of it. A model that this page is about to train is not called
-// wrong before its first batch.
+// wrong before its first batch. Nor is it called right for symbols that the user wrote, where it
+// would have written others.
 function headingText(view, isChanged) {
   const isWrong = view.right && !isRight(view)
+  const isYours = view.now.steps.some(
+    ({likeliest, written}) => likeliest !== written
+  )
+  const good = isYours ? `it would write ${ownText(view)}` : "✓ right"
   const isUntrained = view.spec.training && !training.step
   const wrong = isUntrained ? "not trained yet" : "✗ wrong"
   const parts = [
     isChanged ? "with your changes" : "answer",
-    view.right && (isWrong ? wrong : "✓ right"),
+    view.right && (isWrong ? wrong : good),
     lengthNote(view),
     isWrong && `right is ${rightText(view)}`
   ]

@@ -84,7 +84,7 @@ function changedMap(view) {
     chosen: [state.step, view.position()],
     forced: (t, j) => view.isForced(t, j),
     banned: (t, j) => !view.isForced(t, j) && isIn(state.ban, t, j),
-    masked: j => j >= view.ids.length && masksPadding(),
+    masked: j => j >= view.ids.length && masksPadding(view.spec),
     different: view.differences
   }
 }
@@ -106,7 +106,7 @@ function untouchedMap(view) {
 // Tell a screen reader the symbol that each step attends to most, of the steps that the tour does
 // not hide.
 function nameMap(view) {
-  const uncovered = [...view.now.steps.keys()].filter(t => isUncovered(t))
+  const uncovered = [...view.now.steps.keys()].filter(isUncovered)
   const heaviest = uncovered
     .map(t => `${t + 1} ${strongest(view, t).symbol}`)
     .join(", ")

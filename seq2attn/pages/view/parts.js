@@ -322,7 +322,7 @@ class AttentionParts extends StepParts {
         scalable && `Scalable: ${scalable.summary}.`,
         temperature !== 1 &&
           `Scores are divided by the temperature, ${exact(temperature)}.`,
-        !masksPadding() && "Padding is not masked."
+        !masksPadding(this.view.spec) && "Padding is not masked."
       )
     }
   }

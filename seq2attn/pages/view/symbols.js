@@ -51,9 +51,8 @@ function shownLetter(letter) {
   if (code < 32) return String.fromCodePoint(0x2400 + code)
   if (code === 127) return "␡"
   if (/\p{Zs}/u.test(letter)) return "␣"
-  // format and control characters, line and paragraph separators, and unassigned ones
-  const isInvisible =
-    /\p{Cf}|\p{Zl}|\p{Zp}|\p{Cc}|\p{Cn}|\p{Co}|\p{Cs}/u.test(letter)
+  // format and control characters and unassigned ones; line and paragraph separators
+  const isInvisible = /[\p{C}\p{Zl}\p{Zp}]/u.test(letter)
   return isInvisible
     ? code.toString(16).toUpperCase().padStart(4, "0")
     : letter

@@ -106,9 +106,8 @@ class View {
     const rows = [...this.now.steps, ...this.before.steps].map(
       step => step.scores.data
     )
-    const least = rows.map(row => Math.min(...row))
-    const most = rows.map(row => Math.max(...row))
-    return [Math.min(0, ...least), Math.max(0, ...most)]
+    const extreme = pick => pick(0, ...rows.map(row => pick(...row)))
+    return [extreme(Math.min), extreme(Math.max)]
   }
 
   // The symbol that a step writes. A model that can copy from the source writes `<unk>` for a
