@@ -121,10 +121,12 @@ class Call:
         call = self
         if given.valid.all() and not self.needs_mask:
             call = replace(self, form="None")
-        values = given.keys.cos() if given.values is None else given.values
-        names = {**given._asdict(), "values": values, "attention": self.attention, "torch": torch}
+        text = call.text
+        if given.values is None and "values" in text:
+            given = given._replace(values=given.keys.cos())
+        names = {**given._asdict(), "attention": self.attention, "torch": torch}
         exec(_compiled(call.first.replace("MASK", call.form), "exec"), names)
-        return eval(_compiled(call.text, "eval"), names)
+        return eval(_compiled(text, "eval"), names)
 
     def __str__(self) -> str:
         first = self.first.replace("MASK", self.form)
