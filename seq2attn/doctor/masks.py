@@ -22,6 +22,7 @@ ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 """words of a docstring on rows without valid keys"""
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
+VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
 FEW = 2  # keys that are hidden by mistake; a window hides more
 
 
@@ -66,7 +67,9 @@ def padding(subject: Subject) -> Found:
         is_wider = (weight * ~is_first_padding).max() > TINY
         yield "padding-leak" if is_wider else "mask-off-by-one", most
     elif by_padding > CLOSE:
-        if not subject.has_group_norm:
+        # a visited node is hidden from the weights alone
+        is_said = re.search(VISITED, said_of(subject.call.attention))
+        if not subject.has_group_norm and not is_said:
             yield "padding-mixed", by_padding
     elif subject.is_self and (reach * ~subject.seen).max() > CLOSE:
         is_said = re.search(INSTEAD, said_of(subject.call.attention))
@@ -143,9 +146,11 @@ def padding_amount(subject: Subject) -> Found:
 
 def whole_mask(subject: Subject) -> Found:
     """A mask that hides nothing changes nothing. Causal attention is left out: its rows never see
-    the padding behind them, so the search cannot tell which form of the mask is right.
+    the padding behind them, so the search cannot tell which form of the mask is right. So is
+    attention to other keys that hides some without a mask, which may take the place of another.
     """
-    if not subject.has_mask or subject.is_causal or words(subject.call.mask) & PREFIX:
+    is_partial = subject.is_causal or not (subject.is_self or subject.seen.all())
+    if not subject.has_mask or is_partial or words(subject.call.mask) & PREFIX:
         return
     call = replace(subject.call, needs_mask=True)
     by = subject.differ(replace(subject, call=call).output(subject.given.free), subject.free.output)

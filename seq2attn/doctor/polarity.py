@@ -20,7 +20,7 @@ from seq2attn.text import error_text
 DOUBTS = {"padding-mixed": 0.9, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 LEAKS = 1.0  # of any other finding
-ADDED = r"[^.;\n]{0,40}(additive|added|-inf|-10000|-1e)"
+ADDED = r"[^.;\n]{0,40}(\badditive|\badded|-inf|-10000|-1e)"
 """what a docstring says, after its name, of a mask that is added to scores"""
 LEFT_OUT = 5.0  # of a call without the mask that there is
 UNSEEN = 10.0  # doubts of a mask that takes none of its forms: another layout may be meant

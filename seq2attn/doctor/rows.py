@@ -151,7 +151,8 @@ def queries(subject: Subject) -> Found:
         yield "query-ignored"
         return
     rows = given.query.size(1)
-    among = [rows, rows + subject.length]  # places, if queries attend to each other
+    # places, if queries attend to each other, also with a sentinel or with the keys
+    among = [rows, rows + 1, rows + subject.length]
     if subject.free.output.size(1) == rows > 1 and not any(map(subject.attends_over, among)):
         reach = subject.reach(given, "query").amax(0)  # (L, L)
         if (reach + torch.ones_like(reach).triu(1)).min() > 0:  # earlier queries, all of them

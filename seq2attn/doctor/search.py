@@ -27,7 +27,7 @@ from seq2attn.errors import Seq2AttnError
 from seq2attn.text import error_text
 
 MOST = 1000  # calls that fail
-MOST_OF_WIDTHS = 200  # of these, with widths of which none works, if others are left to try
+MOST_OF_WIDTHS = 400  # of these, with widths of which none works, if others are left to try
 ALIKE = 6  # errors that are all the same
 ENOUGH = 4  # doubtful calls of a layout
 Problem = tuple[Call, Roles, Exception]

@@ -19,6 +19,8 @@ OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 """axes of weights (B, H, L, S) over which a softmax may run by mistake"""
 WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
 """words for attention whose weights are products of query and key"""
+ANY_SUM = r"\b(no|not a|without)( a)? softmax|(not |un)normali[sz]ed|local activation"
+"""what a docstring says of weights that are no shares"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
@@ -55,14 +57,9 @@ def _cause(subject: Subject, weights: Tensor) -> str:
     # heads that mix their weights may have any sum, but all rows of a head have the same one
     spread = float((totals.amax(1) - totals.amin(1)).max())
     # weights that a layer makes of those of a softmax may be below 0, or where none is promised
-    names = re.findall(r"\w+", said_of(subject.call.attention, first=True))
-    is_linear = any(words(name) & WITHOUT_SOFTMAX for name in names)
-    is_linear |= bool(
-        re.search(r"\b(no|not a|without)( a)? softmax", said_of(subject.call.attention))
+    may_be_negative = _needs_no_softmax(subject) or any(
+        use.has_softmax for use in subject.free.uses
     )
-    parts = (type(part).__name__ for part in subject.module.modules())
-    is_linear |= any("local_activation" in words(name) for name in parts)  # Zhou et al. 2018
-    may_be_negative = is_linear or any(use.has_softmax for use in subject.free.uses)
     if weights.min() < -TINY and spread > EXACT and not may_be_negative:
         return "negative"
     others = [gap(weights, 1)]  # a softmax over an axis of length 1 makes all weights 1
@@ -70,6 +67,18 @@ def _cause(subject: Subject, weights: Tensor) -> str:
         if all(weights.size(axis) > 1 for axis in axes):
             others.append(gap(weights.sum(axes), 1))
     return "axis" if min(others) < EXACT else "sums"
+
+
+def _needs_no_softmax(subject: Subject) -> bool:
+    """Return whether the name, the docstring or a part of an attention says that its weights are
+    not the result of a softmax, as in linear attention.
+    """
+    first, docs = (said_of(subject.call.attention, first=is_first) for is_first in (True, False))
+    parts = " ".join(type(part).__name__ for part in subject.module.modules())
+    names = re.findall(r"\w+", first)
+    return any(words(name) & WITHOUT_SOFTMAX for name in names) or bool(
+        re.search(ANY_SUM, docs) or re.search("LocalActivation", parts)  # Zhou et al. 2018
+    )
 
 
 def used(subject: Subject) -> Found:
