@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch.testing import assert_close
+from models import assert_close
 
 from seq2attn.model.histories import AttentionStep, ShiftByKey
 from seq2attn.model.monotonic import Monotonic
