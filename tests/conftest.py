@@ -34,7 +34,7 @@ def pytest_collection_finish():
 
 TOGETHER = {  # what is dear to start, and the files that share it: one worker runs them all
     "a server of forks": r"tests/(faults/|test_(processes|doctor|lesson))",
-    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|site)",
+    "browser, torch's compiler": r"tests/test_(page|engine|export|tracing|report|site|.*_loop)",
 }
 
 
