@@ -118,7 +118,7 @@ def make_model(
 
 def assert_close(found, expected, rtol=None, atol=None):
     """The same shape, dtype and, nearly, numbers. torch.testing has a function of this name, which
-    imports half of torch first: that takes seconds.
+    imports half of torch first: that takes a second and more.
     """
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     usual = 1e-7 if found.dtype == torch.float64 else 5e-6
