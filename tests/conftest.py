@@ -34,7 +34,7 @@ def pytest_collection_finish():
 
 TOGETHER = {  # what is dear to start, and the files that share it: one worker runs them all
     "a server of forks": r"tests/(faults/|test_(processes|doctor|lesson))",
-    "browser, exporter": r"tests/test_(page|engine|export|tracing|report|site)",
+    "browser, torch's compiler": r"tests/test_(page|engine|export|tracing|report|site|.*_loop)",
 }
 
 
@@ -208,7 +208,7 @@ def browser(one_browser):
 @pytest.fixture(scope="module")
 def traced_once():
     """Models that differ in their numbers alone are traced once for the pages of all tests, as are
-    equal tasks, and trainings that differ in their warm-up alone.
+    equal tasks, and trainings that differ in their warm-up alone. A graph is written once, too.
     """
 
     def of_model(model):
@@ -225,7 +225,12 @@ def traced_once():
 
     from seq2attn.pages import page
 
-    keys = {"trace_model": of_model, "trace_answer": of_task, "training_graphs": of_training}
+    keys = {
+        "trace_model": of_model,
+        "trace_answer": of_task,
+        "training_graphs": of_training,
+        "program_json": lambda traced: traced.program,
+    }
     with pytest.MonkeyPatch.context() as patch:
         for name, key in keys.items():
             patch.setattr(page, name, _once(getattr(page, name), key))

@@ -116,9 +116,19 @@ def make_model(
         return model if dtype == torch.get_default_dtype() else model.to(dtype)
 
 
+def assert_close(found, expected, rtol=None, atol=None):
+    """The same shape, dtype and, nearly, numbers. torch.testing has a function of this name, which
+    imports half of torch first: that takes a second and more.
+    """
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    usual = 1e-7 if found.dtype == torch.float64 else 5e-6
+    rtol, atol = (usual if one is None else one for one in (rtol, atol))
+    assert torch.allclose(found, expected, rtol, atol, equal_nan=True), (found, expected)
+
+
 def close(found, expected, tolerance=1e-11):
     """Equal but for rounding in float64."""
-    torch.testing.assert_close(found, expected, rtol=0, atol=tolerance)
+    assert_close(found, expected, 0, tolerance)
 
 
 def as_batch(source, lengths, tokens, decoder_lengths=None):

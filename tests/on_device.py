@@ -9,7 +9,7 @@ import torch
 from chosen_device import DEVICE, nothing_waits  # before what it changes
 from inline import TINY, call_main
 from models import CPU, TRANSFORMER, make_config
-from test_combinations import config_of, pairwise
+from test_combinations import COMBINATIONS, config_of
 
 from seq2attn.build import build_model, build_training_data, load_task
 from seq2attn.config.load import load_config
@@ -29,7 +29,7 @@ def configs():
     yield make_config(TRANSFORMER)
     yield make_config(f"model.hidden=8 {RESETS}")
     met = set()
-    for choices in pairwise():
+    for choices in COMBINATIONS:
         if not met.issuperset(choices.items()):
             met.update(choices.items())
             yield config_of(choices)

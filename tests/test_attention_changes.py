@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, make_batch, make_model
+from models import ARRANGEMENTS, HISTORIES, WINDOWS, as_batch, assert_close, make_batch, make_model
 from refusal import refused
-from torch.testing import assert_close
 
 from seq2attn.data.vocabulary import EOS
 from seq2attn.errors import Seq2AttnError
@@ -163,8 +162,9 @@ def test_a_mask_that_is_switched_off_or_on_is_that_of_the_config(scalable):
         outputs(models[0], Changes(mask_padding=False), source),
         outputs(models[1], Changes(mask_padding=True), source),
     ]
-    expected = [outputs(model, None, source) for model in models[::-1]]
-    assert_close(found, expected)
+    for one, model in zip(found, models[::-1], strict=True):
+        for output, expected in zip(one, outputs(model, None, source), strict=True):
+            assert_close(output, expected)
     assert not torch.allclose(found[0][0], found[1][0])
     beam = valid_hook(torch.tensor([[True, False], [False, True]]))(
         torch.zeros(4, 1, 2) > 0, 0

@@ -15,11 +15,11 @@ from models import (
     TRANSFORMER,
     WINDOWS,
     as_batch,
+    assert_close,
     make_config,
     make_model,
 )
 from refusal import refused
-from torch.testing import assert_close
 
 from seq2attn.build import build_model
 from seq2attn.data.tasks.strings import Copy

@@ -8,10 +8,9 @@ from math import inf
 
 import pytest
 import torch
-from models import CPU, SIX_STEPS, first_batch, is_real
+from models import CPU, SIX_STEPS, assert_close, first_batch, is_real
 from outcomes import same_tensors
 from torch import nn
-from torch.testing import assert_close
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config

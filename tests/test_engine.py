@@ -19,7 +19,6 @@ from pages import (
     random_changes,
     random_texts,
 )
-from torch.testing import assert_close
 
 from seq2attn.build import build_model, load_task
 from seq2attn.config import load_config
@@ -262,7 +261,7 @@ def assert_same(found, expected, said):
         assert one["type"] == KINDS[tensor.dtype], said
         values = torch.tensor(list(map(float, one["data"])), dtype=torch.float64)
         wanted = tensor.flatten().to(values)
-        assert_close(values, wanted, rtol=1e-6, atol=1e-7, equal_nan=True, msg=str(said))
+        assert torch.allclose(values, wanted, 1e-6, 1e-7, equal_nan=True), said
 
 
 @pytest.fixture(scope="module")

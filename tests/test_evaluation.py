@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from measured import places
-from models import CPU, make_config
+from models import CPU, assert_close, make_config
 from refusal import refused
 
 from seq2attn.build import build_model, build_task
@@ -405,7 +405,7 @@ def test_entropy():
     assert result.exact_match.value == 1
     weights = torch.tensor([[0.25] * 4, [0.0, 1.0, 0.0, 0.0], [0.5, 0.0, 0.0, 0.5], [0.0] * 4])
     expected = torch.tensor([math.log(4), 0.0, math.log(2), 0.0])
-    torch.testing.assert_close(attention_entropy(weights), expected)
+    assert_close(attention_entropy(weights), expected)
 
 
 def test_how_many_strings_are_decoded_together():

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from models import make_cells, make_model
+from models import assert_close, make_cells, make_model
 from pages import (
     MECHANISMS,
     OnnxLoop,
@@ -17,7 +17,6 @@ from pages import (
     random_changes,
     random_texts,
 )
-from torch.testing import assert_close
 
 from seq2attn.export.folder import export_graphs, write_graphs
 from seq2attn.inference.trained_model import load_run

@@ -3,9 +3,8 @@
 import pytest
 import torch
 from inline import TINY
-from models import make_config
+from models import assert_close, make_config
 from torch import nn
-from torch.testing import assert_close
 
 import seq2attn
 from seq2attn.build import build_model, build_task

@@ -2,8 +2,8 @@ import math
 
 import pytest
 import torch
+from models import assert_close
 from torch.autograd.functional import jacobian
-from torch.testing import assert_close
 
 from seq2attn.model.normalisers import masked_softmax
 from seq2attn.parts import NORMALISERS

@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from inline import ROOT, TINY
+from models import assert_close
 from outcomes import events, metrics
 from refusal import refused
 
@@ -61,7 +62,7 @@ def test_the_same_steps_in_a_loop_give_the_weights_and_records_of_train(tmp_path
     run = seq2attn.train(model.config, runs_dir=tmp_path, name="theirs", device="cpu")
     theirs = load_checkpoint(run.checkpoint("last")).part("model.")
     for name, weight in model.module.state_dict().items():
-        torch.testing.assert_close(weight, theirs[name])
+        assert_close(weight, theirs[name])
     ours = [line for line in metrics(saved) if "loss" in line]
     assert len(ours) == 6
     for line, other, norm in zip(ours, metrics(run), norms, strict=False):

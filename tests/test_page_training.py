@@ -8,15 +8,6 @@ from pages import CONFIGS
 
 FEW = "model.hidden=8 task.alphabet=abcd training.batch_size=4".split()
 SMALL = [*FEW, "model.embedding=4", "task.max_length=3"]
-ODD = """
-import torch
-from seq2attn import Score, register
-@register("odd", formula="s . h + j")
-class Odd(Score):
-    def forward(self, query, keys):
-        places = [float(place) for place in range(keys.size(1))]
-        return query @ keys.mT + torch.tensor(places)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +161,3 @@ def test_training_goes_on_while_a_person_types_and_changes(browser, small):
     )
     assert arrived == [2, False, "ab"]
     assert browser.console() == []
-
-
-def test_a_score_that_knows_only_one_length_is_refused(cli, tmp_path, own_scores):
-    (tmp_path / "odd.py").write_text(ODD)
-    words = f"--train {CONFIGS}/scaled.yaml --plugin odd.py --set model.attention.score=odd"
-    refusal = cli(f"page {words}").refusal
-    assert "step gives other numbers: the size of memory.keys became fixed" in refusal
-    assert not list(tmp_path.glob("*.html"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from models import make_config
+from models import assert_close, make_config
 from refusal import refused
 
 from seq2attn.build import build_model
@@ -391,7 +391,7 @@ def test_a_pointer_copies_what_the_target_has_and_shows_what_it_lacks(tmp_path):
         size = len(vocabulary)
         rest = (1 - sum(copied.values())) / size
         expected = [copied.get(vocabulary.tokens[index], 0) + rest for index in range(size)]
-        torch.testing.assert_close(found, torch.tensor(expected))
+        assert_close(found, torch.tensor(expected))
     searching = Predictor(Ensemble([model, model]), task, False, cpu, BeamSearch(2))
     (one,) = searching.predict(["abé"])
     assert one.output.startswith("a a")

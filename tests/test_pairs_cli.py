@@ -255,14 +255,18 @@ def test_symbols_that_the_model_never_saw_are_named(cli, run):
     assert "read as <unk>" not in cli("predict ab --run words").err
 
 
-def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
-    Path("words.txt").write_text("a x\na(2) y\nab x y # old\n")
-    Path("words.yaml").write_text(
-        "task: {name: pairs, train: words.txt, dev: words.txt, delimiter: ' ', variants: true,\n"
-        "       comment: '#', target_separator: ' '}\n"
-        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
-    )
+def train_on(cli, text, keys):
+    """Train `words` on a file of this text, which is read as these keys of the task say."""
+    Path("words.txt").write_text(text)
+    files = "name: pairs, train: words.txt, dev: words.txt"
+    sizes = "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
+    Path("words.yaml").write_text(f"task: {{{files}, {keys}}}\n{sizes}")
     cli("train --config words.yaml --name words --device cpu").check()
+
+
+def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
+    keys = "delimiter: ' ', variants: true, comment: '#', target_separator: ' '"
+    train_on(cli, "a x\na(2) y\nab x y # old\n", keys)
     words = predict_lines(cli, "a\nab\n")
     assert predict_lines(cli, "a(2)\nab # old\n") == words
     done = cli("predict --run words", "a(2)", "ab # old").check()
@@ -273,16 +277,12 @@ def test_a_string_is_read_as_a_line_of_standard_input_is(cli, tmp_path):
 
 
 def test_features_are_asked_for_after_a_tab(cli, tmp_path):
-    Path("forms.tsv").write_text("go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n")
-    Path("forms.yaml").write_text(
-        "task: {name: pairs, train: forms.tsv, dev: forms.tsv, features_column: 3}\n"
-        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 4}\n"
-    )
-    cli("train --config forms.yaml --name words --device cpu").check()
+    forms = "go\twent\tV;PST\ngo\tgoes\tV;3SG\ndo\tdid\tV;PST\n"
+    train_on(cli, forms, "features_column: 3")
     one = predict_lines(cli, "go\tV;PST\n")
     assert one.startswith("go\tV;PST\t")
     assert predict_lines(cli, "go\twent\tV;PST\n") == one
-    done = cli("eval words --data forms.tsv --errors errors.tsv")
+    done = cli("eval words --data words.txt --errors errors.tsv")
     assert table(done)["wer", ""][0] == 3
     assert {row["family"] for row in done.rows()} == {""}
     rows = [line.split("\t") for line in Path("errors.tsv").read_text().splitlines()]
@@ -290,19 +290,15 @@ def test_features_are_asked_for_after_a_tab(cli, tmp_path):
 
 
 def test_standard_input_is_read_as_training_files_are(cli, tmp_path):
-    Path("words.csv").write_text("# ours\nid,word,pron\n1,ab,o\n2,b,a\n")
-    Path("words.yaml").write_text(
-        "task: {name: pairs, train: words.csv, dev: words.csv, delimiter: ',', header: true,\n"
-        "       comment: '#', source_column: 2, target_column: 3}\n"
-        "model: {hidden: 8, embedding: 4}\ntraining: {epochs: 1, batch_size: 2}\n"
-    )
-    cli("train --config words.yaml --name words --device cpu").check()
+    text = "# ours\nid,word,pron\n1,ab,o\n2,b,a\n"
+    keys = "delimiter: ',', header: true, comment: '#', source_column: 2, target_column: 3"
+    train_on(cli, text, keys)
     words = predict_lines(cli, "ab\nb\n")
     assert [line.split("\t")[0] for line in words.splitlines()] == ["ab", "b"]
     done = cli("predict - --run words", stdin="id,word\n1,ab\n2,b\n")  # without the answers
     assert done.out == words
     assert "without a source (header, comments, blank): 1\n" in done.err
-    assert predict_lines(cli, Path("words.csv").read_text()) == words
+    assert predict_lines(cli, text) == words
     assert predict_lines(cli, 'id,word\n1,"ab"\n# 2,a\n2,b') == words
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import yaml
 from inline import TINY
-from matplotlib import pyplot
 from matplotlib.figure import Figure
 from outcomes import same_tensors
 from refusal import refused
@@ -171,6 +170,8 @@ def test_an_answer_is_drawn_into_axes_of_one_s_own(model):
     assert len(axes.patches) == min(2, len(answer.output_symbols))
     new = answer.plot()
     assert new.figure is not figure
+    from matplotlib import pyplot
+
     pyplot.close(new.figure)
 
 

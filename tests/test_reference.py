@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 import torch.nn.functional as F
-from models import CPU
+from models import CPU, assert_close
 
 from benchmarks.reference import SCORES, PlainReverser
 from benchmarks.training import Unit, operations
@@ -68,7 +68,7 @@ def test_losses_and_gradients_are_those_of_the_plain_loop(
     expected.backward()
     assert abs(loss - expected) <= tolerance * abs(expected)
     real = torch.arange(decoded.weights.size(1)) < batch.decoder_lengths.unsqueeze(1)
-    torch.testing.assert_close(decoded.weights[real], weights[real], rtol=tolerance, atol=tolerance)
+    assert_close(decoded.weights[real], weights[real], rtol=tolerance, atol=tolerance)
     wanted = {name: parameter.grad for name, parameter in plain.named_parameters()}
     luong = hasattr(plain.decoder, "gru")
     largest = max(gradient.norm() for gradient in wanted.values())

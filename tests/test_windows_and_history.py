@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from torch.testing import assert_close
+from models import assert_close
 
 from seq2attn.model.histories import AttentionStep, ShiftByKey
 from seq2attn.model.monotonic import Monotonic
@@ -61,26 +61,24 @@ def test_a_monotonic_step_is_noisy_in_training_only(training):
 def test_monotonic_attention_is_exact_and_differentiable_over_200_positions():
     size = 200
     history = Monotonic(D, D, 1, bias=0.0).eval()
-    logits = 20 * torch.randn(
-        size, size, generator=torch.Generator().manual_seed(0)
-    )  # of what was read long ago, anything
-    logits += (6 - logits) * torch.eye(size) + (-6 - logits) * torch.ones(size, size).tril(-1).triu(
-        -1
-    )
+    drawn = torch.Generator().manual_seed(0)
+    logits = 20 * torch.randn(size, size, generator=drawn)  # of what was read long ago, anything
+    logits.fill_diagonal_(6)
+    logits[1:].fill_diagonal_(-6)
     logits.requires_grad_()
     found = advance(history, steps=size, size=size, logits=logits)
     p = torch.sigmoid(logits.detach().double()).tolist()
     last = [1.0] + [0.0] * (size - 1)
-    for t in range(size):
+    expected = []
+    for row in p:
         weights = []
-        here = 0.0
-        for j in range(size):
-            here = (
-                here * (1 - p[t][j - 1]) + last[j]
-            )  # what arrives at key j: at the first, what began there
-            weights.append(here * p[t][j])
+        arriving = 0.0  # at the first key: what began there
+        for stay, before, past in zip(row, [0.0, *row], last, strict=False):
+            arriving = arriving * (1 - before) + past
+            weights.append(arriving * stay)
         last = weights
-        assert_close(found[t].double(), torch.tensor(last).double(), rtol=1e-3, atol=1e-5)
+        expected.append(weights)
+    assert_close(found.double(), torch.tensor(expected).double(), rtol=1e-3, atol=1e-5)
     assert 0.2 < sum(last) < 1
     (slopes,) = torch.autograd.grad(found.square().sum(), logits)
     assert slopes.isfinite().all()

@@ -53,15 +53,12 @@ def read_file(path: Path) -> Document:
     return read_text(text, source=str(path))
 
 
-@functools.lru_cache(maxsize=64)  # the trials of a grid read the same text
 def read_text(text: str, source: str) -> Document:
     """Read a YAML text; `source` names it in messages. Do not change the value: others get it,
     too.
     """
     try:
-        loader = _Loader(text)
-        node = loader.get_single_node()
-        return Document(None if node is None else loader.value_of(node), loader.lines)
+        return _document(text)
     except yaml.MarkedYAMLError as error:
         where = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         message = ", ".join(filter(None, (error.context, error.problem)))
@@ -69,6 +66,13 @@ def read_text(text: str, source: str) -> Document:
     except yaml.YAMLError as error:
         message = " ".join(str(error).split())
         raise Seq2AttnError(f"{source}: not plain YAML: {message}") from None
+
+
+@functools.lru_cache(maxsize=64)  # the trials of a grid read the same text
+def _document(text: str) -> Document:
+    loader = _Loader(text)
+    node = loader.get_single_node()
+    return Document(None if node is None else loader.value_of(node), loader.lines)
 
 
 class _Loader(yaml.SafeLoader):

@@ -272,16 +272,23 @@ def check_gradients(subject: Subject) -> Found:
         decoded = functional_call(subject.model, moved, subject.batch)
         return subject.results_of(decoded)[valid_mask(subject.batch.decoder_lengths, L)]
 
-    zero = torch.zeros_like(subject.draw()).requires_grad_()  # a number of the model's type
+    if not has_right_slope(results, subject.draw):
+        yield "wrong-gradients"
+
+
+def has_right_slope(results: Callable[[Tensor], Tensor], draw: Callable[..., Tensor]) -> bool:
+    """Return whether the gradient of what depends on a number agrees, at 0, with a central
+    difference. `draw` gives random numbers of a shape: what there is becomes one number, too, its
+    sum with these shares.
+    """
+    zero = torch.zeros_like(draw()).requires_grad_()
     here = results(zero)
-    # the results become one number, too: their sum with these shares
-    shares = subject.draw(*here.shape)
+    shares = draw(*here.shape)
     (gradient,) = torch.autograd.grad((shares * here).sum(), zero)
     with torch.no_grad():
         change = results(zero + SMALL) - results(zero - SMALL)
     difference = (shares * change).sum() / (2 * SMALL)
-    if not torch.allclose(gradient, difference, rtol=1e-5, atol=1e-7):
-        yield "wrong-gradients"
+    return torch.allclose(gradient, difference, rtol=1e-5, atol=1e-7)
 
 
 WHILE_TRAINING: Rules = {

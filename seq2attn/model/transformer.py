@@ -58,6 +58,7 @@ class Transformer(Model):
         """Make PyTorch's layers, and the points at which others look into cross-attention."""
         super().__init__()
         self.width = width
+        self.heads = heads
         self.source_embedding = nn.Embedding(source_size, width)
         self.target_embedding = nn.Embedding(target_size, width)
         # times sqrt(D), they have variance 1; that of the positions is about 1/2
@@ -88,8 +89,9 @@ class Transformer(Model):
         set_position(0)
         valid = valid_mask(lengths, source.size(1))  # (B, S)
         states = self._embed(self.source_embedding, source, 0)  # (B, S, D)
-        for layer in self.encoder:
-            states = layer(states, src_key_padding_mask=~valid)
+        masked = ~valid[:, None, None].expand(-1, self.heads, source.size(1), -1).flatten(0, 1)
+        for layer in self.encoder:  # for a mask (B, S) torch first imports its compiler
+            states = layer(states, src_mask=masked)  # masked (B * H, S, S)
         states = self.encoder_states(self.encoder_norm(states))
 
         layers = []  # what each decoder layer attends to

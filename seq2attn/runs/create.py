@@ -188,6 +188,7 @@ def package_checksum() -> str:
     return digest.hexdigest()[:8]
 
 
+@functools.cache  # the files that say so take long to read
 def _versions() -> dict[str, str]:
     """Return the versions of Python, of this package and of those that it computes with."""
     versions = {"python": platform.python_version(), "seq2attn": __version__}

@@ -12,10 +12,9 @@ import random
 
 import pytest
 import torch
-from models import CPU
+from models import CPU, assert_close
 from outcomes import StopAt, weights
 from textbook import Textbook
-from torch.testing import assert_close
 
 from seq2attn import parts
 from seq2attn.build import build_model, build_task, build_training_data
