@@ -332,6 +332,15 @@ CALLS = [
         "torch.vmap(lambda query, keys, valid, values: attention(query=query[0], keys=keys, "
         "values=values, mask=valid)",
     ),
+    # lengths are shares of the longest
+    (
+        "keys, wav_lens",
+        "",
+        "counted = torch.arange(keys.size(1)) < (wav_lens * keys.size(1)).round()[:, None]\n"
+        "    weights = keys.sum(-1).masked_fill(~counted, -1e9).softmax(-1)\n"
+        "    return (weights[..., None] * keys).sum(1)",
+        "wav_lens=valid.float().mean(-1)",
+    ),
     # two layers of states stand beside the query, and follow it
     (
         "word, hidden, memory",

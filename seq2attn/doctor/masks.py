@@ -176,7 +176,7 @@ def padded_first(subject: Subject) -> Found:
     """Tokens of self-attention get no NaN from padding before them. A mask that is given as lengths
     cannot say where padding stands, and is left out.
     """
-    is_of_lengths = "sum(" in subject.call.form
+    is_of_lengths = subject.call.form in WORDS["of_lengths"]
     if is_of_lengths or not (subject.has_mask and subject.is_self):
         return
     valid = subject.given.valid.clone()

@@ -123,7 +123,7 @@ def _meaning(call: Call, holds: bool) -> Iterator[Any]:
         is_usual = by == "its name" and call.mask == "attention_mask"
         is_told = is_padding is not None and not quoted.startswith("0") and not is_usual
         yield "mask-added" if is_told else "mask-is-added", about
-    elif holds and is_padding not in (None, is_inverse) and "sum" not in call.form:
+    elif holds and is_padding not in (None, is_inverse) and call.form not in WORDS["of_lengths"]:
         yield "mask-inverted", about
     elif is_inverse and not is_padding:
         yield "polarity"
