@@ -383,6 +383,14 @@ def pointer(query, keys, mask=None):
     return keys, logits if mask is None else logits.masked_fill(mask, -1e9)
 
 
+def log_pointer(query, keys, padding=None):
+    """padding: (B, S), True = padding, whose logarithm is -inf."""
+    logits = query @ keys.mT / 4.0
+    if padding is not None:
+        logits = logits.masked_fill(padding.bool().unsqueeze(1), NEVER)
+    return logits.log_softmax(-1)
+
+
 class Segments(nn.Module):
     """Softmax in a segment, and linear attention over all segments before it."""
 

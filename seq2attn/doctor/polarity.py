@@ -32,8 +32,9 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     takes none, the subject stays as it was, and the doubt is UNSEEN. `told` gets what is to be said
     of the mask.
     """
-    mask, forms = meaning.mask, forms_of_mask(meaning)
-    if re.search(rf"\b{re.escape(mask)}\b{ADDED}", said_of(subject.call.attention)):
+    mask, forms, docs = meaning.mask, forms_of_mask(meaning), said_of(subject.call.attention)
+    is_of_truth = "true" in documented(mask, docs)[1].lower()
+    if not is_of_truth and re.search(rf"\b{re.escape(mask)}\b{ADDED}", docs):
         forms.sort(key=lambda form: WORDS["added"] not in form)
     if not mask and "MASK" not in subject.call.first:
         needed = [name for name in meaning.roles["mask"] if meaning.names[name]]
