@@ -181,9 +181,11 @@ def test_teacher_forcing_by_hand_counts_what_the_model_would_write(opened):
     assert said[2] == "".join(given)
     assert told.startswith(f"You guessed “more”: {'right' if counts[1] > counts[0] else 'wrong'}")
     assert run("return [batches(), state.write.size]") == [300, 6]
-    heading = "hold('write', 6, views[0].spec.eos); return views[0].find('.answer h3').textContent"
-    own = "".join(given[:7])  # what the user wrote is not called right
-    assert run(heading) == f"with your changes · it would write {own}"
+    # what the user wrote is not called right
+    texts = f"[views[0].find('.answer h3').textContent, {written}.join('')]"
+    heading, own = run(f"const result = 'now'; hold('write', 6, views[0].spec.eos); return {texts}")
+    assert own != "egnaro⏎"
+    assert heading == f"with your changes · it would write {own}"
     assert opened("gru")("return tourSteps()[0].press") == "Train 120 batches"
 
 
