@@ -205,6 +205,12 @@ def Attention(x, adj):
     return scores.softmax(-1) @ x
 """
 """neighbours in a graph"""
+LOGARITHMS = """\
+def Attention(query, keys):
+    scores = query @ keys.mT / query.size(-1) ** 0.5
+    return scores.softmax(-1).log_softmax(-1)
+"""
+"""the logarithms of weights are returned"""
 BOTH_WAYS = """\
 import torch
 
@@ -438,7 +444,7 @@ CASES = [
         "batch", FIRST, "x: (places, batch", "Inputs are (batch, places", "Inputs: (places, batch"
     ),
     Case(
-        "batch",
+        "batch-place",
         ONE,
         SCORE,
         first("scores = scores * (1 + torch.arange(len(keys)))[:, None]"),
@@ -637,6 +643,13 @@ CASES = [
         "torch.softmax(scores, dim=-1)",
         "scores.softmax(-1).softmax(-1)",
         "torch.cosine_similarity(q[:, :, :, None], k[:, :, None], -1).softmax(-1)",
+    ),
+    Case(
+        "softmax-twice",
+        LOGARITHMS,
+        "scores.softmax(-1).log_softmax(-1)",
+        "scores.softmax(-1).log_softmax(-1)",
+        "scores.log_softmax(-1)",
     ),
     Case(
         "softmax-twice",

@@ -16,7 +16,7 @@ aten = torch.ops.aten
 PRODUCTS = {aten.mm: 0, aten.bmm: 0, aten.addmm: 1, aten.baddbmm: 1}
 """of matrices, and where their two operands begin"""
 VIEWS = {aten.view, aten._unsafe_view, aten._reshape_alias}
-SOFTMAXES = {aten._softmax, aten._safe_softmax}
+SOFTMAXES = {aten._softmax, aten._safe_softmax, aten._log_softmax}
 SORTS = {aten.sort, aten.topk}
 Change = Callable[[int, Tensor], Tensor]
 """of the index of a use, and of its weights or its result, to what takes their place"""

@@ -11,7 +11,8 @@ FILL = r"(masked_fill_?\(.+, )(?!.*inf)(float\(.*?\)|[^,()]+)\)", r"\1-torch.inf
 FORMS = {
     "mask-ignored": (r"^([\w.]+)(\.masked_fill\(.*)", r"\1 = \1\2"),
     **dict.fromkeys(("one-row", "batch", "length"), SQUEEZE),
-    **dict.fromkeys(("padding-leak", "underflow"), FILL),
+    "underflow": FILL,
+    "padding-leak": (FILL[0].replace("(?!.*inf)", "(?!.*(inf|min))(?!-(?!1e-))"), FILL[1]),
 }
 """by findings, what may be their cause, and what should stand there"""
 

@@ -174,7 +174,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
                 (slope,) = torch.autograd.grad((shares * here).sum(), zero, **options)
         except RuntimeError:
             return True
-    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=STEP**2)
+    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=STEP)
 
 
 @torch.enable_grad()

@@ -45,6 +45,8 @@ def with_mask(subject: Subject, meaning: Meaning) -> tuple[Subject, float]:
     given = subject.given._replace(valid=padded(B, subject.length))
     codes: set[str] = set()  # of what the rule of padding found, in all forms
     for form in as_said(mask, forms, meaning.said, given) or forms:
+        if form == WORDS["of_lengths"][-1] and "mask-ignored" not in codes:
+            break  # they are whole numbers, and no shares
         if WORDS["added"] in form and "padding-leak" in codes and "mask-added" not in codes:
             break  # another form leaked, but added nothing: the mask is multiplied or filled
         other = replace(subject, call=replace(subject.call, mask=mask, form=form), given=given)
