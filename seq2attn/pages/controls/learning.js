@@ -40,7 +40,7 @@ const LEARNING_STOPS = [
     )} of ${EXAM.strings} new strings are right, all
       as long as the longest of training. Of so few, shares less than 20 % apart may
       be luck. This is who learns faster, not what either can learn: press Train, and
-      see whether the other one arrives, too. ${
+      see whether the other one arrives, too. (The loss may jump, and falls again.) ${
         bothAttend()
           ? "Dividing helps where undivided weights are far from equal before training."
           : ""

@@ -121,12 +121,13 @@ const PAIR_STOPS = [
     act: () => type(shorter()),
     tell: () => {
       const closing = hasWindow()
-        ? `Step 1 writes the last letter, outside its window: it came that way. Give any
-          position of step 1 all attention, and the answer stays.`
+        ? `Step 1 writes the last letter, outside its window: it came that way. In
+          ${loser.spec.name}, give any position of step 1 all attention, and the answer
+          stays.`
         : `A wider vector lets more letters through; with attention a narrow one is
-          enough. Four times the training helps up to a point: 64 numbers then carry 12
-          letters in .9 of strings, not in .1; 16 numbers 4 letters in .4, not in .1,
-          but still no 6.`
+          enough. Four times the training helps up to a point: with 64 numbers 12
+          letters go from .1 of strings to .9, with 16 numbers 4 letters from .1 to .4,
+          and 6 letters stay at 0.`
       return `${judged(loser)} What attention does not bring has to come through one
         vector, the encoder's last state, as wide for a long string as for a short one:
         a bottleneck. ${sampled()} ${closing}`
@@ -223,8 +224,9 @@ const PAIR_STOPS = [
       ${each(view => strongest(view).shown)}. Scores go from ${each(
         ({scale}) => scale.map(short).join(" to ")
       )}: those far apart stay apart. ${sampled()}
-      That is without the temperature: neither score is better. How many bear 5
-      differs from seed to seed. Below 1, it sharpens: move the slider.`
+      That is without the temperature: of such strings neither score has more right.
+      Of strings of one repeated letter additive has: see the leaderboard. How many bear
+      5 differs from seed to seed. Below 1, it sharpens: move the slider.`
   }
 ]
 

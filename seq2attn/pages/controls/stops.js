@@ -50,7 +50,8 @@ const STOPS = [
     act: () => set({beside: true}),
     tell: () => `Alone ${each(view => countRight(view, WORDS))} of 10 are right, beside
       “${NEIGHBOUR}” ${each(view => countRight(view, WORDS, besides))}. Without a mask,
-      your answer depends on who sits beside you: that is what a mask is for.`
+      your answer depends on who sits beside you: that is what a mask is for. In
+      batches with longer strings, as in training, nobody notices.`
   },
   {
     title: "Mask it afterwards",
