@@ -48,6 +48,7 @@ DOCUMENTED = {  # by torch's page on how to extend it, under a name like a priva
     ("catch.py", "aten._reshape_alias"),
     ("catch.py", "aten._softmax"),
     ("catch.py", "aten._safe_softmax"),
+    ("catch.py", "aten._log_softmax"),
 }
 
 
