@@ -343,6 +343,20 @@ class TwoMemories(nn.Module):
         return masked_softmax(queries @ keys.mT, torch.cat(masks, dim=1)[:, None]) @ keys
 
 
+class ByGate(nn.Module):
+    """Two memories, read one by one."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.of_text = nn.MultiheadAttention(d_model, 4, batch_first=True)
+        self.of_image = nn.MultiheadAttention(d_model, 4, batch_first=True)
+
+    def forward(self, query, text, image, text_mask=None, image_mask=None):
+        text, _ = self.of_text(query, text, text, key_padding_mask=text_mask)
+        image, _ = self.of_image(query, image, image, key_padding_mask=image_mask)
+        return text + image
+
+
 class Nearest(nn.Module):
     """The block of keys with the largest mean score."""
 

@@ -17,6 +17,7 @@ from seq2attn.doctor.names import (
     BATCH,
     OF_TOKENS,
     PLACED,
+    SOURCES,
     WORDS,
     Roles,
     axes_of,
@@ -162,6 +163,8 @@ def calls_of(attention: Any, meaning: Meaning) -> Iterator[tuple[Iterator[Call],
                         forms = [texts[role]]
                     else:
                         forms = _choices(name, role, meaning, queries)
+                        if role == "other" and words(name) & SOURCES:  # a second memory
+                            forms = [keys, *forms]
                     choices[name] = as_said(name, forms, meaning.said, inputs)
         yield _ranked(call, choices), inputs
 

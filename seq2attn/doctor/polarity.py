@@ -88,7 +88,7 @@ def _together(
     another one is given, which hides nothing; and a second memory has a mask of its own.
     """
     texts = {DOUBTS["mask-ignored"]: filled(WORDS["whole_mask"][1], meaning)}
-    if meaning.roles["again"]:
+    if [*call.given.values()].count(call.given[meaning.roles["keys"][0]]) > 1:
         texts |= dict.fromkeys((DOUBTS["padding-mixed"], LEAKS), call.form)
     others = [name for name in meaning.roles["mask"] if name not in (call.mask, *call.given)]
     if doubt in texts and others:
