@@ -17,7 +17,7 @@ from seq2attn.doctor.subject import Result, Subject
 from seq2attn.findings.engine import listed
 from seq2attn.text import error_text
 
-DOUBTS = {"padding-mixed": 0.9, "mask-ignored": 2.0, "mask-inverted": 3.0}
+DOUBTS = {"padding-mixed": 0.9, "not-finite": 1.5, "mask-ignored": 2.0, "mask-inverted": 3.0}
 """of a form of the mask: if none holds, the usual one was meant"""
 LEAKS = 1.0  # of any other finding
 ADDED = r"[^.;\n]{0,40}(\badditive|\badded|-inf|-10000|-1e)"
