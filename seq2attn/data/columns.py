@@ -196,8 +196,8 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 
 
 def _is_unlike(name: str, cells: Texts) -> bool:
-    """Return True if what stands in the first row is the name of its column and not a value: all
-    others are numbers, features or a few values, or have other symbols or another script.
+    """Return True if a word in the first row is the name of its column and not a value: all others
+    are numbers, features or a few values, or have other symbols or another script.
     """
     if not name or name in cells or len(cells) < 10:
         return False

@@ -218,22 +218,27 @@ def instances(cls: Any, sizes: Sequence[Any], width: int) -> Iterator[tuple[Any,
     """
     problems: list[str] = []
     tried: list[dict[str, Any]] = []
+    works = False
     needed = [] if sizes else [name for name, is_needed in required(cls).items() if is_needed]
     arguments = inspect.signature(cls).parameters
     by_place = [name for name in needed if arguments[name].kind is PLACED]
-    ways = ((width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS), (EVEN, LONG, EVEN))
-    for size, longest, rest in ways:
-        given = {name: guess(name, size, longest, rest) for name in needed}
-        if given in tried or (size == EVEN and len(problems) < len(tried)):
+    last = EVEN, LONG, EVEN
+    for way in ((width, LONG, width), (width, SHORT, HEADS), (width, SQUARE, HEADS), last):
+        given = {name: guess(name, *way) for name in needed}
+        if given in tried or (works and way is last):
             continue
         tried.append(given)
-        placed = [*sizes, *(given.pop(name) for name in by_place)]
-        shown = [*map(repr, placed), *(f"{name}={value!r}" for name, value in given.items())]
+        placed = [*sizes, *(given[name] for name in by_place)]
+        named = {name: value for name, value in given.items() if name not in by_place}
+        shown = [*map(repr, placed), *(f"{name}={value!r}" for name, value in named.items())]
         try:
-            yield cls(*placed, **given), f"attention = {cls.__name__}({', '.join(shown)})"
+            instance = cls(*placed, **named)
         except Exception as error:
             problems.append(error_text(error))
-    if len(problems) == len(tried):
+            continue
+        works = True
+        yield instance, f"attention = {cls.__name__}({', '.join(shown)})"
+    if not works:
         raise Seq2AttnError(
             f"{cls.__name__} cannot be made: {problems[0]}",
             hint="Give what its constructor takes, in order: --sizes 16,32; or name an instance.",

@@ -187,8 +187,10 @@ def parameters(subject: Subject) -> Found:
     """
     if subject.is_image:
         return
-    for name in required(function_of(subject.call.attention)):
-        is_given = f"{name}=" in subject.call.text and f"{name}=None" not in subject.call.text
+    call = subject.call
+    texts = {**call.given, call.mask: call.form}
+    for name in required(function_of(call.attention)):
+        is_given = texts.get(name, "None") != "None"
         if not (is_given or words(name) & MASKS) or words(name) & ROLES["again"]:
             return
     named = {name: one for name, one in subject.module.named_parameters() if one.requires_grad}

@@ -112,8 +112,8 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
     the number of heads, and whether keys are normalised: then any factor may be right.
 
     The logarithms of the weights of a call without padding (`free`) are compared with the products
-    that were recorded. What the softmax takes away, and what is added at each place in all rows
-    alike, such as a position bias, is removed from both.
+    that were recorded. What the softmax takes away, and what is added at each place alike in all
+    rows of the batch, such as a position bias, is removed from both.
     """
     count, found = subject.queries(subject.given.free), products(subject)
     for weights in subject.free.weights:
@@ -135,7 +135,7 @@ def scales(subject: Subject) -> Iterator[tuple[float, int, int, bool]]:
 
 def _without_offsets(numbers: Tensor, seen: Tensor) -> Tensor:
     """Return numbers (B, H, L, S) as (B H, L, S), without their mean over the rows of the batch and
-    that over the keys that are seen.
+    that over the keys that are seen; 0 for others, whatever stands there.
     """
     numbers = numbers.double().masked_fill(~seen, 0)
     numbers = numbers - numbers.mean(0)

@@ -55,7 +55,7 @@ def draw_resets(
 
     encoder, decoder: the probability that one of their states does; nothing is drawn for 0.
     first: the encoder's initial states too, so that positions cannot be recognised by their
-        distance from the start.
+        distance from the start. The decoder's initial state, which the encoder gives, always is.
     """
     resets: dict[Point, Reset] = {}
     if encoder > 0:

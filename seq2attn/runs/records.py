@@ -158,15 +158,14 @@ class Metrics:
 
     def curve(self, name: str) -> list[tuple[int, float]]:
         """Return a number by step, where there is one and it is finite: the logged `loss`, or else
-        what evaluations measured, an error rate or the mean of a metric over the trained lengths.
+        what evaluations measured (`Evaluation.mean`).
         """
         points: list[tuple[int, float | None]] = []
         if name == "loss":
             points += self.losses
         else:
             for step, evaluation in self.evaluations:
-                row = evaluation.get(name)
-                points.append((step, row.value if row else evaluation.mean(name)))
+                points.append((step, evaluation.mean(name)))
         return [
             (step, value)
             for step, value in points
