@@ -54,7 +54,9 @@ def check_lengths(task: Task) -> Found:
 
 
 def check_randomness(task: Task) -> Found:
-    """Examples are drawn from the generator, and depend on nothing else."""
+    """Examples are drawn from the generator, and depend on nothing else: those that `_draw` draws
+    with the same seed are the same.
+    """
     random = torch.Generator().manual_seed(0)
     before = random.get_state()
     examples = task.examples(random, DRAWN)
@@ -99,7 +101,7 @@ def check_training(task: Task) -> Found:
 
 
 def _draw(task: Task, length: int | None = None) -> Examples:
-    """Draw the same examples at each call."""
+    """Draw DRAWN examples with seed 0, the same at each call."""
     return task.examples(torch.Generator().manual_seed(0), DRAWN, length)
 
 

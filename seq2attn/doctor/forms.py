@@ -78,7 +78,8 @@ def meanings(attention: Any, widths: Sequence[Widths]) -> Iterator[tuple[str, li
     )
     for length, pairs, is_same, are_given, text, layouts in combinations:
         names = dict(zip(needed, are_given, strict=True))
-        text = "" if layouts == "rows" else text  # it would count the axis of the batch
+        if layouts == "rows":  # without the batch, whose axis the docstring counts
+            text = ""
         group = []
         for of_names, mask, is_guess in _readings(names, said, is_same):
             # without a query, pairs differ by the width of the keys alone

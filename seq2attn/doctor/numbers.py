@@ -288,7 +288,7 @@ def score(subject: Subject) -> Found:
     if sample is None:
         why = "there are several heads or layers, or weights of 0, or none were caught"
         if expected:
-            yield "expected", expected, why
+            yield "expected", {"expected": expected, "by": why}
         else:
             yield from told or [("score-unknown", why)]
     elif expected:
@@ -335,8 +335,9 @@ def _sample(subject: Subject) -> Sample | None:
 
 def _scaled(subject: Subject) -> Found:
     """Say by what the product of queries and keys is multiplied, in the first layer where that is
-    found. A factor that may be meant is a mistake only where the docstring promises the root of the
-    width. Most factors are only known where the module itself splits its queries into heads.
+    found: `scale` if it is the usual root, other codes for other factors. A factor that may be
+    meant is a mistake only where the docstring promises the root of the width. Most factors are
+    only known where the module itself splits its queries into heads.
     """
     # what is said, and the first lines alone, without phrases such as "not scaled"
     docs, line = (

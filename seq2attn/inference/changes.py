@@ -310,9 +310,9 @@ class Patch:
         value = value.clone()
         rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...) a view of `value`
         new = self._donated(rows, at)
-        is_nan = new.isnan().view(len(new), -1)
-        unchanged = is_nan.all(dim=1)  # (B,)
-        if (is_nan.any(dim=1) & ~unchanged).any():
+        numbers = new.reshape(len(new), -1)
+        unchanged = numbers.isnan().all(dim=1)  # (B,)
+        if not (numbers.isfinite().all(dim=1) | unchanged).all():
             raise Seq2AttnError(
                 f"patch: a row of {self.name} at {self.index} must be finite numbers, or nan alone "
                 "to patch nothing"

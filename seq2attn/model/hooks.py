@@ -167,14 +167,14 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
         group = [*by_point.get(place.point, ()), (entry, place, hook)]
         by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(by_point)
-    # positions are only kept while there are hooks: an old one would be wrong
+    # positions are only counted while there are hooks: here from 0, whatever was counted before
     position = position_here.get()
     position_here.set(0)
     try:
         yield entry
     finally:
-        # What was there before cannot simply be restored: contexts may end in another order than
-        # they began. So every hook goes whose context has ended.
+        # The hooks that were there before cannot simply be restored: contexts may end in another
+        # order than they began. So every hook goes whose context has ended.
         entry.is_live = False
         by_point = {}
         for point, entered in hooks_here.get().items():

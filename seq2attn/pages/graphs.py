@@ -82,8 +82,8 @@ def program_json(traced: Traced) -> Graph:
 def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[str]) -> Graph:
     """Return a graph with what its outputs need.
 
-    traced: of its tensors, those that the state dict has under `model.` are weights; others, such
-        as tables, are constants.
+    traced: of its tensors, those of floats that the state dict has under `model.` are weights;
+        others, such as tables, are constants.
     inputs: names of its placeholders. What it draws at random becomes inputs, too: `random.N`,
         uniform in [0, 1).
     outputs: names of its results.
@@ -101,13 +101,13 @@ def graph_json(traced: fx.GraphModule, inputs: Iterable[str], outputs: Iterable[
         sizes = node.meta["val"].shape
         shapes[name] = [size if isinstance(size, int) else None for size in sizes]
     saved = {name for name in traced.state_dict() if name.startswith("model.")}
-    weights = []
+    weights = set()
     constants: dict[str, Tensor] = {}
     for node in graph.find_nodes(op="get_attr"):
         tensor = attrgetter(node.target)(traced)
         if node.target in saved and tensor.is_floating_point():
             names[node] = node.target.removeprefix("model.")
-            weights.append(names[node])
+            weights.add(names[node])
         else:
             names[node] = node.name
             for name, constant in constants.items():

@@ -164,7 +164,7 @@ def _train(config: Config, task: Task, examples: Tensors) -> tuple[Call, Tensors
             step.trace()  # as one graph: no compiled kernels, no branches on numbers
             for name, tensor in step.state.items():
                 tensor.copy_(tensors[name])
-            decoded = step.forward(batch, 0)
+            decoded = step.forward(batch, 0)  # the number of a step only seeds what it draws
             losses = step.losses(decoded, batch)
             step.gradients(losses.total)
             step.update(tensors["rate"])
@@ -269,13 +269,14 @@ def _convolution_backward(gradient: Tensor, x: Tensor, filters: Tensor, *setting
 def _adamw(
     weights: Any, gradients: Any, averages: Any, squares: Any, _: Any, steps: Any, **options: Any
 ) -> None:
-    """Update weights in place by PyTorch's formulas (`torch.optim.adamw`).
+    """Update weights in place by PyTorch's formulas (`torch.optim.adamw`), which stand for the
+    fused operation in a traced graph.
 
     The caller of the fused operation has already counted this step; the formulas count it
     themselves, and so begin one step earlier.
     """
     steps = [step - 1 for step in steps]
-    options |= {"foreach": False, "differentiable": True}
+    options |= {"foreach": False, "differentiable": True}  # without branches on numbers
     adamw(weights, gradients, averages, squares, [], steps, **options)
 
 
