@@ -303,16 +303,16 @@ class Patch:
 
     def __call__(self, value: Tensor, at: At) -> Tensor:
         """Return the value with row `index` of each string replaced by its donor, except where that
-        is a row of nan.
+        is a row of nan. Infinity has been refused before.
         """
         if self.index not in at.positions:
             return value
         value = value.clone()
         rows = by_row(at.axes, value)[:, self.index - at.first]  # (B, ...) a view of `value`
         new = self._donated(rows, at)
-        numbers = new.reshape(len(new), -1)
-        unchanged = numbers.isnan().all(dim=1)  # (B,)
-        if not (numbers.isfinite().all(dim=1) | unchanged).all():
+        is_nan = new.isnan().view(len(new), -1)
+        unchanged = is_nan.all(dim=1)  # (B,)
+        if (is_nan.any(dim=1) & ~unchanged).any():
             raise Seq2AttnError(
                 f"patch: a row of {self.name} at {self.index} must be finite numbers, or nan alone "
                 "to patch nothing"
