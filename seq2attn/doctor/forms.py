@@ -181,9 +181,10 @@ def _choices(name: str, role: str, meaning: Meaning, queries: int) -> list[str]:
     elif role_of(name) == role:
         forms = WORDS[role]
     else:  # nothing is known of it: it may be a state, such as the query if there is only one
+        # of several queries none is the state of all: a state of zeros adds nothing
         state = "query[:, 0]" if queries == 1 else "(0 * query[:, 0])"
         states = [form.replace("STATE", state) for form in WORDS["states"] if queries]
-        whole = WORDS["whole_mask"][1:] + WORDS["whole_lengths"]
+        whole = [*WORDS["whole_mask"], *WORDS["whole_lengths"]]
         forms = [*states, *WORDS["other"], *WORDS["history"], *whole]
     meant = ("~", "") if means_padding(name) else ("", "~")
     return [*dict.fromkeys(filled(form, meaning, no) for form in forms for no in meant)]

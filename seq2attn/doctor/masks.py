@@ -23,7 +23,7 @@ ASSUMED = r"(?i)at least one|assum|must|nan\b|undefined"
 INSTEAD = r"causal[^.;\n]{0,30}None|None[^.;\n]{0,30}causal"
 """words of a mask that takes the place of a causal one"""
 VISITED = r"\bvisited\b|\balready (chosen|taken|used)\b"
-FEW = 2  # keys that are hidden by mistake; a window hides more
+FEW = 2  # keys that are hidden by mistake, where a window hides more; or seen, where all sees more
 
 
 def told(subject: Subject) -> Found:

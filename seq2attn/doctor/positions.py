@@ -23,14 +23,15 @@ from seq2attn.findings.engine import Found
 ROTARY, NEARER, ENCODED, BLOCKS, COUNTS = (
     set(text.split()) for text in WORDS["positions"].values()
 )
-FAR = 0.02  # by which scores of equal tokens may differ, as a share of their largest step
+FAR = 0.02  # by which scores or results of equal tokens may differ, as a share of the largest
 
 
 def positions(subject: Subject) -> Found:
     """Self-attention that encodes positions depends on them. With rotary encodings, and with biases
     such as ALiBi's, it depends on distances alone, and by its weights alone.
 
-    Equal tokens show that: then scores differ by positions only, and values not at all.
+    Equal tokens show that: then scores differ by positions only, and values not at all. Nothing is
+    said where positions are given as an argument, which the call sets alike for all.
     """
     names = _encodings(subject)
     arguments = inspect.signature(function_of(subject.call.attention)).parameters

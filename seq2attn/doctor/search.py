@@ -242,6 +242,7 @@ def _refusal(call: Call, of_names: Roles, error: Exception) -> Seq2AttnError:
     if not unknown:
         lines = [f"line {line}: " for line in _lines(call, error)]
         why = f"{''.join(lines[-1:])}{error_text(error)}, in `{call.text}`"
+    # the usual form of the likeliest mask: the form that was tried last failed, as all others did
     mask = next((name for name in masks_of(of_names) if name not in unknown), "")
     given = {**call.given, **dict.fromkeys(unknown, "___")}
     call = replace(call, given=given, mask=mask, form="valid" if mask else "")

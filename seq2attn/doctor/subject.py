@@ -142,7 +142,7 @@ class Subject:
             if not weights and (shown >= 0).all():
                 weights = [shown]
         output = [settle(returned[index], *sizes) for index in self.outputs]
-        if not output:
+        if not output:  # weights alone, returned or kept
             alone = weights[0] if shown is None else shown
             output = [alone.permute(0, 2, 3, 1).flatten(2)]
         return Result(torch.cat(output, dim=-1), weights, shown, watch)
