@@ -95,8 +95,8 @@ def roles(names: Mapping[str, bool], said: str = "") -> Iterator[Roles]:
         role = "again" if role_of(name) == "keys" else "other"
         if names[name] or role == "other":
             found[role].append(name)
-    may_be_values = [name for name in rest[:1] if not words(name) & SOURCES]  # and no second memory
-    if set(may_be_values) & {*found["other"]} and not found["values"]:
+    is_memory = bool(rest) and bool(words(rest[0]) & SOURCES)  # a second one
+    if rest and not is_memory and rest[0] in found["other"] and not found["values"]:
         yield {**found, "values": rest[:1], "other": found["other"][1:]}
     yield found
     # the other way round, if no name says which are the keys, also not that of one mask

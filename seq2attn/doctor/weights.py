@@ -20,7 +20,7 @@ OTHERS = ((0,), (1,), (2,), (1, 3), (2, 3), (1, 2, 3))
 WITHOUT_SOFTMAX = {"linear", "retention", "retentive", "galerkin", "delta"}
 """words for attention whose weights are products of query and key"""
 ANY_SUM = r"\b(no|not a|without)( a)? softmax|(not |un)normali[sz]ed|local activation"
-"""what a docstring says of weights that are no shares"""
+"""words of a docstring on weights that need not sum to 1"""
 EXACT = 1e-3  # a sum of weights may differ from 1 by less
 
 
