@@ -379,6 +379,15 @@ def test_a_loss_without_a_gradient_breaks_its_contract_and_makes_no_run(cli, tmp
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("cut, code", [("", 0), (".detach()", 1)])
+def test_a_loss_has_the_gradient_of_all_that_it_follows(cli, tmp_path, cut, code):
+    real = "(batch.decoder_output > 0).unsqueeze(2)"
+    loss = f"return (decoded.logits * decoded.logits{cut} * {real}).mean()"
+    (tmp_path / "own.py").write_text(LOSS.format(code=loss))
+    result = cli("check --plugin own.py").rows(code)[0]["result"]
+    assert result == "passed" if not cut else "finite differences give" in result
+
+
 @pytest.mark.parametrize("calls, kept", [(0, False), (20, True)])
 def test_a_loss_that_loses_its_gradient_is_said(cli, tmp_path, calls, kept):
     """After so many calls in float32, of which the contract makes none."""
