@@ -21,6 +21,7 @@ SCALE, ROWS = 30, 150  # large inputs: what they are multiplied by, and how many
 LOST = 0.01  # share of their weight that valid keys may lose at large inputs
 MOST = 0.5  # a share that only a softmax of large scores has
 STEP = 1e-3  # of finite differences
+SLIGHT = 1e-5  # a slope of one place, of which rounding in float32 may make as much
 SHARE = 0.03  # by which a gradient may differ from them
 LAYERS = (nn.Linear, nn.MultiheadAttention)  # others, such as tables, may use a few rows only
 MASKS = ROLES["mask"] | CACHES
@@ -174,7 +175,7 @@ def _has_gradient(subject: Subject, name: str) -> bool:
                 (slope,) = torch.autograd.grad((shares * here).sum(), zero, **options)
         except RuntimeError:
             return True
-    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=STEP)
+    return torch.allclose(slope, (shares * difference).sum(), rtol=SHARE, atol=SLIGHT)
 
 
 @torch.enable_grad()
