@@ -3,6 +3,7 @@ once; and contexts that are left in any order.
 """
 
 import asyncio
+import contextlib
 import itertools
 import warnings
 from functools import partial
@@ -298,6 +299,46 @@ def test_hooks_leave_with_their_own_context_whatever_the_order():
     assert is_hooked(model.module)
     two.close()
     assert not is_hooked(model.module)
+
+
+@pytest.mark.parametrize("encodes", [True, False])
+def test_a_hook_may_encode_or_leave_and_others_are_told_the_position_of_their_own_decoding(encodes):
+    model = made()
+    inside = []  # while the hook encodes
+    positions = []
+
+    def hook(value, at):
+        if inside:
+            return
+        if encodes:
+            inside.append(True)
+            model.module.encode(torch.tensor([[3, 4]]), torch.tensor([2]))
+            inside.clear()
+        elif at.first == 2:
+            own.close()
+
+    def look(value, at):
+        if not inside:
+            positions.append(at.first)
+
+    with hooked(model, {"attention.context": look}), contextlib.ExitStack() as own:
+        own.enter_context(hooked(model, {"attention.weights": hook}))
+        answer = model.predict(TEXT)
+    assert len(answer.output_symbols) > 3
+    assert positions == list(range(len(answer.output_symbols)))
+
+
+def test_a_hook_may_look_at_what_is_fixed_and_not_a_number():
+    model = made(arrangement="hard_monotonic")
+    with torch.no_grad():
+        model.module.encoder.embedding.weight.fill_(torch.nan)
+    seen = []
+    with (
+        hooked(model, {"attention.weights": lambda value, at: seen.append(value)}),
+        refused("the model's logits are nan"),
+    ):
+        model.predict(TEXT)
+    assert seen[-1].isnan().any()
 
 
 def test_a_task_that_outlives_its_context_has_no_hooks():

@@ -86,6 +86,7 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
     """
     at = At(**vars(place), value=given, axes=axes, first=position_here.get())
     new = hook(given, at)
+    position_here.set(at.first)  # the hook may have computed something else with this model
     if new is None:
         new = given  # perhaps changed in place
     elif not isinstance(new, Tensor) or (new.shape, new.dtype) != (value.shape, value.dtype):
@@ -96,7 +97,7 @@ def _called(hook: Hook, value: Tensor, given: Tensor, place: Place, axes: Sequen
         )
     if not place.point.fixed or new is value:
         return new
-    if not torch.equal(new, value):
+    if not torch.allclose(new, value, rtol=0, atol=0, equal_nan=True):
         raise Seq2AttnError(f"a hook cannot replace {place.name} here: {place.point.fixed}")
     return value
 
@@ -129,7 +130,7 @@ def hooked(model: nn.Module, hooks: Mapping[str, Hook]) -> Iterator[None]:
         warnings.warn(
             f"no value passed through {', '.join(silent)} of this model while it was hooked; "
             "seq2attn.load and seq2attn.evaluate make another model of a run",
-            stacklevel=3,
+            stacklevel=3,  # the user's `with`, which contextlib stands before
         )
 
 
@@ -161,13 +162,16 @@ def hooked_places(hooks: Iterable[tuple[Place | Point, Hook]], rank: Rank) -> It
     that are there already; `rank` says which come first.
     """
     entry = Entry(rank)
-    by_point = dict(hooks_here.get())
+    by_point = dict(hooks_here.get())  # a copy: tasks that inherited this context have the same one
     for where, hook in hooks:
         place = where if isinstance(where, Place) else Place(where, where.name)
         group = [*by_point.get(place.point, ()), (entry, place, hook)]
         by_point[place.point] = tuple(sorted(group, key=lambda entered: entered[0].rank))
     hooks_here.set(by_point)
-    # positions are only counted while there are hooks: here from 0, whatever was counted before
+    # A model tells its position as it begins to compute, but only while there are hooks: what was
+    # told before is of another computation. That one, if this context began in its midst, goes on
+    # at its own position afterwards. To all others it does not matter what is restored, nor in
+    # which order.
     position = position_here.get()
     position_here.set(0)
     try:
