@@ -10,11 +10,13 @@ import pytest
 import torch
 from models import CPU, SIX_STEPS, assert_close, first_batch, is_real
 from outcomes import same_tensors
+from refusal import refused
 from torch import nn
 
 from seq2attn.build import build_model, build_task
 from seq2attn.config import check_config
 from seq2attn.display.progress import Display
+from seq2attn.errors import Seq2AttnError
 from seq2attn.inference.evaluation import evaluate
 from seq2attn.inference.predictor import Predictor
 from seq2attn.model.attention import NoAttention
@@ -27,6 +29,7 @@ from seq2attn.model.windows import LocalP, View
 from seq2attn.pages.functions import functions
 from seq2attn.registry import register
 from seq2attn.runs.checkpoint import load_checkpoint
+from seq2attn.runs.run import find_run
 from seq2attn.training import step as training_step
 from seq2attn.training.proof import is_due, largest_error, without_trace
 from seq2attn.training.session import NewRun, train
@@ -324,6 +327,33 @@ def test_a_difference_is_judged_in_float64(own, error, everywhere, trusted, tmp_
     _, found, said = run_with(leaf, tmp_path, short)
     assert found.state["formulas"] == (not trusted)
     assert bool(said) == (not trusted)
+
+
+def test_what_is_trained_without_the_kernels_stays_when_training_fails(tmp_path):
+    def leaf(model):  # wrong from the first step
+        def forward(batch, resets):
+            decoded = model(batch)
+            return decoded._replace(logits=wrong_logits(decoded.logits))
+
+        return forward
+
+    calls = []
+
+    def should_stop():
+        calls.append(1)
+        if len(calls) == 8:  # the first call precedes the proof, the second its repetition
+            raise Seq2AttnError("the disk is full")
+        return False
+
+    config = check_config({}, SETTINGS.split())
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        refused("the disk is full"),
+    ):
+        patch.setattr(training_step, "leaf_for", leaf)
+        train(config, NewRun(tmp_path, "run"), device="cpu", should_stop=should_stop)
+    last = find_run(tmp_path, "run").checkpoint("last")
+    assert load_checkpoint(last).state["step"] == 4
 
 
 # ---- the proof ----

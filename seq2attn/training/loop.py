@@ -72,6 +72,7 @@ class Trainer:
         self._snapshot_steps = snapshot_steps(self.span.steps, config.training.snapshots)
         self._watched = watched_strings(config, task)
         run.checkpoints.mkdir(exist_ok=True)  # a copy of a run may lack it
+        # the temporary files of a process that was killed
         remove_leftovers(run.path, "*")
         remove_leftovers(run.checkpoints, "*")
 
@@ -80,6 +81,12 @@ class Trainer:
         self.progress.formulas |= self.formulas
         if self.progress.formulas:
             self.step.leaf = None
+
+    def start_over(self, model: Model) -> None:
+        """Go back to the last checkpoint, with `model`, just built, and without the kernels."""
+        self.model = model
+        self.formulas = True
+        self.__post_init__()
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""
@@ -149,7 +156,8 @@ class Trainer:
         steps = self.span.steps
         self._tokens += batch.decoder_lengths.sum()
         logged = step % self.config.training.log_every == 0 or step == steps
-        if logged or self.device.type == "cpu":  # elsewhere it would synchronise at every step
+        # on a GPU only with the others: reading a number waits until it has computed all before
+        if logged or self.device.type == "cpu":
             loss, gradient_norm = losses.total.item(), norm.item()
             if not math.isfinite(loss + gradient_norm):
                 raise Diverged(step, f"loss {loss}, gradient norm {gradient_norm}")
@@ -216,6 +224,7 @@ class Trainer:
                 samples=training.validation_samples,
                 seed=VALIDATION_SEED,
             )
+            # (`mean` may return None, but both are always measured)
             means = [results.mean(metric) or 0.0 for metric in ("exact_match", "teacher_forced")]
             rank = [results.lowest().value, *means]
 
@@ -253,12 +262,12 @@ class Trainer:
         """
         self.progress.step = step
         self.span = replace(self.span, steps=step)
-        self.step.state = {}  # the user's own optimiser is not known here
+        self.step.state = {}  # of the optimiser: the user's own is not known here
         self._recorder = Recorder(self.run)
         for number, numbers in losses:
             self._recorder.step(number, numbers)
 
-        if self._snapshot_steps:
+        if self._snapshot_steps:  # the config asks for some, at whichever steps
             self._take_snapshot()
         self._evaluate()
         self._save(state)

@@ -5,7 +5,7 @@
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -140,15 +140,16 @@ def _train_on(
         span, progress = trainer.span, trainer.progress
         display.begin("", span.steps, span.place(progress.step))
         try:
-            trainer = _train(trainer, should_stop or request.is_set)
-        except KeyboardInterrupt:
+            _train(trainer, should_stop or request.is_set)
+        except KeyboardInterrupt:  # the user's second Ctrl-C: nothing went wrong
             raise
         except BaseException as error:
             _explain(error, trainer)
             if isinstance(where, NewRun) and trainer.progress.step == 0:
                 shutil.rmtree(run.path, ignore_errors=True)  # nothing was trained
+            # such as SystemExit: a part does not end the process of its user
             if not isinstance(error, Exception) and (explained := plugin_error(error)):
-                raise explained from error  # a part does not end the process of its user
+                raise explained from error
             raise
         step = trainer.progress.step
         display.end("", f"{span.place(step)}: {trainer.ending}" if trainer.ending else "")
@@ -176,17 +177,16 @@ def _check_memory(config: Config, data: TrainingData) -> None:
         )
 
 
-def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> Trainer:
+def _train(trainer: Trainer, should_stop: Callable[[], bool]) -> None:
     """Train, if necessary once more from the last checkpoint without the compiled kernels."""
     try:
         trainer.train(should_stop)
-        return trainer
+        return
     except LeafDiffers as difference:
         trainer.display.say(f"{difference} Continuing from the last checkpoint without them.")
-    model = build_model(trainer.config, trainer.data.task).to(trainer.device)
-    again = replace(trainer, model=model, formulas=True)
-    again.train(should_stop)
-    return again
+    # the same trainer: if it fails from here on, its caller sees how far it came
+    trainer.start_over(build_model(trainer.config, trainer.data.task).to(trainer.device))
+    trainer.train(should_stop)
 
 
 def _explain(error: BaseException, trainer: Trainer) -> None:
