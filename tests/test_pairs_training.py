@@ -13,6 +13,7 @@ from outcomes import StopAt, metrics, same_tensors
 from refusal import refused
 
 import seq2attn
+from seq2attn.build import load_task
 from seq2attn.config import load_config
 from seq2attn.data.tasks import pairs as pairs_task
 from seq2attn.results.evaluation import Evaluation
@@ -20,6 +21,7 @@ from seq2attn.results.rows import rows_of
 from seq2attn.runs.checkpoint import load_checkpoint
 from seq2attn.runs.run import Run
 from seq2attn.training import loop, session
+from seq2attn.training.recorder import watched_strings
 from seq2attn.training.session import NewRun
 
 CONFIG = """\
@@ -281,3 +283,16 @@ def test_pairs_of_a_few_symbols_are_learned(work):
     overrides += ["model.dropout=0", "model.hidden=16", "task.dev=data/train.tsv"]
     ended = trained(load_config("my.yaml", overrides))
     assert load_checkpoint(ended.run.checkpoint("best")).state["summary"]["wer"] < 0.2
+
+
+def test_long_sources_of_short_answers_are_not_watched(work):
+    long = "ab" * 100  # with <eos> wider than a map
+    for name in ("train", "dev"):
+        with (work / f"data/{name}.tsv").open("a") as file:
+            file.write(f"{long}\ta{PRIME}\n")
+    config = load_config("my.yaml")
+    task = load_task(config)
+    assert watched_strings(config, task) == ["cabd"]
+    config = load_config("my.yaml", f"training.watched={long}")
+    with refused("is too long to draw"):
+        watched_strings(config, task)

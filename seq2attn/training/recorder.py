@@ -132,7 +132,8 @@ def _heat_map(attention: AttentionMap) -> Summary.Image:
     middle = CELL // 2
     for place, symbol in enumerate(attention.source_symbols, start=1):
         centre = (place * CELL + middle, middle)
-        letters.text(centre, sign(symbol)[:2], "black", font, "mm")  # mm: its middle is there
+        # two characters fit beside each other; mm: their middle is there
+        letters.text(centre, sign(symbol)[:2], "black", font, "mm")
     for place, symbol in enumerate(attention.output_symbols, start=1):
         centre = (middle, place * CELL + middle)
         letters.text(centre, sign(symbol)[:2], "black", font, "mm")
@@ -185,8 +186,9 @@ def watched_strings(config: Config, task: Task) -> list[str]:
 
 
 def _can_be_drawn(task: Task, text: str) -> bool:
-    """Return True if even the longest output for a text fits into a map."""
-    return output_bound(task, len(task.source_vocabulary.symbols_of(text))) < LARGEST_SIDE
+    """Return True if a text with its `<eos>`, and even its longest output, fit into a map."""
+    length = len(task.source_vocabulary.symbols_of(text))
+    return max(length, output_bound(task, length)) < LARGEST_SIDE
 
 
 def _chosen_strings(task: Task) -> list[str]:
@@ -200,6 +202,7 @@ def _chosen_strings(task: Task) -> list[str]:
         chosen = [sources[len(sources) // 2], sources[-1]]
         return list(dict.fromkeys(chosen))  # one, if there is only one
     strings = []
+    # 5: its length
     if task.is_trained(5) and set("hello") <= set(vocabulary.symbols):
         strings.append("hello")
     lengths = task.trained_lengths
