@@ -181,12 +181,13 @@ class Recurrence(torch.autograd.Function):
 
         grads = torch.zeros_like(states if vectors is None else vectors)
         if grad_features is not None:
-            grads.copy_(grad_features)
+            grads.copy_(grad_features)  # the C adds to them, and the caller's must stay
         if grad_weights is not None:
             grad_weights = grad_weights.contiguous()
 
         wanted = {name: named[name] for name in LEARNED if named[name] is not None}
-        if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:  # 1: `kernels` comes first
+        # an encoder begins with zeros, which learn nothing; 1: `kernels` comes first
+        if not ctx.needs_input_grad[1 + INPUTS.index("initial")]:
             del wanted["initial"]
 
         sizes = [like.numel() for like in wanted.values()]

@@ -19,7 +19,7 @@ class Fused(nn.Module):
     """The fused form of a part, whose weights and points it shares."""
 
     def __init__(self, part: nn.Module) -> None:
-        nn.Module.__init__(self)
+        nn.Module.__init__(self)  # not the part's, which would make new weights
         vars(self).update(vars(part))
 
 
@@ -43,7 +43,8 @@ class FusedGRU(FusedCell, GRU):
         """As `Cell.forward`: all steps in one call of `torch.gru`, where nobody has to see the
         states between them.
         """
-        if inputs.size(1) == 1 or is_hooked(self):  # hooks see, or reset, each state
+        # one step is `step`; and hooks see, or reset, each state
+        if inputs.size(1) == 1 or is_hooked(self):
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)
         weights = _weights(self)
@@ -54,7 +55,7 @@ class FusedGRU(FusedCell, GRU):
             has_biases=True,
             num_layers=1,
             dropout=0.0,
-            train=True,
+            train=True,  # else cuDNN keeps nothing for the gradients
             bidirectional=False,
             batch_first=True,
         )
@@ -109,7 +110,7 @@ def fused(places: Iterable[Place]) -> Iterator[None]:
 
 def place_together(cell: GRU) -> None:
     """Move the weights of a cell on a GPU into one piece of memory, as cuDNN wants them."""
-    module = nn.GRU(cell.input_width, cell.width, device="meta")
+    module = nn.GRU(cell.input_width, cell.width, device="meta")  # without weights of its own
     for name, weight in cell.named_parameters():
         setattr(module, f"{name}_l0", weight)
     module.flatten_parameters()

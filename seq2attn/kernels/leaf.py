@@ -111,16 +111,16 @@ def leaf_for(model: Model) -> Leaf | None:
 
     kernels = load(first.dtype)
     places = list(_fused_parts(model))
-    if kernels == OFF or not places:
+    if kernels == OFF or not places:  # what the C knows has a GRU, so it is among the places
         return None
     for place in places:
         if isinstance(place.part, GRU):
-            place_together(place.part)
+            place_together(place.part)  # on a CPU nothing happens
     if isinstance(kernels, str) or first.device.type != "cpu":  # there is no C for it
         return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    if reads and decodes:  # nothing is left for the fused parts
+    if reads and decodes:  # nothing is left for the fused parts: there is a single layer
         places = []
     return Leaf(model, places, kernels, reads, decodes)
 

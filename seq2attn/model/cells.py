@@ -225,6 +225,7 @@ class Stack(Cell):
                 inputs = self.dropout(inputs)  # (B, D)
             # this layer's tensors follow those of the layers below
             before = state[len(after) : len(after) + cell.state_tensors]
+            # `step`, and what depends on the input; `enter` was called for the whole stack
             output, layer_state = cell(inputs.unsqueeze(1), before)
             inputs = output.squeeze(1)
             after += layer_state

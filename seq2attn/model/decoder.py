@@ -254,6 +254,7 @@ class PointerDecoder(LuongDecoder):
         pointed = torch.sigmoid(-gates) * (copied / sums)  # (B, L, V), times 1 - g_t
         # the softmax gets what is left of 1
         mixed = pointed + (1 - pointed.sum(dim=2, keepdim=True)) * own
+        # what is impossible is finite, too: -inf would give gradients of nan
         return Decoded(mixed.clamp(min=torch.finfo(mixed.dtype).tiny).log(), weights)
 
     def has_copyable(self, memory: Memory) -> Tensor:
@@ -293,7 +294,7 @@ class Reverser(Model):
         self, tokens: Tensor, state: DecoderState, memory: Memory
     ) -> tuple[Decoded, DecoderState]:
         decoded, after = self.decoder(tokens, state, memory)
-        set_position(state.position)
+        set_position(state.position)  # again that of the first: the logits are of all positions
         logits = self.logits(at_least_float32(decoded.logits))
         return Decoded(logits, at_least_float32(decoded.weights)), after
 

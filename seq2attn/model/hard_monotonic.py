@@ -162,6 +162,7 @@ class HardMonotonicDecoder(Decoder):
         assert joint is not None
         onward = log_w.flip(2).logcumsumexp(dim=2).flip(2)  # (B, L, S) log (w_ti + ... + w_tS)
         index = tokens.view(*tokens.shape, 1, 1).expand(-1, -1, log_w.size(2), 1)  # (B, L, S, 1)
+        # what position t wrote, y_t, is the token before position t + 1
         written = log_e[:, :-1].gather(3, index[:, 1:]).squeeze(3)  # (B, L - 1, S) log e_t(j, y_t)
         # <pad> is a token that word dropout removed, and says nothing about the position: q = p
         written = written.masked_fill(tokens[:, 1:, None] == PAD, 0)

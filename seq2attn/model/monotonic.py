@@ -44,7 +44,7 @@ class Gaussian(History):
 
     def update(self, weights: Tensor, step: AttentionStep) -> Tensor:
         """Return kappa, the same at every key: (B, K, S)."""
-        _, _, means = self._mixture(step)
+        _, _, means = self._mixture(step)  # once more: nothing is kept between the calls
         return means.expand_as(step.past)
 
 

@@ -84,6 +84,7 @@ class Entmax15(Normaliser):
         left = (1 - squares) / counts
         has_weight = means - left.clamp(min=0).sqrt() <= ordered  # (..., S) largest score first
         support = has_weight.sum(dim=-1, keepdim=True)  # (..., 1) how many
+        # (`left` is above 0 at the last key with weight, so needs no clamp)
         threshold = means.gather(-1, support - 1) - left.gather(-1, support - 1).sqrt()  # tau
         return (scores - threshold).clamp(min=0).square()
 

@@ -152,6 +152,7 @@ def places(model: nn.Module) -> dict[str, list[Place]]:
             name = _public_name(path, point.name)
             gate = attribute if point.each == "gate" else None
             head = of_head
+            # (a Transformer's points, one of `each` layer, pass all heads together: None)
             if head is None and name.startswith("attention.") and point.each != "layer":
                 head = 0  # the only one
             # A stack of cells also has the points of its cells as its own. The cell comes later, so

@@ -62,10 +62,11 @@ def draw_resets(
         layers: Any = model.encoder.layers  # rules.py refuses resets for other encoders
         for direction in ("cell", "backward_cell"):
             cells = [getattr(layer, direction) for layer in layers]
-            if cells[0] is not None:
-                resets |= _draw(random, cells, source, encoder, first)
+            if cells[0] is not None:  # as the backward cells of one direction are
+                resets |= _draw(random, cells, source, encoder, first=first)
     if decoder > 0:
-        resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, True)
+        # always also the first, which is no mark of the start: the encoder made it
+        resets |= _draw(random, [model.decoder.cell], decoder_input, decoder, first=True)
     return resets
 
 

@@ -105,7 +105,7 @@ class General(Dot):
             nn.init.normal_(self.map.weight, std=initial_std)
 
     def project(self, keys: Tensor) -> Tensor:
-        return self.map(keys)  # (B, S, query_width) W_q^T W_k h
+        return self.map(keys)  # (B, S, query_width) W h
 
 
 class ScaledGeneral(General):

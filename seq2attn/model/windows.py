@@ -100,5 +100,5 @@ class LocalP(Window):
     def around(self, centre: Tensor, width: int) -> View:
         """Return the window with these centres (B, L, 1)."""
         distance = torch.arange(width, device=centre.device) - centre  # (B, L, S)
-        factor = torch.exp(-2 * (distance / self.radius).square())
+        factor = torch.exp(-2 * (distance / self.radius).square())  # 1 / (2 sigma^2) = 2 / R^2
         return View(self.inside(centre, width), factor)

@@ -14,11 +14,14 @@ from seq2attn.model.hooks import is_hooked
 from seq2attn.training.step import Forward, TrainingStep
 
 TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
-"""the largest error allowed, as a share of a parameter's largest gradient, or of"""
+"""an error may be this share of the largest number of its tensor, which is a parameter's gradient
+or the loss"""
 NOISE = 1e-2
-"""this share of the largest gradient of all, or of 1, since probabilities near 1 are rounded"""
+"""a tensor counts as if its largest number were at least this share of the largest of all tensors,
+or of 1, since probabilities near 1 are rounded"""
 MOST_ROUNDING = 30.0
-"""times the tolerance, or the formulas' own error: the error allowed in float32"""
+"""in float32, the leaf may be off by this times the tolerance, or this times what the formulas are
+off themselves"""
 
 
 class LeafDiffers(Exception):
@@ -45,6 +48,7 @@ def prove(step: TrainingStep, batch: Batch, number: int) -> None:
     if largest_error(leaf, formulas) <= 1:
         return
     exact = TrainingStep(copy.deepcopy(step.model).double(), step.config, batch.source.device)
+    # (in float64 there is nothing more exact to ask, nor where no leaf computes in float64)
     if formulas[0].dtype == torch.float32 and exact.leaf is not None:
         prove(exact, batch, number)  # raises if they differ in float64, too
         computed = _loss_and_gradients(exact, exact.formulas, batch, number)

@@ -45,6 +45,7 @@ class Span:
         return f"{self.place(step)} of {self._count(self.steps)}"
 
     def _count(self, step: int) -> str:
+        # g: without the zeros after the point; 15 digits, or it would write a million as 1e+06
         return f"{round(step / (self.per_epoch or 1), 2):,.15g}"
 
 

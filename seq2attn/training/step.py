@@ -123,7 +123,7 @@ class TrainingStep:
     def call(self, forward: Forward, batch: Batch, number: int, part: int = 0) -> Decoded:
         """Call the model or its faster form with the random numbers of a part of step `number`."""
         device = batch.source.device
-        key = (number, part) if part else (number,)
+        key = (number, part) if part else (number,)  # of a batch in one part, its number alone
         seed = generator("cpu", self.config.seed, "dropout", *key).initial_seed()
         if device.type == "cpu":
             torch.default_generator.manual_seed(seed)
@@ -157,8 +157,9 @@ class TrainingStep:
             asked = {argument: given[argument] for argument in loss.asks}
             value = loss.forward(decoded, batch, **asked)
             parts[f"{name}_loss"] = value
+            # no product with 1, and no sum from 0: each would be one more operation
             terms.append(value if loss.weight == 1 else loss.weight * value)
-        total = sum(terms[1:], start=terms[0])  # a sum from 0 would add an operation
+        total = sum(terms[1:], start=terms[0])
         if torch.is_grad_enabled() and not getattr(total, "requires_grad", False):
             raise Seq2AttnError(
                 f"training.losses: {', '.join(self._losses)}: there is no gradient in this step",
@@ -213,7 +214,7 @@ class TrainingStep:
             self._gradients,
             self._averages,
             self._squares,
-            [],
+            [],  # of amsgrad, which is off
             [updates] * len(self._gradients),
             lr=rate,
             beta1=0.9,
