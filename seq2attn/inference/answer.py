@@ -174,6 +174,7 @@ class PatchMap:
         )
         ax = axes_for(ax)
         title = f"{self.quantity} of {self.other.source!r} in {answer.source!r}"
+        # colours reach to 1 nat at least, so that small effects look small
         draw_map(ax, drawn, title=title, largest=max(float(self.effect.max()), 1.0))
         ax.set(xlabel="ln p lost at", ylabel="patched at")
         ax.figure.colorbar(ax.collections[0], ax=ax, label="nats")

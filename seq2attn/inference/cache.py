@@ -155,13 +155,16 @@ class Collector:
 
             dtype = batches[0][1].dtype
             blank = np.nan if dtype.kind == "f" else False
-            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)  # along each axis
+            # along each axis but that of the strings, the longest of all batches
+            longest = np.max([rows.shape[1:] for _, rows in batches], axis=0)
             array = np.full((len(answers), *longest), blank, dtype)
             for indices, rows in batches:
                 # these strings, and along every other axis as much as the batch has
                 region: Any = indices, *map(slice, rows.shape[1:])
                 array[region] = rows
-            if of_rows == "step":  # a batch goes on until the longest of its outputs has ended
+            # A batch goes on until the longest of its outputs has ended. (Its sources have one
+            # length, so rows of `source` have nothing behind their ends.)
+            if of_rows == "step":
                 array[np.arange(array.shape[1]) >= steps[:, None]] = blank
             arrays[name] = array
 
@@ -186,7 +189,7 @@ def by_position(name: str, visits: Sequence[Visit]) -> Tensor:
             f"{name} is passed several times at position {position}, and a cache keeps one value",
             hint="Give each of them a point of its own, or the axes step and source.",
         )
-    blank = torch.nan if joined.is_floating_point() else 0
+    blank = torch.nan if joined.is_floating_point() else 0  # 0: False, as in `attention.allowed`
     shape = (len(joined), max(order) + 1, *joined.shape[2:])
     placed = joined.new_full(shape, blank)
     placed[:, order] = joined

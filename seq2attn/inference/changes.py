@@ -90,7 +90,7 @@ class Changes:
         Raises `Seq2AttnError` for changes that do not fit the model or the source.
         """
         known = places(model)
-        self._check_patches(known)
+        self._check_patches(known)  # first: the next looks up the names in `known`
         self._check_positions(known, source.size(1))
         self._check_sums()
         by_name = self.of_attention(source, lengths)
@@ -122,7 +122,7 @@ class Changes:
     def _check_patches(self, known: Mapping[str, list[Place]]) -> None:
         """Raise `Seq2AttnError` for a name whose value cannot be replaced."""
         allowed = []
-        for name, (place, *_) in known.items():
+        for name, (place, *_) in known.items():  # the places of a name are alike in this
             if place.point.axes and not place.point.fixed:
                 allowed.append(name)
         for name, _ in self.patch:
@@ -155,7 +155,7 @@ class Changes:
         totals: dict[int, float] = defaultdict(float)
         for (step, _), weight in self.force.items():
             totals[step] += weight
-            if totals[step] > 1 + 1e-6:
+            if totals[step] > 1 + 1e-6:  # a sum of 1 may be rounded up
                 raise Seq2AttnError(
                     f"the weights set at step {step} sum to {totals[step]:g}; at most 1 is allowed"
                 )
@@ -183,7 +183,7 @@ class Changes:
 
     def _ban(self, allowed: Tensor, at: At) -> Tensor:
         """Hook of `attention.allowed` (..., L, S): forbid the keys of `ban`."""
-        allowed = allowed.clone()
+        allowed = allowed.clone()  # the model's own may be a view of its mask of padding
         for where in self.ban:
             if not isinstance(where, tuple):
                 allowed[..., where] = False
@@ -318,7 +318,7 @@ class Patch:
                 "to patch nothing"
             )
         unchanged = unchanged.view(-1, *[1] * (rows.dim() - 1))  # (B, 1, ...)
-        rows.copy_(torch.where(unchanged, rows, new))
+        rows.copy_(torch.where(unchanged, rows, new))  # and with them `value`
         return value
 
     def _donated(self, rows: Tensor, at: At) -> Tensor:

@@ -67,10 +67,9 @@ class Decoding:
                 weights = None
                 if self.weights is not None:
                     weights = self.weights[row, rank, : length + finished]  # (T, S)
-                output = Output(
-                    tokens[:length], finished, weights, log_probability, scores[row][rank]
+                outputs.append(
+                    Output(tokens[:length], finished, weights, log_probability, scores[row][rank])
                 )
-                outputs.append(output)
             yield outputs
 
 
@@ -110,6 +109,7 @@ def greedy_decode(
     memory, state = model.encode(source, lengths)
     token = torch.full_like(lengths, SOS)  # (B,)
     # which rows have emitted <eos>, and which have had logits that are nan
+    # (the same tensor at first, which nothing changes in place)
     finished = undefined = torch.zeros_like(lengths, dtype=torch.bool)
     # allocated once: growing it at each step fragments memory
     emitted = token.new_full((len(token), max_steps), EOS)
@@ -117,7 +117,7 @@ def greedy_decode(
     for position in steps(max_steps):
         decoded, state = model.step(token, state, memory)
         largest, token = model.choices(decoded.logits, memory).squeeze(1).max(dim=1)  # (B,) each
-        undefined = undefined | (largest.isnan() & ~finished)
+        undefined = undefined | (largest.isnan() & ~finished)  # the maximum is nan if one logit is
         if write and position in write:
             token = torch.full_like(token, write[position])
         token = token.masked_fill(finished, EOS)
@@ -232,7 +232,7 @@ def beam_decode(
         counts = counts.gather(1, parents)
         rows = (first_rows + parents).flatten()  # (BK,)
         emitted = torch.cat([emitted[rows], tokens.view(-1, 1)], dim=1)
-        if keep_weights and decoded.weights is not None:
+        if keep_weights and decoded.weights is not None:  # those of the parents go along
             weights = [torch.cat([*weights, decoded.weights], dim=1)[rows]]
         # those that do not exist have nothing to finish
         if ((tokens == EOS) | totals.isneginf()).all():

@@ -169,6 +169,7 @@ def _measure_pairs(
         decoded = predictor.answers(sources, batch.source, decoding)
         for index, answer in zip(indices, _compare(task, chosen, decoded), strict=True):
             answers[index] = answer
+            # by the text, not by ids: `<unk>` is no symbol, but may have copied one
             metrics["exact_match"][index] = answer.is_right
 
     in_order = [answers[index] for index in range(count)]
@@ -204,13 +205,14 @@ def _batches(
     sample begins with the examples of a smaller one.
     """
     rows = predictor.rows_at_once(length, all_steps=True)
-    block = max(1, min(BLOCK, CELLS // length))
+    block = max(1, min(BLOCK, CELLS // length))  # whatever `samples` is: blocks are drawn whole
 
     for first in range(0, samples, block):
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)
-        drawn = predictor.batch(examples).select(slice(samples - first))  # less of the last block
+        # all of a block, but of the last one only as many as are missing
+        drawn = predictor.batch(examples).select(slice(samples - first))
 
         for start in range(0, len(drawn.source), rows):
             yield drawn.select(slice(start, start + rows)).to(predictor.device)
@@ -236,7 +238,8 @@ def _measure(
     forced, losses = predictor.forced(batch)
     if outputs is None:
         # Greedy decoding stops at the length of the longest target: an output that goes on is
-        # wrong. In a beam, a shorter hypothesis may still overtake a longer one.
+        # wrong. With a beam (None: to the end), a shorter hypothesis may still overtake a longer
+        # one.
         steps = targets.size(1) if predictor.search is None else None
         decoding = predictor.decode(batch.source, batch.source_lengths, max_steps=steps)
         outputs = decoding.tokens[:, 0]

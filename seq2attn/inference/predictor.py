@@ -178,8 +178,9 @@ class Predictor:
         )
         tokens = MAX_TOKENS_OF_SELF_ATTENTION if attends_to_itself else MAX_TOKENS
 
-        rows = min(MAX_ROWS, tokens // (length + 1))
+        rows = min(MAX_ROWS, tokens // (length + 1))  # 1: `<eos>`
         if all_steps:
+            # of weights, L x S each, L about as long as S
             rows = min(rows, MAX_WEIGHTS // length**2)
         if self.search is not None:
             rows //= self.search.width
@@ -251,7 +252,7 @@ class Predictor:
         for indices in self.decoded_together(list(map(len, sources)), all_steps=True):
             pairs = []
             for index in indices:
-                target = [id_ for id_ in outputs[index] if id_ != EOS]
+                target = [id_ for id_ in outputs[index] if id_ != EOS]  # `batch` appends one
                 pairs.append((sources[index], target))
             batch = self.batch(pad_pairs(pairs, self.device))
 
@@ -298,6 +299,7 @@ class Predictor:
                 source_symbols=tuple(read.tokens[index] for index in ids),
                 output_symbols=tuple(symbols),
                 output_ids=tuple(emitted),
+                # a copy: a view would keep those of all B texts
                 weights=None if weights is None else weights.cpu().numpy().copy(),
                 hypotheses=() if self.search is None else tuple(hypotheses),
                 task=self.task,

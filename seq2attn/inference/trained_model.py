@@ -164,7 +164,7 @@ class TrainedModel:
             need_count("samples", samples)
         if isinstance(self.task, Pairs):
             drawn = {"lengths": lengths, "samples": samples, "families": families, "seed": seed}
-            if asked := [name for name, value in drawn.items() if value]:
+            if asked := [name for name, value in drawn.items() if value]:  # seed 0 is the default
                 raise Seq2AttnError(
                     f"run {self.run.name!r} is measured on all pairs of a file; leave out "
                     f"{' and '.join(asked)}"
@@ -245,7 +245,7 @@ def patch_map(
     rows = donors[quantity].astype(float)  # (N, rows, ...)
     axis = donors.names()[quantity][1]  # of the rows: step, or source
     ends = np.minimum(cache.lengths[axis], donors.lengths[axis])  # (N,) rows that both have
-    unpatched = model.predictor.losses(answers)  # (N, T)
+    unpatched = model.predictor.losses(answers)  # (N, T), as below: of what the model wrote
     effects = []  # (N, T) of each row: how much less likely it makes the answers' symbols
     for index in range(ends.max()):
         row = rows[:, index].copy()

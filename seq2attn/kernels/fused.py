@@ -47,11 +47,10 @@ class FusedGRU(FusedCell, GRU):
         if inputs.size(1) == 1 or is_hooked(self):
             return super().forward(inputs, state, lengths)
         first = state[0].unsqueeze(0)
-        weights = _weights(self)
         outputs, last = torch.gru(
             inputs,
             first,
-            weights,
+            _weights(self),
             has_biases=True,
             num_layers=1,
             dropout=0.0,

@@ -228,8 +228,8 @@ class Heads(nn.Module):
 
     def begin(self, memory: Memory) -> Tensor | None:
         """As `Attention.begin`: the channels of one head after those of the other (B, H C, S)."""
-        pasts = [head.begin(own) for head, own in zip(self.heads, memory.prepared, strict=True)]
-        return _joined(pasts)
+        memories = zip(self.heads, memory.prepared, strict=True)
+        return _joined([head.begin(own) for head, own in memories])
 
     def forward(
         self, query: Tensor, memory: Memory, past: Tensor | None = None, first: Tensor | int = 0

@@ -72,8 +72,7 @@ class Entry:
         axes_of_one = axes[:index] + axes[index + 1 :]
         heads = []
         for number, one in enumerate(value.unbind(index + 1)):  # the first dimension is the batch
-            of_one = replace(place, head=number)
-            heads.append(_called(hook, one, one.clone(), of_one, axes_of_one))
+            heads.append(_called(hook, one, one.clone(), replace(place, head=number), axes_of_one))
         return torch.stack(heads, index + 1)
 
 
@@ -145,15 +144,15 @@ def _takes_two(hook: Any) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def named_hooks(model: nn.Module, hooks: Mapping[str, Hook], rank: Rank) -> Iterator[Entry]:
+def named_hooks(
+    model: nn.Module, hooks: Mapping[str, Hook], rank: Rank
+) -> contextlib.AbstractContextManager[Entry]:
     """As `hooked_places`, with public names of points that the model has."""
     known = places(model)
     entered = []
     for name, hook in hooks.items():
         entered += [(place, hook) for place in known[name]]
-    with hooked_places(entered, rank) as entry:
-        yield entry
+    return hooked_places(entered, rank)
 
 
 @contextlib.contextmanager

@@ -79,9 +79,7 @@ def _draw(
     A reset at a position replaces the state that the cell reads with this position's token.
     first: also at the first position, where this is the initial state.
     """
-    points: list[Point] = []
-    for cell in cells:
-        points += cell.state_points
+    points = [point for cell in cells for point in cell.state_points]
     options: Any = {"generator": random, "device": random.device}
     kept = torch.rand(tokens.shape, **options) >= probability  # (B, L)
     if not first:

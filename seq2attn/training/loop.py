@@ -59,8 +59,6 @@ class Trainer:
     device: torch.device
     display: Display
     data: TrainingData
-    formulas: bool = False
-    """True to compute the model's formulas in PyTorch, without the compiled kernels"""
 
     def __post_init__(self) -> None:
         """Prepare the step, and restore what the run has saved."""
@@ -77,23 +75,24 @@ class Trainer:
         remove_leftovers(run.checkpoints, "*")
 
         self.progress = self._restore()
-        # a run whose kernels once disagreed with the formulas goes on without them when resumed
-        self.progress.formulas |= self.formulas
-        if self.progress.formulas:
+        if self.progress.formulas:  # the kernels once disagreed with them
             self.step.leaf = None
 
     def start_over(self, model: Model) -> None:
-        """Go back to the last checkpoint, with `model`, just built, and without the kernels."""
+        """Go back to the last checkpoint, with `model`, just built, and compute the model's
+        formulas in PyTorch from now on, also when the run is resumed: its kernels were wrong.
+        """
         self.model = model
-        self.formulas = True
         self.__post_init__()
+        self.progress.formulas = True
+        self.step.leaf = None
 
     def train(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train to the end, to the target, or until `should_stop`, called before each step."""
         if self.finished:  # a crash may have come between the last checkpoint and status.json
             self.write_status("finished")
             return
-        training, progress = self.config.training, self.progress
+        progress = self.progress
         self._recorder = Recorder(self.run, progress.positions)
         # training seeds torch's generators at each step: the caller's are as before, afterwards
         with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
@@ -108,7 +107,7 @@ class Trainer:
                 decoded = self.step.forward(batch, progress.step)
                 losses = self.step.losses(decoded, batch, progress.step)
                 norm = self.step.gradients(losses.total)
-                rate = learning_rate(training, progress.step, self.span.steps)
+                rate = learning_rate(self.config.training, progress.step, self.span.steps)
                 self.step.update(rate)
                 progress.step += 1
                 self._record(batch, decoded.logits.detach(), losses, norm, rate)
@@ -153,9 +152,8 @@ class Trainer:
         Raises `Diverged` unless loss and gradients are finite.
         """
         step = self.progress.step
-        steps = self.span.steps
         self._tokens += batch.decoder_lengths.sum()
-        logged = step % self.config.training.log_every == 0 or step == steps
+        logged = step % self.config.training.log_every == 0 or step == self.span.steps
         # on a GPU only with the others: reading a number waits until it has computed all before
         if logged or self.device.type == "cpu":
             loss, gradient_norm = losses.total.item(), norm.item()
@@ -190,6 +188,7 @@ class Trainer:
         if evaluates:
             prove(self.step, batch, step)  # no checkpoint to go on from without a proof
             results = self._evaluate()
+        # at the end, too, which may come before the last of these steps
         if step in self._snapshot_steps or (self.finished and self._snapshot_steps):
             self._take_snapshot()
         if evaluates:

@@ -81,11 +81,12 @@ def train(
         device = "cpu"
     chosen_device = choose_device(device)
     torch.backends.cudnn.allow_tf32 = False  # or a GPU rounds what cuDNN computes to 10 bits
+    # a run goes on in the dtype in which it began, whatever the caller's is now
     dtype = default_dtype(before.dtype) if before else contextlib.nullcontext()
     # whatever the context of the caller: a run is a function of its config
     autocast = torch.autocast(chosen_device.type, enabled=False)
     autocast_cpu = torch.autocast("cpu", enabled=False)
-    may_move = device == "auto" and before is None
+    may_move = device == "auto" and before is None  # a run that has begun stays where it was
     with dtype, autocast, autocast_cpu, torch.inference_mode(False), torch.enable_grad():
         return _train_on(chosen_device, may_move, config, where, threads, display, should_stop)
 

@@ -104,9 +104,10 @@ class TrainingStep:
 
         Their random numbers are a function of seed, step and part alone.
         """
-        if self.leaf is None or is_hooked(self.model):
-            return self.call(self.formulas, batch, number, part)
-        return self.call(self.leaf, batch, number, part)
+        forward = self.leaf
+        if forward is None or is_hooked(self.model):
+            forward = self.formulas
+        return self.call(forward, batch, number, part)
 
     def formulas(self, batch: Batch, resets: Resets) -> Decoded:
         """Compute the outputs with the model itself, whose states are reset."""
