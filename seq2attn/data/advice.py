@@ -136,7 +136,7 @@ def examine(lines: Texts, form: Format, path: Path) -> Findings:
 
     form: the user's own format, which is kept if it reads most lines.
     """
-    filled = [line for line in lines if line.strip()] or [""]
+    filled = [line for line in lines if line.strip()] or [""]  # never empty, for what follows
     if found := _recognised(NOT_PAIRS, filled, path) or _encoded(filled, path):
         return found
     if _net_read(lines, form) > 0.8 * len(filled):  # only a few lines are malformed
@@ -203,11 +203,11 @@ def _simplest(lines: Texts, own: Format, form: Format) -> tuple[Format, int]:
         if any(line.startswith(sign) or f" {sign}" in line for line in lines):
             tries.append({"comment": sign})
     tries += [{"columns": own.columns}, {"strip": own.strip}]
-    form = replace(form, strip=True)  # reads most, and is more than many files need
+    form = replace(form, strip=True)  # reads the most lines, but many files can do without
     most = _net_read(lines, form)
     for change in tries:
         other = replace(form, **change)
-        net = most if other == form else _net_read(lines, other)
+        net = most if other == form else _net_read(lines, other)  # which takes time
         is_own = "comment" not in change
         if net > most or (net == most and is_own):
             form, most = other, net
@@ -227,11 +227,11 @@ def _read_with(form: Format, lines: Texts, own: Format, kind: str) -> Findings:
     bad, read = len(parsed.problems), len(parsed.rows)
     sure = not notes and bad <= max(3, BAD * read)
     if bad:
-        form = replace(form, skip_bad=bad)
+        form = replace(form, skip_bad=bad)  # an option that the advice then names, too
         at, problem = min(parsed.problems.items())
         text = f"Malformed even so: {bad:,} of {len(lines):,} lines, such as line {at}"
         notes.append(f"{text}: {problem}: {quoted(lines[at - 1])}")
-    if bad > MANY * read:
+    if bad > MANY * read:  # then these options are not the right ones
         return Findings(kind, notes)
     examples = parsed.pairs[:: read // 3 + 1][:3]  # from all over the file
     return Findings(kind, notes, sure, form.differing(own), read, examples)
@@ -275,7 +275,7 @@ def _encoded(lines: Texts, path: Path) -> Findings | None:
     broken = [line for line in lines if re.search("[\0\ud800-\udfff]", line)]
     if not broken or len(broken) < BAD * len(lines):
         return None
-    data = broken[0].encode(errors="surrogateescape")
+    data = broken[0].encode(errors="surrogateescape")  # the bytes that the file has
     shown = [f"{name}, {quoted(data.decode(name, 'replace'))}" for name in ENCODINGS]
     note = f"Which is right? {'; '.join(shown)}: iconv -f NAME -t UTF-8 {_shell(path)} > utf8.txt"
     return Findings("not UTF-8", [note])

@@ -61,6 +61,7 @@ class Batch:
 
 def generator(device: torch.device | str, *key: int | str) -> torch.Generator:
     """Return a generator whose stream depends only on `key`, such as (seed, "training", 17)."""
+    # 63 bits: a seed that a signed number of 64 holds, too
     return torch.Generator(device).manual_seed(stable_hash(repr(key)) >> 1)
 
 
@@ -137,7 +138,7 @@ class TrainingData:
 
     @property
     def largest_batch(self) -> tuple[int, int, int]:
-        """Sources of a batch, and the symbols of the pair that takes most memory: rows, S, T."""
+        """Sources of a batch, and the symbols of the pair with the largest map: rows, S, T."""
         longest = self.task.max_length
         return self.batch_size, longest, self.task.target_length(longest)
 
@@ -185,8 +186,9 @@ class EpochData(TrainingData):
         for epoch in itertools.count(start // self.per_epoch):
             first = epoch * self.per_epoch
             for number, rows in enumerate(self.epoch_rows(epoch), first):
-                if number < start:
+                if number < start:  # of the first epoch
                     continue
+                # made on the CPU, so that every device trains on the same batches
                 examples = pad_pairs([self.encoded[row] for row in rows], "cpu")
                 batch = make_batch(examples, source_eos=self.source_eos)
                 random = generator("cpu", self.seed, "word dropout", number)

@@ -105,7 +105,8 @@ def _delimited(lines: Texts, form: Format) -> Format | None:
         widths = Counter(len(candidate.split(line)) for line in lines)
         width, count = widths.most_common(1)[0]
         is_usual = delimiter in (form.delimiter, "\t")
-        fit = round(count / len(lines), 2), is_usual, width  # compared in this order
+        # compared in this order; rounded, so that nearly as many lines are as many
+        fit = round(count / len(lines), 2), is_usual, width
         if width > 1 and fit > best:
             best, found = fit, replace(candidate, columns=width)
     share_of_lines = best[0]
@@ -149,13 +150,13 @@ def _is_table(lines: Texts) -> bool:
     """
     rows = [line.split() for line in lines]
     width, count = Counter(map(len, rows)).most_common(1)[0]
-    if count <= 0.95 * len(rows):
+    if count <= 0.95 * len(rows):  # words have more symbols or fewer
         return False
     columns = zip(*(row for row in rows if len(row) == width), strict=True)
     values = [set(column) for column in columns]
     different = set().union(*values)
     # The two numbers are equal if no value is in two columns.
-    return sum(map(len, values)) < 1.5 * len(different)
+    return sum(map(len, values)) < 1.5 * len(different)  # symbols recur in every place
 
 
 def script(text: str) -> str:
@@ -198,8 +199,10 @@ def is_header(first: Texts, rows: Sequence[Texts]) -> bool:
 def _is_unlike(name: str, cells: Texts) -> bool:
     """Return True if a word in the first row is the name of its column and not a value: all others
     are numbers, features or a few values, or have other symbols or another script.
+
+    name: of letters, no number (`PLAIN`); cells: those below it.
     """
-    if not name or name in cells or len(cells) < 10:
+    if not name or name in cells or len(cells) < 10:  # of a few cells, chance makes them unlike
         return False
     same = sum(script(cell) == script(name) for cell in cells)
     kind = role(cells)
@@ -225,7 +228,7 @@ def is_segmented(texts: Texts) -> bool:
 
 def role(cells: Texts) -> str:
     """Return what a column holds: one of the roles that `Column` lists."""
-    filled = [cell for cell in cells if cell not in ("", "_", "-")]
+    filled = [cell for cell in cells if cell not in ("", "_", "-")]  # signs of an empty cell
     different = len(set(filled))
     if not filled or len(filled) < 0.5 * len(cells):
         return "empty"
@@ -267,7 +270,7 @@ def choose(columns: Sequence[Column]) -> tuple[list[Column], bool]:
     chosen = _different(words)
     if len(chosen) < 2:
         return [], False
-    if chosen[0].role == "segments":
+    if chosen[0].role == "segments":  # they are the answer, so they come second
         chosen.reverse()
     # With such a column, a line may compare two words, neither of which is the other's answer.
     is_classified = any(is_name(f"label|class|score|{COGNATES}", column.name) for column in columns)

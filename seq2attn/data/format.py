@@ -148,7 +148,7 @@ class Format:
         if has_quotation:
             try:
                 line = line.strip(" ") if self.strip else line
-                (fields,) = csv.reader(
+                (fields,) = csv.reader(  # a single row, since it gets a single line
                     [line], delimiter=self.delimiter, strict=True, skipinitialspace=self.strip
                 )
             except csv.Error:
@@ -195,9 +195,10 @@ class Format:
         """Parse a line without its line end, of a format without names, into a pair for each of its
         answers. Raises `ValueError` with what is wrong with it.
         """
-        text = line.replace("\t", "") if self.delimiter == "\t" else line  # other tabs are wrong
+        # tabs between columns are right, all others wrong
+        text = line.replace("\t", "") if self.delimiter == "\t" else line
         if wrong := re.search(f"[\0\r\t{BOM}\ud800-\udfff]", text):
-            if wrong[0] == BOM:
+            if wrong[0] == BOM:  # first, since its code point is above those of surrogates
                 raise ValueError("a byte order mark, as where two files were joined")
             if wrong[0] >= "\ud800":
                 raise ValueError("not UTF-8 text; save it as UTF-8")

@@ -57,7 +57,7 @@ class PairFile:
         """Return the text of a file that has only these of the lines with pairs, below what
         precedes all of them, such as the header.
         """
-        first = min([*self.parsed.rows, *self.parsed.problems])
+        first = min([*self.parsed.rows, *self.parsed.problems])  # a malformed one is no header
         lines = [*self.lines[: first - 1], *(self.lines[number - 1] for number in numbers)]
         return "".join(f"{line}\n" for line in lines)
 

@@ -30,7 +30,7 @@ def words_of(file: PairFile) -> Units:
         words[number] = pairs[0][0].partition(FEATURES)[0]
     known = set(words.values())
     for number, word in words.items():
-        base = VARIANT.sub("", word.partition(" #")[0])
+        base = VARIANT.sub("", word.partition(" #")[0])  # what variants and comments stand behind
         words[number] = normal_form(base if base in known else word, "nfc")
     return words
 
@@ -106,11 +106,11 @@ def _compared(file: PairFile) -> dict[str, dict[int, list[str]]]:
     columns = {"share their source with train": sources, "their target": targets}
     form, names, cells = file.parsed.form, file.parsed.names, dict(file.cells())
     for at in range(form.width):
-        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:
+        if at + 1 in form.used or len(columns) == 2 + MOST_COLUMNS:  # 2: the words and answers
             continue
         values = {number: [normal_form(row[at], "nfc")] for number, row in cells.items()}
         different = len({value for (value,) in values.values()})
-        if 1 < different < 0.9 * len(values):
+        if 1 < different < 0.9 * len(values):  # not one value, nor, as ids are, a new one a line
             name = names[at] if names else f"column {at + 1}"
             columns[f"their {name}"] = values
     return columns

@@ -174,7 +174,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
     ", ", it is possible, so the user is asked. spaced: targets are symbols with a separator.
     """
     if not spaced and median(target.count(" ") for target in targets) > 5:
-        return  # sentences, whose commas are their own
+        return  # sentences (more than 5 blanks), whose commas are their own
     for sign in BETWEEN:
         if spaced and " " not in sign:
             continue  # it is inside a symbol

@@ -43,7 +43,7 @@ class Addition(Task):
         sizes = draw_integers(random, shortest, longest, count)
         digits = draw_integers(random, 0, 9, count, 2, longest)
         last_written = draw_integers(random, 1, 9, count, 2, 1)
-        at = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1)
+        at = (sizes - 1).view(-1, 1, 1).expand(-1, 2, 1)  # (N, 2, 1) of the digit written last
         digits = digits.scatter(2, at, last_written)  # (N, 2, longest)
         pairs = []
         for size, rows in zip(sizes.tolist(), digits.tolist(), strict=True):

@@ -104,7 +104,8 @@ class Task(ABC):
             )
         if self.training_set is None:
             for length in lengths:
-                self.examples(Generator(), 1, length)  # raises for a length without sources
+                # only to see whether it raises, for a length without sources
+                self.examples(Generator(), 1, length)
 
     def answer(self, text: str) -> Solution | None:
         """Return the right answer to `text`; None if the task does not know it."""

@@ -86,7 +86,7 @@ class Dates(Task):
             hint = f"Dates of {years} have {int(lengths.min())} to {int(lengths.max())}."
             raise Seq2AttnError(f"task 'dates': no {wanted}", hint=hint)
         dates = _dates(self.first_year, self.last_year)
-        rows = draw_integers(random, 0, len(pool) - 1, count).cpu()
+        rows = draw_integers(random, 0, len(pool) - 1, count).cpu()  # where the pool is
         pairs = []
         for style, day in pool[rows].tolist():
             date = dates[day]
@@ -99,7 +99,7 @@ class Dates(Task):
     def answer(self, text: str) -> Solution | None:
         """Return the date; None if `text` is not in one of the styles, or there is no such day."""
         year = re.search("[0-9]{4}", text)
-        if year is None or year[0] == "0000":
+        if year is None or year[0] == "0000":  # a year that `datetime` lacks
             return None
         date = _parsed(int(year[0])).get(text)
         return None if date is None else Solution(date.isoformat())

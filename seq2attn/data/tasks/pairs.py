@@ -78,6 +78,7 @@ class Pairs(Task):
         """
         form = self.form
         for index, (number, line) in enumerate(form.rows(lines)):
+            # (a first line of one column is a word, not a header)
             if index == 0 and form.has_header and len(form.split(line)) > 1:
                 form = form.named(line, answers=False)
             else:

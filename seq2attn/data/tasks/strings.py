@@ -96,6 +96,7 @@ class StringTask(Task):
             case "unary":
                 ids = characters(1).expand(-1, length)
             case "periodic":
+                # the first characters of a word, as many as its period, again and again
                 periods = draw_integers(random, 2, LONGEST_WORD, count, 1)  # (N, 1)
                 ids = characters(LONGEST_WORD).gather(1, positions % periods)
             case "two_letter":
@@ -104,11 +105,11 @@ class StringTask(Task):
                 second = (first + distance) % symbols  # another one if symbols > 1
                 choices = draw_integers(random, 0, 1, count, length)
                 ids = torch.where(choices == 0, first, second)
-            case "palindrome":
+            case "palindrome":  # a position and its mirror image have the same character
                 ids = characters(length).gather(1, torch.minimum(positions, length - 1 - positions))
             case "sorted":
                 ids = characters(length).sort(dim=1).values
-            case _:  # runs
+            case _:  # runs: each character as often as its size says
                 sizes = draw_integers(random, 1, LONGEST_RUN, count, length)
                 ids = characters(length).gather(1, _item_at(positions, sizes))
         lengths = torch.full((count,), length, device=random.device)
