@@ -199,7 +199,7 @@ def _replace(values: Any, key: str, value: Any, above: str = "") -> dict[str, An
     if values is None:
         values = {}
     elif not isinstance(values, Mapping):
-        if above not in PARTS or isinstance(values, list):
+        if above not in PARTS or isinstance(values, list):  # a list has numbers below it, not keys
             raise Seq2AttnError(f"{above} has no keys below it")
         values = {"name": values}  # a part that is written as its name alone
     name, _, below = key.partition(".")
@@ -337,15 +337,16 @@ def _section_at(
     part = ""
     registry = None  # of the parts among which the value at the last key chooses
     for key in location:
-        if isinstance(key, int):  # one of several parts
+        if isinstance(key, int):  # one of several parts, of the registry of the key before
             values = values[key]
         else:
             field = section.model_fields[key]
             registry = registry_of(field)
             values = values.get(key) if isinstance(values, Mapping) else None
-        if registry is None:
+        if registry is None:  # a section such as `training`, whose type is that of its field
             section = field.annotation  # type: ignore[assignment]
         elif not isinstance(values, list):  # of a list, the number that comes next chooses a part
+            # a part is written as its name alone, or with options, or not at all
             name = values.get(registry.key) if isinstance(values, Mapping) else values
             entry = registry.get(str(name or registry.default))
             section = entry.options

@@ -39,11 +39,11 @@ def _words(values: Any, what: str) -> Iterator[str]:
     neither text nor a whole number; what: what it should be, for the message.
     """
     if isinstance(values, str | dict) or not isinstance(values, Iterable):
-        values = [values]
+        values = [values]  # a mapping, too, which is then refused as a whole
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise Seq2AttnError(f"{quoted(value)} is not {what}")
-        yield from str(value).removesuffix(",").split(",")
+        yield from str(value).removesuffix(",").split(",")  # `3,` is one word
 
 
 def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:

@@ -89,6 +89,7 @@ class _Loader(yaml.SafeLoader):
         """Compose a node as PyYAML does, unless it is an alias, has a tag, or lies too deep."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         self.depth += 1
+        # 1 more, since the value at the last level is a node, too
         if event.anchor is not None or event.tag is not None or self.depth > MAX_LEVELS + 1:
             problem = f"found an alias, a tag, or more than {MAX_LEVELS} levels; write plain values"
             raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)

@@ -111,14 +111,14 @@ def sign_flips(differences: Iterable[int]) -> float:
         positive = random.binomial(count, 0.5, size=DRAWS)  # how many of `count` signs are +
         totals += size * (2 * positive - count)
     as_far = int((abs(totals) >= abs(sum(differing))).sum())
-    return (1 + as_far) / (1 + DRAWS)
+    return (1 + as_far) / (1 + DRAWS)  # the given signs are one more draw
 
 
 def paired_difference(only_a: float, only_b: float, count: float) -> Estimate:
     """Return how much higher the error rate of A is than that of B on the same `count` independent
     words, of which only A or only B got so many right, with its 95 % interval (Agresti & Min 2005).
     """
-    difference, total = only_b - only_a, count + 2
+    difference, total = only_b - only_a, count + 2  # 1/2 is added to each of the four counts
     half = Z_95 * math.sqrt(only_a + only_b + 1 - difference**2 / total) / total
     value, centre = difference / count, difference / total
     return Estimate(value, min(value, centre - half), max(value, centre + half))
@@ -181,7 +181,7 @@ def t_quantile(freedom: int) -> float:
     degrees of freedom. The angle atan(t / sqrt(freedom)) is found by bisection.
     """
     low, high = 0.0, math.pi / 2
-    for _ in range(100):
+    for _ in range(100):  # more than the bits of a number, so that it ends at the nearest one
         angle = (low + high) / 2
         if _t_probability(angle, freedom) < 0.95:
             low = angle
