@@ -15,7 +15,7 @@ from refusal import refused
 
 import seq2attn
 from seq2attn.runs.checkpoint import load_checkpoint
-from seq2attn.runs.run import Run
+from seq2attn.runs.run import Run, is_training
 
 SETTINGS = [
     "training.schedule=constant",
@@ -101,6 +101,16 @@ def test_what_cannot_be_saved_makes_no_run(saved):
     with refused("does not belong to this config: it has torch.float32 .3,. as 'decoder.output"):
         saved.save("other")
     assert not Path("runs/other").exists()
+
+
+def test_a_run_that_is_being_saved_is_locked(saved):
+    found = []
+    run = Run(Path("runs/another"))
+    encoder = saved.module.encoder
+    with encoder.register_forward_hook(lambda *_: found.append(is_training(run))):
+        saved.save("another")
+    assert set(found) == {True}
+    assert not is_training(run)
 
 
 def test_half_precision_and_autocast(tmp_path, monkeypatch):

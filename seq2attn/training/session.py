@@ -129,8 +129,7 @@ def _train_on(
     if isinstance(where, Run):
         run = where
     else:
-        kernels = describe(device)
-        environment = describe_environment(where, config, device, threads, kernels)
+        environment = describe_environment(where, config, device, threads, describe(device))
         run = create_run(where, config, environment, task.learned())
 
     stopping = contextlib.nullcontext(StopRequest()) if should_stop else stop_on_signals()
@@ -209,6 +208,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
         return
     yield from trainer.data.task.notes
     model = trainer.config.model
+    # the C knows no other cell
     has_kernels = isinstance(model, RecurrentConfig) and model.cell.name == "gru"
     slow = why_slow(device)
     if has_kernels and slow:
@@ -216,6 +216,7 @@ def _notes(trainer: Trainer) -> Iterator[str]:
     started = run.environment
     before = f"{started.device}, {started.kernels or 'not compiled'}"
     now = f"{device.type}, {describe(device)}"
+    # what the kernels do not cover is computed alike with and without them
     if step and before != now and (has_kernels or started.device != device.type):
         yield f"{run.path} was started on {before} and continues on {now}"
         yield "its weights will not be bit-identical to those of an uninterrupted run"
@@ -327,15 +328,17 @@ class NewModel(TrainedModel):
             # what loads the run builds this model: the user's module must have its tensors
             expected = build_model(config, task).state_dict()
             check_tensors(Path("model.module"), self.module.state_dict(), expected, finite=())
-            threads, kernels = torch.get_num_threads(), describe(device)
-            environment = describe_environment(new, config, device, threads, kernels)
+            environment = describe_environment(
+                new, config, device, torch.get_num_threads(), describe(device)
+            )
         environment["own_loop"] = True
 
         self.run = create_run(new, config, environment, task.learned())
         self.checkpoint = "last"
         data = build_training_data(config, device, task)
-        trainer = Trainer(self.run, config, self.module, device, Display(), data)
-        trainer.save_trained(self.step, self._losses(), state)
+        with training_lock(self.run):  # nobody may take it for a run whose process was killed
+            trainer = Trainer(self.run, config, self.module, device, Display(), data)
+            trainer.save_trained(self.step, self._losses(), state)
         return self.run
 
 
