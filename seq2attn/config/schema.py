@@ -56,7 +56,7 @@ def parse_lengths(values: Iterable[object] | int | str) -> tuple[int, ...]:
     lengths: set[int] = set()
     for word in _words(values, f"a length; {_LENGTHS}"):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", word)
-        first = int(match[1]) if match else 0
+        first = int(match[1]) if match else 0  # no length, so that it is refused below
         last = int(match[2] or first) if match else 0
         if not 1 <= first <= last <= parts.LONGEST:
             raise Seq2AttnError(f"{quoted(word)} is not a length; {_LENGTHS}")

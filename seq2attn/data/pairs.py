@@ -80,11 +80,11 @@ def load_pairs(path: Path, form: Format) -> PairFile:
     if message:
         found = examine(lines, form, path)
         raise Seq2AttnError(f"{path}: {message}", hint=str(found), settings=found.settings)
-    sha256 = hashlib.sha256(data).hexdigest()
     record: dict[str, Any] = {"name": path.name, "bytes": len(data), "pairs": len(parsed.pairs)}
     if bad:
         record["left_out"] = bad
-    return PairFile({**record, "sha256": sha256}, lines, parsed)
+    record["sha256"] = hashlib.sha256(data).hexdigest()
+    return PairFile(record, lines, parsed)
 
 
 def _list_problems(problems: Mapping[int, str], lines: Sequence[str]) -> str:

@@ -72,7 +72,7 @@ class Vocabulary:
         if not text:
             raise Seq2AttnError("the string is empty", hint="Give at least one symbol.")
         symbols, features = self.split(text)
-        if not symbols or "" in symbols:
+        if not symbols or "" in symbols:  # nothing before the features, or between two separators
             where = f" with {self.separator!r} between them" if self.separator else ""
             raise Seq2AttnError(
                 f"{quoted(text)} is not a series of symbols{where}: there is an empty one"
@@ -80,7 +80,7 @@ class Vocabulary:
         if self.features is not None and (not features or "" in features):
             hint = f"Write the word, a tab, and its features with {FEATURE!r} between them."
             raise Seq2AttnError(f"{quoted(text)} lacks features, or has an empty one", hint=hint)
-        if self.unknown:
+        if self.unknown:  # any symbol is read, unless it has one of these signs
             wrong = re.search("[\t\ud800-\udfff]", "".join([*symbols, *features]))
             if wrong:
                 reason = "has a tab too many" if wrong[0] == "\t" else "is not UTF-8 text"

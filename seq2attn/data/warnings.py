@@ -118,7 +118,8 @@ def oddities(pairs: Sequence[Pair], form: Format, dev: Sequence[Pair] = ()) -> I
     yield from _variants(sides["sources"])
     if spaced and not form.comment:
         yield from _comments(sides["targets"])
-    if form.used == Format().used and not spaced:  # else the user chose the direction
+    # else the user chose the direction, or symbols are the answers, as they should be
+    if form.used == Format().used and not spaced:
         yield from _direction(pairs)
 
 
@@ -143,7 +144,7 @@ def _header(pairs: Sequence[Pair], dev: Sequence[Pair]) -> Iterator[Oddity]:
     if in_both or are_names:
         first = " -> ".join(map(quoted, pairs[0]))
         text = f"line 1, {first}, is read as a pair, not as a header"
-        yield Oddity(text, {"header": True}, are_names)
+        yield Oddity(text, {"header": True}, sure=are_names)
 
 
 def _separator(side: str, texts: Texts, form: Format) -> Iterator[Oddity]:
@@ -190,7 +191,7 @@ def _alternatives(sources: Texts, targets: Texts, spaced: bool) -> Iterator[Oddi
         if sure or " " in sign:
             example = quoted(sign.join(several[0]))
             text = f"{len(several):,} of {len(targets):,} targets contain {sign!r}, as {example}"
-            yield Oddity(text, {"target_alternatives": sign}, sure)
+            yield Oddity(text, {"target_alternatives": sign}, sure=sure)
             return
 
 
@@ -274,7 +275,7 @@ def warnings(pairs: Sequence[Pair], dev: Sequence[Pair], form: Format) -> Iterat
     if longest > max(1000, 20 * usual):
         text = f"warning: a pair has {longest:,} characters, the median {usual:g}"
         yield f"{text}; memory grows with the longest squared"
-    for side, vocabulary in enumerate(form.vocabularies()):
+    for side, vocabulary in enumerate(form.vocabularies()):  # without symbols: only to split texts
         name = ("sources", "targets")[side]
         texts = [pair[side] for pair in pairs]
         yield from _symbols(name, vocabulary, texts, [pair[side] for pair in dev])

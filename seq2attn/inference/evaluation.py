@@ -112,7 +112,7 @@ def evaluate_pairs(
         error_rates(found) | {"loss": loss},
         sum(counts),
         length=None,
-        trained=True,
+        trained=True,  # said of a length; here it keeps the row without an asterisk
         family=None,
         independent=effective_count(counts),
     )
@@ -149,7 +149,7 @@ def _measure_pairs(
     count = len(pairs)
     answers: dict[int, PairAnswer] = {}
     metrics: dict[str, Tensor] = defaultdict(lambda: torch.zeros(count, dtype=torch.float64))
-    loss = steps = 0.0  # of all symbols
+    loss = symbols = 0.0  # of all pairs: the sum over their symbols, and how many these are
 
     lengths = [len(task.source_vocabulary.encode(source)) for source, _ in pairs]
     for indices in predictor.decoded_together(lengths, all_steps=True):
@@ -163,7 +163,7 @@ def _measure_pairs(
         for name, values in measured.items():
             metrics[name][indices] = values.double().cpu()
         loss += float(losses.double().sum())
-        steps += int(batch.decoder_lengths.sum())
+        symbols += int(batch.decoder_lengths.sum())
 
         sources = [source for source, _ in chosen]
         decoded = predictor.answers(sources, batch.source, decoding)
@@ -173,7 +173,7 @@ def _measure_pairs(
             metrics["exact_match"][index] = answer.is_right
 
     in_order = [answers[index] for index in range(count)]
-    return in_order, metrics, loss / steps
+    return in_order, metrics, loss / symbols
 
 
 def error_rates(answers: Sequence[PairAnswer]) -> dict[str, Estimate | float]:

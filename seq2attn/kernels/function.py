@@ -68,7 +68,7 @@ class Kernels:
         self.variant = variant
         self._dtype = dtype
         suffix = f"_{TYPES[dtype]}_{variant}"
-        self._forward = library[f"forward{suffix}"]
+        self._forward = library[f"forward{suffix}"]  # returns an int, as ctypes expects of all
         self._backward = library[f"backward{suffix}"]
         self._backward.restype = None
         self._workspace_size = library[f"workspace_size{suffix}"]

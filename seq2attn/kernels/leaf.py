@@ -120,7 +120,8 @@ def leaf_for(model: Model) -> Leaf | None:
         return Leaf(model, places)
     reads = _is_known_encoder(model.encoder)
     decodes = _is_known_decoder(model.decoder)
-    if reads and decodes:  # nothing is left for the fused parts: there is a single layer
+    # nothing is left for the fused parts: a decoder in C has a single layer, and so has its encoder
+    if reads and decodes:
         places = []
     return Leaf(model, places, kernels, reads, decodes)
 

@@ -134,6 +134,7 @@ class Evaluation(Tabular):
     def worst_family(self) -> Row | None:
         """Return the row of `worst_place` by exact match."""
         rows = self.by_length("exact_match")
+        # (0 never occurs: these rows have a length)
         worst = worst_place({(row.family, row.length or 0): row.value for row in rows})
         return worst and self.get("exact_match", worst[1], worst[0])
 
@@ -199,6 +200,7 @@ class Evaluation(Tabular):
         difference.
         """
         pairs = list(self._pairs(other))
+        # of each source, above 0 if only A has it right, below 0 if only B has
         differences = [a.words * (a.is_right - b.is_right) for a, b in pairs]
         only_a = sum(difference for difference in differences if difference > 0)
         only_b = -sum(difference for difference in differences if difference < 0)

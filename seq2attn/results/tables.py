@@ -39,8 +39,9 @@ def _accuracy_table(evaluations: Mapping[str, Evaluation], *notes: str) -> Table
     places: dict[FamilyLength, Row] = {}
     for one in evaluations.values():
         for row in one.by_length("exact_match"):
-            places.setdefault((row.family, row.length or 0), row)
+            places.setdefault((row.family, row.length or 0), row)  # these rows have a length
     rows = []
+    # by length; families of one length stay in their order
     for (family, length), row in sorted(places.items(), key=lambda item: item[0][1]):
         cells = [one.get("exact_match", length, family) for one in evaluations.values()]
         rows.append([length_label(row), family, *cells])
