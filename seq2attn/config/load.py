@@ -313,7 +313,7 @@ def _unknown_key(
     """Return the message for an unknown key: the allowed ones, and the one that may be meant."""
     name = str(location[-1])
     here, part = _section_at(location[:-1], section, values)
-    allowed = sorted(_keys_of(here) - {"name"})
+    allowed = sorted(_keys_of(here) - {"name"})  # which would choose another part
     guess = did_you_mean(name, allowed) or _elsewhere(by_name.get(name, ()), values)
     of_part = f" of {part!r}" if part else ""
     return f"unknown key{of_part}; {guess}allowed here: {', '.join(allowed) or 'none'}"

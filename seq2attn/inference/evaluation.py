@@ -208,6 +208,7 @@ def _batches(
     block = max(1, min(BLOCK, CELLS // length))  # whatever `samples` is: blocks are drawn whole
 
     for first in range(0, samples, block):
+        # `random` is older than families, and its strings are still those of then
         key = (length, first) if family == RANDOM else (family, length, first)
         random = generator("cpu", seed, "evaluation", *key)
         examples = predictor.task.family(family, random, block, length)

@@ -297,7 +297,7 @@ def load_ensemble(
     The rest is the first run's. Raises as `load_run` does, and for runs whose models cannot decode
     together.
     """
-    runs = list({run.path: run for run in runs}.values())
+    runs = list({run.path: run for run in runs}.values())  # each once
     models = [load_run(run, checkpoint, device) for run in runs]
     if len(models) == 1:
         return models[0]

@@ -106,4 +106,5 @@ class AttentiveGuidance(Loss):
         index = alignment.clamp(min=0).unsqueeze(2)  # (B, L, 1)
         attended = weights.gather(2, index).squeeze(2)  # (B, L)
         surprise = -attended.clamp(min=torch.finfo(weights.dtype).tiny).log()
+        # 0 where no output is aligned
         return surprise.where(aligned, 0).sum() / aligned.sum().clamp(min=1)

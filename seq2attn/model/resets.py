@@ -62,7 +62,7 @@ def draw_resets(
         layers: Any = model.encoder.layers  # rules.py refuses resets for other encoders
         for direction in ("cell", "backward_cell"):
             cells = [getattr(layer, direction) for layer in layers]
-            if cells[0] is not None:  # as the backward cells of one direction are
+            if cells[0] is not None:  # None: the encoder reads forwards only
                 resets |= _draw(random, cells, source, encoder, first=first)
     if decoder > 0:
         # always also the first, which is no mark of the start: the encoder made it

@@ -83,7 +83,8 @@ def train(
     torch.backends.cudnn.allow_tf32 = False  # or a GPU rounds what cuDNN computes to 10 bits
     # a run goes on in the dtype in which it began, whatever the caller's is now
     dtype = default_dtype(before.dtype) if before else contextlib.nullcontext()
-    # whatever the context of the caller: a run is a function of its config
+    # whatever the context of the caller: a run is a function of its config (and it may move to the
+    # CPU)
     autocast = torch.autocast(chosen_device.type, enabled=False)
     autocast_cpu = torch.autocast("cpu", enabled=False)
     may_move = device == "auto" and before is None  # a run that has begun stays where it was
