@@ -52,7 +52,7 @@ Source = tuple[str, list[int]]
 
 def output_bound(task: Task, length: int) -> int:
     """Return the maximum number of decoding steps for a source of `length` symbols: twice the
-    longest target, plus 10.
+    longest target, plus 10, so that an output that goes on too long is seen to do so.
     """
     return 2 * task.target_length(length) + 10
 
