@@ -1,8 +1,10 @@
 """`seq2attn.compare(train=...)`: a grid over training loops of one's own."""
 
 import functools
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -154,6 +156,43 @@ def test_a_stopped_comparison_stops_in_the_loop_and_goes_on(monkeypatch):
         compare(adam, vary)
     assert len(list(Path("runs").glob("loops-*"))) == 2
     assert compare(adam, vary).records() == expected
+
+
+def slow(model):
+    with Path("began").open("x"):  # by two processes: an error, and the trial fails
+        pass
+    while not Path("go on").exists():
+        time.sleep(0.01)
+    adam(model)
+
+
+def test_a_trial_that_another_process_trains_in_its_loop_is_left_to_it():
+    if not (child := os.fork()):
+        try:
+            compare(slow, vary="seed=1")
+        finally:
+            os._exit(0)
+    while not Path("began").exists():
+        time.sleep(0.01)
+    try:
+        found = compare(slow, vary="seed=1")
+    finally:
+        Path("go on").touch()
+        os.waitpid(child, 0)
+    assert (found.failed, found.busy) == ({}, ("loops-seed_1",))
+    saved = weights("loops-seed_1")
+    assert len(compare(slow, vary="seed=1").groups) == 1  # and is not trained again
+    assert weights("loops-seed_1") == saved
+    assert not list(Path("runs").glob(".*.lock"))
+
+
+def test_what_a_process_left_that_was_killed_while_it_saved_is_replaced():
+    found = compare(adam, vary="seed=1")
+    run = Run(Path("runs/loops-seed_1"))
+    run.status_file.unlink()
+    run.checkpoint("best").write_bytes(b"half")
+    assert compare(adam, vary="seed=1").records() == found.records()
+    assert (run.status().state, len(metrics(run))) == ("finished", 1)
 
 
 def test_without_cloudpickle_a_function_of_a_function_is_refused(monkeypatch):

@@ -309,16 +309,22 @@ def _train_in_loop(trial: Trial, new: NewRun, context: WorkerContext) -> None:
 
     from seq2attn.training.session import new_model
 
-    torch.set_num_threads(1)
-    model = new_model(trial.config, device=context.device)
-    model.watch = context.raise_if_stopping  # which the model calls at each step
-    with torch.random.fork_rng():
-        torch.manual_seed(trial.config.seed)
-        context.loops[trial.loop].train(model)
-    if trial.run.config_file.is_file():  # a process was killed while it saved
-        with training_lock(trial.run):
-            shutil.rmtree(trial.run.path)
-    model.save_as(new, "finished")
+    run = trial.run
+    file = trial.root / f".{trial.name}.lock"  # not in the run, which is made after the training
+    with training_lock(run, file=file):
+        if run.status().state == "finished":  # by another process, since `_run` looked
+            return
+        if run.path.exists():  # a process was killed while it saved
+            shutil.rmtree(run.path)
+        torch.set_num_threads(1)
+        model = new_model(trial.config, device=context.device)
+        model.watch = context.raise_if_stopping  # which the model calls at each step
+        with torch.random.fork_rng():
+            torch.manual_seed(trial.config.seed)
+            context.loops[trial.loop].train(model)
+        model.save_as(new, "finished")
+        with contextlib.suppress(OSError):  # Windows, which removes no open file
+            file.unlink()
 
 
 def _measure(trial: Trial, context: WorkerContext) -> None:

@@ -232,15 +232,18 @@ class BeingTrained(Seq2AttnError):
 
 
 @contextlib.contextmanager
-def training_lock(run: Run, wait: float = WAIT) -> Iterator[None]:
+def training_lock(run: Run, wait: float = WAIT, file: Path | None = None) -> Iterator[None]:
     """Keep other processes from training `run`. Raises `BeingTrained` if one of them does; a
     process that was killed does not.
+
+    wait: seconds. file: what is locked instead of the run's own file, while there is no run yet.
     """
     from filelock import FileLock, Timeout  # not at the top: `--help` does not wait for it
 
-    with writing(run.lock_file):
+    file = file or run.lock_file
+    with writing(file):
         try:
-            lock = FileLock(run.lock_file, thread_local=False).acquire(timeout=wait)
+            lock = FileLock(file, thread_local=False).acquire(timeout=wait)
         except Timeout:
             message = f"run {run.name!r} is being trained by another process"
             raise BeingTrained(message, hint="Wait for it, or stop it; then resume.") from None
