@@ -258,6 +258,11 @@ def test_one_group_and_entropy_have_no_ranking(make):
     assert ranks(make(["model.attention.score=dot", "seed=1-3"])) == [None]
 
 
+def test_a_group_without_a_value_is_ranked_last(make):
+    table = gather(make(metric="alignment")).ranking()  # a model without attention has none
+    assert [row["rank"] for row in table.records()] == [1, 1, None]
+
+
 # ---- tables and records ----
 
 

@@ -104,12 +104,13 @@ def compose_experiment(
     a model, or several by name. options: `metric`, `lengths`, `families`, `samples` and
     `checkpoint`. Raises `Seq2AttnError`, a `ConfigError` with every problem found in the settings.
     """
-    if (file is None) == (not configs):
+    if (file is None) == (not configs):  # neither, or both
         raise Seq2AttnError(
             "expected an experiment file, or --config FILE and --vary KEY=A,B,...",
             hint="For example: seq2attn compare -c configs/scaled.yaml --vary seed=1-5\n"
             "See: seq2attn compare --help",
         )
+    # as texts, which `Settings` only counts: the configs themselves become `bases`
     values: dict[str, Any] = {"configs": list(map(str, configs or ()))}
     places: dict[str, str] = {}  # where each key is written, for messages
     if file:
@@ -189,7 +190,7 @@ def _add(
         if key in pairs:
             raise Seq2AttnError(f"--{section} names {key} twice; give it once, with all its values")
         pairs[key] = read_text(f"[{value}]" if section == "vary" else value, where).value
-        if section != "baseline":  # its keys vary; messages quote where
+        if section != "baseline":  # its keys vary, too: messages name the place in `vary`
             places[key] = where
     before = values.get(section) or {}
     if pairs and isinstance(before, dict):  # anything else is refused later, as the file has it
@@ -228,9 +229,10 @@ def _expanded(key: str, values: Any) -> Sequence[Any]:
             "not a config key; list base configs with --config FILE, or under `configs` in a file"
         )
     field = dict(all_keys()).get(key)
-    # The types that the key allows: int and None of `Annotated[int, ...] | None`.
+    # the types that the key allows: int and None of `Annotated[int, ...] | None`; none of a key that
+    # is unknown, which the config of each trial refuses
     kinds = [field.annotation, *get_args(field.annotation)] if field else []
-    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]
+    kinds = [getattr(kind, "__origin__", kind) for kind in kinds]  # Annotated[int, ...] -> int
     expanded: list[Any] = []
     for value in _tuple(values):
         text = str(value)
@@ -273,4 +275,4 @@ def _log_grid(text: str, *, whole: bool) -> list[float]:
     for index in range(1, count - 1):
         number = first * ratio**index
         numbers.append(round(number) if whole else float(f"{number:.{digits}g}"))
-    return list(dict.fromkeys([*numbers, last]))
+    return list(dict.fromkeys([*numbers, last]))  # rounding makes small whole numbers equal

@@ -140,7 +140,7 @@ def _draw_results(metric: Metric, panel: Axes, lines: Lines) -> None:
         )
     draw_lengths(panel, ticks, ticks.keys() - trained, limit=12)
     panel.set_xlabel("" if metric.of_file else "string length")
-    if metric.lower_is_better is not False:  # an error rate, or entropy
+    if metric.lower_is_better is not False:  # an error rate, or entropy: no share from 0 to 1
         _start_at_zero(panel)
 
 
@@ -150,7 +150,7 @@ def _band(panel: Axes, positions: Any, low: Any, high: Any, look: Look) -> None:
 
 
 def _start_at_zero(panel: Axes) -> None:
-    panel.autoscale(axis="y")
+    panel.autoscale(axis="y")  # undoes limits that were set, as for shares
     panel.set_ylim(0)
 
 
@@ -167,17 +167,17 @@ def _figure(
 
     panels: the groups of each, by its own title. draw: draws the lines of one panel.
     """
-    width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])
-    height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0
+    width = max(5.6, min(COLUMNS, len(panels)) * PANEL[0])  # a narrower figure cuts its title off
+    height = math.ceil(len(panels) / COLUMNS) * PANEL[1] + 1.0  # for title and legend
     figure, axes = new_panels(len(panels), (width, height), title, COLUMNS)
     handles: dict[str, Any] = {}
     for panel, (heading, groups) in zip(axes, panels.items(), strict=True):
         styles = looks([group.score for group in groups])
         draw(panel, list(zip(groups, styles, strict=True)))
-        panel.tick_params(labelleft=True)
+        panel.tick_params(labelleft=True)  # which a shared axis has on the first panel only
         clean(panel, heading)
         for line in panel.lines:
-            handles[line.get_label()] = line
+            handles[line.get_label()] = line  # once for groups that several panels call alike
     figure.legend(
         handles.values(),
         handles.keys(),

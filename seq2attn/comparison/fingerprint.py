@@ -77,13 +77,14 @@ def _is_users(value: Any) -> bool:
     name = value.__name__ if isinstance(value, ModuleType) else value.__module__
     if name.partition(".")[0] == "seq2attn" or name in sys.builtin_module_names:
         return False
-    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    file = getattr(sys.modules.get(name), "__file__", None) or ""  # none: a notebook
     return not ("site-packages" in file or "dist-packages" in file or file.startswith(_STANDARD))
 
 
 def _members(value: type | ModuleType) -> Iterator[Any]:
     """Yield what a class or module of the user's defines, and the classes that it extends."""
     for name, member in sorted(vars(value).items()):
+        # of what Python names so, such as `__doc__`, only methods compute anything
         if not name.startswith("__") or isinstance(member, FunctionType):
             # the function of a class method or static method, or of a property
             yield getattr(member, "__func__", getattr(member, "fget", member))

@@ -131,6 +131,7 @@ def read_groups(plan: Plan) -> tuple[Group, ...]:
             baseline=baseline,
             planned=len(planned[label]),
             trials=tuple(trials),
+            # no group is called "": the baseline itself is compared with no trials
             rows=tuple(_summaries(plan.metric, trials, results.get(baseline or "", []))),
         )
         groups.append(group)
@@ -153,6 +154,7 @@ def _summaries(
     if METRICS[metric_name].of_file:
         shown = [name for name, metric in METRICS.items() if metric.of_file and metric.heading]
         names = list(dict.fromkeys(names + shown))  # each once
+    # alike in all trials of a group, which have one config but for the seed
     trained = {(row.family, row.length): row.trained for row in trials[0].evaluation.rows}
     for name in names:
         metric = METRICS[name]

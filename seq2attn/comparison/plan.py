@@ -103,10 +103,10 @@ def make_plan(experiment: Experiment, root: Path) -> Plan:
         experiment.name,
         tuple(trials),
         metric=settings.metric or ("wer" if on_files else "exact_match"),
-        baseline=_resolved(settings.baseline) or trials[0].values,
+        baseline=_resolved(settings.baseline) or trials[0].values,  # by default the first group
         fixed=_resolved(settings.fixed),
     )
-    problems = list(_problems(settings, plan)) or _blocked(trials)
+    problems = list(_problems(settings, plan)) or _blocked(trials)  # which reads every run
     if problems:
         raise ConfigError(experiment.source, problems, hint=hint)
     return plan
@@ -117,7 +117,7 @@ def _make_trials(experiment: Experiment, root: Path) -> tuple[list[Trial], list[
     config, each problem once and where its key is written.
     """
     trials = []
-    invalid: dict[Problem, None] = {}
+    invalid: dict[Problem, None] = {}  # only keys, each once and in order
     for values in itertools.product(*experiment.axes.values()):
         try:
             given = dict(zip(experiment.axes, values, strict=True))
@@ -150,7 +150,7 @@ def _make_trial(experiment: Experiment, given: Values, root: Path) -> Trial:
     return Trial(
         name=_run_name(experiment.name, values, config.seed),
         experiment=experiment.name,
-        group=", ".join(name_values(labels).values()) or base,
+        group=", ".join(name_values(labels).values()) or base,  # `base`: only the seed varies
         values=values,
         settings=config.model_dump(mode="json"),
         loop=loop.key if loop else "",
@@ -181,6 +181,7 @@ def _values_and_labels(
             values[key] = _in_short(value)
             labels[key] = _in_short(value, experiment.axes[key])
         elif key != "seed":
+            # as the checked config has it; base configs and loops are no keys of one
             values[key] = labels[key] = _plain(key, flat.get(key, value))
     return values, labels
 
@@ -233,7 +234,7 @@ def _differing(options: Values, axis: Sequence[Any]) -> dict[str, Any]:
     others = [flat_values(other) if isinstance(other, dict) else {} for other in axis]
     differing = {}
     for key, value in options.items():
-        if any(other.get(key, ...) != value for other in others):
+        if any(other.get(key, ...) != value for other in others):  # `...` equals no value
             differing[key] = value
     return differing
 

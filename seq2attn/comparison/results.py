@@ -1,5 +1,6 @@
 """The results of an experiment, as tables for people and as flat records for programs."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +72,7 @@ class Comparison(Tabular):
         for row in group.rows:
             label = f"{row.length_or_rate}{'' if row.trained else '*'}"
             rows.append({**vars(row), "length_or_rate": label})
-            if row.length:
+            if row.length:  # an error rate has none
                 lowest[row.family, row.length] = row.worst
         notes = []
         place = worst_place(lowest)
@@ -85,7 +86,8 @@ class Comparison(Tabular):
     def ranking(self) -> Table:
         """Return the table of all groups, the best first; its first note says which is the best."""
         rows = []
-        for group in sorted(self.groups, key=lambda group: group.ranked.rank or 0):
+        # groups without a rank, which lack values, come last
+        for group in sorted(self.groups, key=lambda group: group.ranked.rank or math.inf):
             row = {
                 "group": group.label,
                 "trials": f"{len(group.trials)} of {group.planned}",
@@ -193,6 +195,7 @@ class Comparison(Tabular):
                     **vars(group.ranked),
                     "parameters": group.trials[0].parameters,
                 }
+                # no flat value, which `trial_records` has; and what `behind` says
                 del record["by_seed"], record["not_worse_than_best"]
                 rows.append(record)
         return Table.of_records(rows)

@@ -80,7 +80,7 @@ def compare(
             display.say(f"{plan.name}: all {planned:,} trials are done")
             return gather(plan)
         if not isinstance(executor, str):
-            choose_device(device)  # raises if this machine has no such device
+            choose_device(device)  # raises if this machine has no such device; Dask's may have it
         for note in [*_read_tasks(trials), *_other_code(plan.trials)]:
             display.say(note)
         with (
@@ -229,7 +229,7 @@ class Queue:
         for future in ended:
             trial = self.running.pop(future)
             outcome = _outcome(future)
-            if outcome is DIED and trial.name not in self._suspects:
+            if outcome is DIED and trial.name not in self._suspects:  # the first time
                 self._suspects.add(trial.name)
                 self._put_back(trial)
             elif outcome.state == "refused" and self._leave_out_worker(trial, outcome):
@@ -326,6 +326,7 @@ def _cancel_or_wait(running: Running) -> dict[str, Outcome]:
     """Cancel the trials that have not begun; return how the others ended, once they are saved."""
     outcomes = {}
     for future, trial in running.items():
+        # first look whether it runs: a future of Dask's can be cancelled even then
         if is_training(trial.run) or not future.cancel():
             futures.wait([future])
             outcomes[trial.name] = _outcome(future)

@@ -276,7 +276,7 @@ def _run(trial: Trial, context: WorkerContext) -> None:
     context.raise_if_stopping()
     if blocked := blocked_by(trial):
         raise Seq2AttnError(f"{run.path}: {blocked}", exit_code=1)
-    if run.status().state != "finished":
+    if run.status().state != "finished":  # otherwise only a measurement may be lacking
         new = NewRun(
             trial.root,
             trial.name,

@@ -58,6 +58,7 @@ class DaskWorkers(Workers):
     """
 
     def __init__(self, client: Any, count: int | None) -> None:
+        # pure: Dask would take a trial that is tried again for done; 0: as many as workers
         super().__init__(lambda: client.get_executor(pure=False), count or 0)
         self.client = client
         self.left_out: set[str] = set()
@@ -143,7 +144,7 @@ def _dask_client(address: str) -> Any:
             f"--executor dask needs the package distributed ({error})",
             hint='Install it: pip install "seq2attn[dask]"',
         ) from None
-    dask: Any = distributed  # without types
+    dask: Any = distributed  # mypy would refuse its untyped functions
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what matters is in our messages
     try:
